@@ -193,7 +193,7 @@ ERRORS_ELSEWHERE = (
     "clicket.interpreter.session.fate",
     "clicket.search.findings",
     "clicket.search.engines.adapting",
-    "clicket.web.fetching",
+    "clicket.web.page_fetch",
 )
 
 EVENTS = {

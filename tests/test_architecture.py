@@ -51,7 +51,6 @@ SUBJECTS = {
 # Where one of these names stands for something else.
 OTHER_SUBJECTS = {
     ("adapters/langchain.py", "made"): "a tool of LangChain's",
-    ("cli/chat_board.py", "call"): "a line on the terminal",
     ("model/record.py", "attempt"): "an attempt as it is read from events",
     ("stores/memory.py", "call"): "the store's row",
     ("stores/memory.py", "made"): "the store's row",

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import json_repair
+
 from clicket.search.llm.lenient_json import values_in
 
 MEANT: list[Any] = [

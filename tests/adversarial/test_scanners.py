@@ -18,7 +18,7 @@ from tests.adversarial.measuring import growth
 
 from clicket.adapters.runtime_access import Offer, ToolCatalog
 from clicket.agents.subagents import _ASKING
-from clicket.cli.words import parse_duration, parse_size, shown_url
+from clicket.cli.formatting import parse_duration, parse_size, shown_url
 from clicket.client.wire import _lines
 from clicket.errors import ClicketError, did_you_mean
 from clicket.interpreter.export.page import _coloured
@@ -64,7 +64,7 @@ from clicket.tools.response import retry_after
 from clicket.vault import Window, hide, hide_text, look, resembles
 from clicket.vault.shapes import _MARKERS, open_from
 from clicket.vault.values import Values
-from clicket.web.listing import entries_of
+from clicket.web.result_parser import entries_of
 
 _MAX = 64 * 1024 * 1024
 _REFUSED = (ClicketError, TooManyPieces, Unreadable)

@@ -39,7 +39,7 @@ async def serving(
         try:
             yield f"{address}/mcp"
         finally:
-            endpoint.wind_down()  # as a server does when it is told to stop
+            endpoint.wind_down()  # as a server does when it stops
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ class Hand:
         return answer
 
     async def listen(self, seen: list[dict[str, Any]], **filters: Any) -> None:
-        """Open a stream, and put what it tells into a list."""
+        """Open a stream, and collect its notifications in a list."""
         request = self._request("subscriptions/listen", {"notifications": filters})
         async with self._http.stream("POST", self.url, **request) as response:
             async for line in response.aiter_lines():

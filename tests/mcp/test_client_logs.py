@@ -12,7 +12,6 @@ from tests.kit.waiting import eventually
 
 from clicket import Runtime
 from clicket.mcp import McpServer
-from clicket.mcp.client_logs import _filter
 
 JUNK = '''
 import sys
@@ -36,29 +35,30 @@ server.run()
 
 async def test_junk_between_messages(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    _filter._last.clear()
     script = tmp_path / "server.py"
     script.write_text(JUNK.format(path=[str(ROOT / "src")]))
     async with Runtime(store="memory://") as runtime:
         await McpServer("junk", command=[sys.executable, str(script)]).join(runtime)
         result = await runtime.call("echo", {"text": "hello"})
         assert result.success, result.error
-        await eventually(lambda: any("100 times so far" in record.getMessage() for record in caplog.records))
+        await eventually(lambda: any(record.args == ("junk", 100) for record in caplog.records))
     lines = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(lines) <= 8, [record.getMessage() for record in lines]
     assert [record for record in lines if record.exc_info or record.exc_text] == []
     said = " ".join(record.getMessage() for record in lines)
     assert "secret-of-the-server" not in said
-    assert "MCP server junk sends what is no message of MCP, 1 times so far" in said
+    assert next(record.args for record in lines if record.name == "clicket.mcp") == ("junk", 1)
 
 
-def test_a_servers_words_begin_no_line_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_servers_words_begin_no_line_of_ours(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mcp.shared.tool_name_validation import validate_and_warn_tool_name
 
     from clicket.mcp.client_logs import guard_client_logs
 
+    monkeypatch.setattr("clicket.mcp.client_logs.EVERY", 0.0)
     guard_client_logs()
-    _filter._last.clear()
     validate_and_warn_tool_name("x\nERROR forged: \x1b[2J" + "y" * 1_000)
     assert caplog.records
     assert all("\n" not in record.getMessage() and "\x1b" not in record.getMessage() for record in caplog.records)

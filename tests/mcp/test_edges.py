@@ -20,9 +20,9 @@ from tests.mcp.test_serving import text_of
 from clicket import Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.mcp import McpServer, answers, elicit, list_roots, need, resource, sample
-from clicket.mcp.content import audio, speaks_mcp
-from clicket.mcp.listing import header_schema, output_schema
-from clicket.mcp.visit import ID_META, THREAD_META
+from clicket.mcp.content import audio, may_return_mcp_content
+from clicket.mcp.request_context import ID_META, THREAD_META
+from clicket.mcp.tool_definitions import header_schema, output_schema
 from clicket.testing import ScriptedModel
 
 
@@ -118,7 +118,7 @@ def test_words_for_tools() -> None:
     assert resource("x://y", b"\0")["resource"]["blob"] == "AA=="
     assert sample([{"role": "user"}], temperature=0)["params"]["temperature"] == 0
     assert list_roots()["method"] == "roots/list"
-    assert not speaks_mcp({"mcpish", "other"})
+    assert not may_return_mcp_content({"mcpish", "other"})
     with pytest.raises(ValueError, match="at least one question"):
         need()
 

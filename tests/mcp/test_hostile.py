@@ -11,7 +11,7 @@ from tests.kit.tools import echo_value
 from tests.mcp.kit import MODERN, TASKS, Hand, serving
 
 from clicket import Runtime
-from clicket.mcp.visit import ID_META, THREAD_META
+from clicket.mcp.request_context import ID_META, THREAD_META
 
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,

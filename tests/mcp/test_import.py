@@ -121,14 +121,14 @@ async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
         assert again.success, again.error
         assert again.output["pid"] != first
         os.kill(again.output["pid"], signal.SIGKILL)
-        link = rt.registry.get("steps")._link
-        await eventually(lambda: link._client is None, timeout=PATIENCE)
-        # It died while nobody asked it anything: what may be done only once has not been done, and is.
+        connection = rt.registry.get("steps")._connection
+        await eventually(lambda: connection._client is None, timeout=PATIENCE)
+        # It died while no request was open: a call that may run only once was not sent, so it is sent now.
         assert (await rt.call("steps", {"count": 1})).output == "done"
 
 
 async def test_a_call_that_was_under_way_when_the_server_died(tmp_path: Path) -> None:
-    """Made again if it only reads; else nobody knows what it did, and nobody repeats it."""
+    """A read-only call is repeated; the outcome of any other is unknown, and it is not repeated."""
     reading, doing = tmp_path / "reading", tmp_path / "doing"
     async with joined("stdio", options={"retry_delay": 0.05}) as rt:
         pid = (await rt.call("facts")).output["pid"]
@@ -148,7 +148,7 @@ async def test_a_server_over_http_that_comes_back_is_found_again(
     meanwhile: bool, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under 2025-11-25 it has forgotten our session, and we open another."""
-    monkeypatch.setattr("clicket.mcp.wires.Client", partial(Client, mode=mode))
+    monkeypatch.setattr("clicket.mcp.transports.Client", partial(Client, mode=mode))
     async with Runtime(store="memory://") as rt:
         async with far_end() as (_, url):
             port = int(url.rsplit(":", 1)[1].split("/")[0])
@@ -159,7 +159,7 @@ async def test_a_server_over_http_that_comes_back_is_found_again(
             gone = await rt.call("add", {"a": 1, "b": 2})
             assert gone.error is not None
             assert gone.error.retryable
-            gone = await rt.call("fails")  # it may be done only once; it has not been, for nobody was there
+            gone = await rt.call("fails")  # it may run only once, and was not sent, because no server was there
             assert gone.error is not None
             assert (gone.error.code, gone.attempts) == ("tool_error", 2)
         async with Runtime([toolbox.add], store="memory://") as far, serving(far, port=port):
@@ -219,7 +219,7 @@ async def test_tools_that_the_server_withdrew_are_taken_out() -> None:
 
 
 async def test_several_servers_and_what_a_chain_of_them_passes_on() -> None:
-    """clicket -> clicket -> client: content and schemas survive the second door."""
+    """clicket -> clicket -> client: content and schemas survive the second server."""
     async with far_end() as (_, url):
         one, two = McpServer("one", url=url, prefix="one_"), McpServer("two", url=url, prefix="two_")
         async with (

@@ -117,7 +117,7 @@ async def test_secrets_of_a_task_are_nowhere_in_the_store(tmp_path: Path, key: s
 
 
 async def test_a_task_whose_arguments_are_lost_says_so(tmp_path: Path) -> None:
-    """Without a key nobody but its first process knows the password, and it never runs with the mask."""
+    """Without a secret key only the first process knows the password, and the call never runs with the mask."""
     store = f"sqlite:///{tmp_path}/calls.db"
     async with served(store) as (_, url), Hand(url, key="a") as hand:
         id = (await hand.call("log_in", password="correct horse battery"))["taskId"]

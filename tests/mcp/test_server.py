@@ -20,7 +20,7 @@ KEYS = (f"alice:read+call:{ALICE}", f"bob:read+call:{BOB}", f"boss:read+call+app
 
 @tool(tags={"mcp:task"})
 async def pay(amount: int) -> str:
-    """Pays, if somebody approves."""
+    """Pays, after approval."""
     return f"paid {amount}"
 
 

@@ -19,7 +19,7 @@ from tests.mcp.toolbox import add
 
 from clicket import Runtime, State, ToolContext, tool
 from clicket.mcp import answers, elicit, image, need, reply
-from clicket.mcp.visit import ID_META, THREAD_META
+from clicket.mcp.request_context import ID_META, THREAD_META
 
 NAME = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
 

@@ -103,7 +103,7 @@ def test_the_tools_of_another_server_are_listed(more: tuple[str, ...], place: Pl
         (("mcp", "tools", "http://x", "http://y"), 2, "one URL"),
         (("mcp", "tools", "http://127.0.0.1:9/mcp"), 3, "cannot be reached"),
         (("mcp", "tools", "--json", "http://127.0.0.1:9/mcp"), 3, "cannot be reached"),
-        (("mcp", "--json"), 2, "leave --json out"),
+        (("mcp", "--json"), 2, "--json"),
     ],
 )
 def test_wrong_use_is_told(arguments: tuple[str, ...], code: int, why: str, place: Place) -> None:

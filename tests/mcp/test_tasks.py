@@ -1,4 +1,4 @@
-"""The tasks extension: a task is a call, durable before the client hears of it, and it outlives the server."""
+"""The tasks extension: a task is a call, durable before the client gets its id, and it outlives the server."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ async def test_a_key_that_may_not_approve_is_not_asked() -> None:
 
 
 async def test_answers_of_tasks_that_are_gone_are_swept_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.mcp.sweep.EVERY", 0.0)
+    monkeypatch.setattr("clicket.mcp.task_state.SWEEP_EVERY", 0.0)
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
         store = rt.store
         for number in range(50):
@@ -274,17 +274,17 @@ async def test_tasks_outlive_the_server(tmp_path: Path) -> None:
             assert set((await hand.task(asking, "input_required"))["inputRequests"]) == {"second"}
             await hand.answer(asking, second=accept(name="Bo"))
             assert (await hand.task(asking, "completed"))["result"]["content"][0]["text"] == "Ada and Bo"
-            ended = await hand.task(lost, "completed")  # it may have had effects: nobody runs it again unasked
+            ended = await hand.task(lost, "completed")  # it may have had effects, so it is not run again
             assert ended["result"]["isError"]
             assert ended["result"]["_meta"]["io.clicket/error"]["code"] == "outcome_unknown"
 
 
 def test_the_clock_of_a_task_is_the_store_s() -> None:
-    """Times are told in UTC, to the millisecond."""
-    from clicket.mcp.tasks import _instant
+    """Times are in UTC, to the millisecond."""
+    from clicket.mcp.tasks import iso_time
 
-    assert _instant(0.5) == "1970-01-01T00:00:00.500Z"
-    assert _instant(time.time()).endswith("Z")
+    assert iso_time(0.5) == "1970-01-01T00:00:00.500Z"
+    assert iso_time(time.time()).endswith("Z")
 
 
 async def test_a_stream_tells_how_tasks_go_on() -> None:

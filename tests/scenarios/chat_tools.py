@@ -1,4 +1,4 @@
-"""Tools that the agents of these tests have. `crawl` goes on until somebody makes the file `go`."""
+"""The tools of the agents of these tests. `crawl` runs until the file `go` exists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clicket import ToolContext, tool
 
 @tool(idempotent=True)
 async def crawl(pages: int, ctx: ToolContext) -> str:
-    """Visit pages; the last one comes when it may."""
+    """Visits pages, and ends when the file `go` exists."""
     with Path("crawled").open("a") as file:
         file.write("x")
     for page in range(1, pages + 1):
@@ -22,7 +22,7 @@ async def crawl(pages: int, ctx: ToolContext) -> str:
 
 @tool
 async def count(word: str) -> int:
-    """How long a word is."""
+    """The length of a word."""
     with Path("counted").open("a") as file:
         file.write("x")
     return len(word)
@@ -30,7 +30,7 @@ async def count(word: str) -> int:
 
 @tool
 async def pay(amount: int) -> str:
-    """Needs a person's word."""
+    """Needs approval."""
     with Path("paid").open("a") as file:
         file.write("x")
     return f"paid {amount}"

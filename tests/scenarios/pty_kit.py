@@ -1,4 +1,4 @@
-"""A command at a terminal of its own: what it draws is read as a person would see it, and answered when it asks."""
+"""Runs a command in a pseudo-terminal: reads what it shows, and types answers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-class Seat:
-    """`with Seat(place, "chat") as seat: seat.sees("> "); seat.types("hello\\n")`."""
+class PseudoTerminal:
+    """`with PseudoTerminal(place, "chat") as terminal: terminal.wait_for("> "); terminal.type("hello\\n")`."""
 
     def __init__(self, place: Place, *arguments: str, **environment: str) -> None:
         ours, theirs = pty.openpty()
@@ -49,11 +49,11 @@ class Seat:
 
     @property
     def seen(self) -> str:
-        """Everything so far, without what moves the cursor or colours."""
+        """The whole output so far, without control sequences."""
         return _CONTROLS.sub("", self._raw.decode("utf-8", "replace")).replace("\r", "")
 
-    def sees(self, text: str) -> str:
-        """Wait until the text is there, after what was waited for before; what came up to it."""
+    def wait_for(self, text: str) -> str:
+        """Wait for a text after the one that was waited for last. Returns the output before it."""
         give_up_at = time.monotonic() + PATIENCE
         while (found := self.seen.find(text, self._read_to)) < 0:
             assert self._more(), f"ended before {text!r}: {self.seen}"
@@ -62,30 +62,29 @@ class Seat:
         self._read_to = found + len(text)
         return before
 
-    def types(self, text: str) -> None:
+    def type(self, text: str) -> None:
         os.write(self._fd, text.encode())
 
-    def presses_ctrl_c(self) -> None:
-        self.types("\x03")
+    def press_ctrl_c(self) -> None:
+        self.type("\x03")
 
-    def insists(self, text: str) -> None:
-        """Ctrl-C until the text is there: between two reads of a line Python's line editor does not hear it. As a person would,
-        a few times a second: a terminal that echoes each would drown the program otherwise."""
+    def press_ctrl_c_until(self, text: str) -> None:
+        """Press Ctrl-C until the text is there, twice a second: between two reads of a line, Python's line editor ignores it."""
         alive = True
         while alive and text not in self.seen[self._read_to :]:
             with suppress(OSError):
-                self.presses_ctrl_c()
+                self.press_ctrl_c()
             again_at = time.monotonic() + 0.5
             while alive and text not in self.seen[self._read_to :] and time.monotonic() < again_at:
                 alive = self._more()
-        self.sees(text)
+        self.wait_for(text)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(PATIENCE)
 
-    def ended(self) -> int:
-        """Its exit code, once it has one."""
+    def wait(self) -> int:
+        """Wait for the exit code."""
         while self._more():
             pass
         return self.process.wait(PATIENCE)
@@ -96,14 +95,14 @@ class Seat:
             return True
         try:
             piece = os.read(self._fd, 65_536)
-        except OSError:  # nobody is at the other end any more
+        except OSError:  # the other end is closed
             return False
         self._raw += piece
         return bool(piece)
 
 
 def _take_terminal() -> None:
-    """Ctrl-C reaches whom the terminal belongs to."""
+    """Make the pseudo-terminal the controlling terminal, so that Ctrl-C sends a signal."""
     import fcntl
     import termios
 

@@ -13,7 +13,7 @@ from tests.kit.waiting import eventually
 from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import RetryableError, State, ToolContext, tool
-from clicket.cli.words import what_happened
+from clicket.cli.formatting import what_happened
 from clicket.errors import NotFound, UsageError
 from clicket.execution import checkpoints as kept_by_calls
 

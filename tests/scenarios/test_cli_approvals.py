@@ -112,7 +112,7 @@ def test_arguments_are_checked_where_they_are_given(place: Place) -> None:
 def test_wrong_use_and_empty_stores(place: Place) -> None:
     assert place.ask("approve") == {"items": [], "calls": [], "cursor": None}
     assert place.ask("audit") == {"items": [], "entries": []}
-    assert "nothing is on the audit log" in place.inside("audit").stderr
+    assert "audit log" in place.inside("audit").stderr
     assert place.inside("approve", "nobody").returncode == 2
     assert place.inside("approve", "--reason", "x").returncode == 2
     assert place.inside("deny", "--reason", "x").returncode == 2

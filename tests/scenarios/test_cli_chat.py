@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
-from tests.scenarios.pty_kit import Seat
+from tests.scenarios.pty_kit import PseudoTerminal
 
 ASKS = json.dumps({"rules": [{"verdict": "ask", "tools": ["pay"], "reason": "it is money"}]})
 TWO = [["count", {"word": "seven"}], ["count", {"word": "four"}]]
@@ -29,7 +29,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def script(place: Place, *answers: Any) -> tuple[str, ...]:
-    """The words that let a script answer."""
+    """The command line for a model with these answers."""
     (place.folder / "answers.json").write_text(json.dumps(list(answers)))
     return "chat", "--model", "script:answers.json"
 
@@ -113,7 +113,6 @@ def test_a_plan_is_drawn_and_then_only_what_moves(place: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["chat", "hi"], "no model is configured"),
         (["chat", "hi"], "--model script:answers.json"),
         (["chat", "hi", "--agent", "helper"], "[agents.helper]"),
         (["chat", "hi", "--model", "gpt"], "name the model's vendor"),
@@ -187,25 +186,25 @@ def test_nobody_to_ask_is_told_who_can_answer(place: Place) -> None:
 
 def test_a_conversation(place: Place) -> None:
     chat = script(place, "Hello.", TWO, "Nine.", [["crawl", {"pages": 40}]], "Never said.", "Once more.")
-    with Seat(place, *chat) as seat:
-        seat.sees("agent default · script:answers.json · thread default, new · /help")
-        seat.sees("\n> ")
-        seat.types("Hi\n")
-        seat.sees("Hello.\n")
-        seat.sees("finished · 1 step")
-        seat.sees("\n> ")
-        seat.types("How \\\n")
-        seat.sees("… ")
-        seat.types("many?\n")
-        seat.sees('✓ count {"word":"four"}  → 4')
-        seat.sees("Nine.\n")
-        seat.sees("\n> ")
-        seat.types("crawl\n")
-        assert "running" in seat.sees("page 40"), "the call is drawn while it runs"
-        seat.presses_ctrl_c()
-        seat.sees("stopping; Ctrl-C again leaves")
-        seat.sees("Terminated: Cancelled")
-        seat.sees("\n> ")
+    with PseudoTerminal(place, *chat) as terminal:
+        terminal.wait_for("agent default · script:answers.json · thread default, new · /help")
+        terminal.wait_for("\n> ")
+        terminal.type("Hi\n")
+        terminal.wait_for("Hello.\n")
+        terminal.wait_for("finished · 1 step")
+        terminal.wait_for("\n> ")
+        terminal.type("How \\\n")
+        terminal.wait_for("… ")
+        terminal.type("many?\n")
+        terminal.wait_for('✓ count {"word":"four"}  → 4')
+        terminal.wait_for("Nine.\n")
+        terminal.wait_for("\n> ")
+        terminal.type("crawl\n")
+        assert "running" in terminal.wait_for("page 40"), "the call is drawn while it runs"
+        terminal.press_ctrl_c()
+        terminal.wait_for("stopping; Ctrl-C again leaves")
+        terminal.wait_for("Terminated: Cancelled")
+        terminal.wait_for("\n> ")
         for word, said in (
             ("/help", "/quit     leave"),
             ("/state", "idle · 3 turns · "),
@@ -217,71 +216,71 @@ def test_a_conversation(place: Place) -> None:
             ("/new other", "thread other, new"),
             ("Hi again", "Hello."),
         ):
-            seat.types(f"{word}\n")
-            seat.sees(said)
-            seat.sees("\n> ")
-        seat.types("/quit\n")
-        assert seat.ended() == 0
-        assert "Traceback" not in seat.seen
+            terminal.type(f"{word}\n")
+            terminal.wait_for(said)
+            terminal.wait_for("\n> ")
+        terminal.type("/quit\n")
+        assert terminal.wait() == 0
+        assert "Traceback" not in terminal.seen
 
 
 def test_ctrl_c_twice_leaves_and_ctrl_d_too(place: Place) -> None:
     chat = script(place, "Hello.")
-    with Seat(place, *chat) as seat:
-        seat.sees("\n> ")
-        seat.insists("Ctrl-C again, or /quit, leaves")
-        seat.insists("interrupted")
-        assert seat.ended() == 130
-    with Seat(place, *chat) as seat:
-        seat.sees("\n> ")
-        seat.types("\x04")
-        assert seat.ended() == 0
+    with PseudoTerminal(place, *chat) as terminal:
+        terminal.wait_for("\n> ")
+        terminal.press_ctrl_c_until("Ctrl-C again, or /quit, leaves")
+        terminal.press_ctrl_c_until("interrupted")
+        assert terminal.wait() == 130
+    with PseudoTerminal(place, *chat) as terminal:
+        terminal.wait_for("\n> ")
+        terminal.type("\x04")
+        assert terminal.wait() == 0
 
 
 def test_approval_is_asked_for_in_place(place: Place) -> None:
     chat = script(place, [["pay", {"amount": 5}]], "Paid.", [["pay", {"amount": 500}]], "Not paid.")
-    with Seat(place, *chat) as seat:
-        seat.sees("\n> ")
-        seat.types("pay\n")
-        seat.sees('? pay {"amount":5}  it is money')
-        seat.sees("let it run? [y/n] ")
-        seat.types("perhaps\n")
-        seat.sees("let it run? [y/n] ")
-        seat.types("y\n")
-        seat.sees("→ paid 5")
-        seat.sees("Paid.")
-        seat.sees("\n> ")
-        seat.types("pay more\n")
-        seat.sees("let it run? [y/n] ")
-        seat.types("n\n")
-        seat.sees("why not? The model is told: ")
-        seat.types("too dear\n")
-        seat.sees("✗ pay")
-        assert "approval_denied" in seat.sees("too dear")
-        seat.sees("Not paid.")
-        seat.sees("\n> ")
-        seat.types("/quit\n")
-        assert seat.ended() == 0
+    with PseudoTerminal(place, *chat) as terminal:
+        terminal.wait_for("\n> ")
+        terminal.type("pay\n")
+        terminal.wait_for('? pay {"amount":5}  it is money')
+        terminal.wait_for("let it run? [y/n] ")
+        terminal.type("perhaps\n")
+        terminal.wait_for("let it run? [y/n] ")
+        terminal.type("y\n")
+        terminal.wait_for("→ paid 5")
+        terminal.wait_for("Paid.")
+        terminal.wait_for("\n> ")
+        terminal.type("pay more\n")
+        terminal.wait_for("let it run? [y/n] ")
+        terminal.type("n\n")
+        terminal.wait_for("why not? The model is told: ")
+        terminal.type("too dear\n")
+        terminal.wait_for("✗ pay")
+        assert "approval_denied" in terminal.wait_for("too dear")
+        terminal.wait_for("Not paid.")
+        terminal.wait_for("\n> ")
+        terminal.type("/quit\n")
+        assert terminal.wait() == 0
     assert (place.folder / "paid").read_text() == "x"
 
 
 def test_killed_at_a_question_it_is_asked_again_when_the_thread_is_opened(place: Place) -> None:
     chat = script(place, TWO, [["pay", {"amount": 5}]], "Paid.")
-    with Seat(place, *chat) as seat:
-        seat.sees("\n> ")
-        seat.types("count and pay\n")
-        seat.sees("let it run? [y/n] ")
-        seat.kill()
-    with Seat(place, *chat) as seat:
-        seat.sees("Turn 1 of thread default was cut off")
-        seat.sees("> count and pay")
-        seat.sees('✓ count {"word":"seven"}')
-        seat.sees("let it run? [y/n] ")
-        seat.types("y\n")
-        seat.sees("Paid.")
-        seat.sees("\n> ")
-        seat.types("/quit\n")
-        assert seat.ended() == 0
+    with PseudoTerminal(place, *chat) as terminal:
+        terminal.wait_for("\n> ")
+        terminal.type("count and pay\n")
+        terminal.wait_for("let it run? [y/n] ")
+        terminal.kill()
+    with PseudoTerminal(place, *chat) as terminal:
+        terminal.wait_for("Turn 1 of thread default was cut off")
+        terminal.wait_for("> count and pay")
+        terminal.wait_for('✓ count {"word":"seven"}')
+        terminal.wait_for("let it run? [y/n] ")
+        terminal.type("y\n")
+        terminal.wait_for("Paid.")
+        terminal.wait_for("\n> ")
+        terminal.type("/quit\n")
+        assert terminal.wait() == 0
     assert (place.folder / "counted").read_text() == "xx"
     assert (place.folder / "paid").read_text() == "x"
 
@@ -290,21 +289,21 @@ def test_a_turn_of_another_process_is_watched_and_left_alone(place: Place) -> No
     chat = script(place, [["crawl", {"pages": 3}]], "Crawled.")
     first = place.start(*chat, "go")
     first.until((place.folder / "crawled").exists)
-    with Seat(place, *chat) as seat:
-        seat.sees("Turn 1 of thread default runs in another process; you watch it.")
-        seat.sees("crawl")
-        seat.presses_ctrl_c()
-        seat.sees("it goes on without us")
-        seat.sees("\n> ")
-        seat.types("and?\n")
-        seat.sees("error agent_busy: ")
-        seat.sees("\n> ")
+    with PseudoTerminal(place, *chat) as terminal:
+        terminal.wait_for("Turn 1 of thread default runs in another process; you watch it.")
+        terminal.wait_for("crawl")
+        terminal.press_ctrl_c()
+        terminal.wait_for("goes on in its process")
+        terminal.wait_for("\n> ")
+        terminal.type("and?\n")
+        terminal.wait_for("error agent_busy: ")
+        terminal.wait_for("\n> ")
         place.touch("go")
         assert first.ended() == 0
-        seat.types("/state\n")
-        seat.sees("finished · 1 turn")
-        seat.types("/quit\n")
-        assert seat.ended() == 0
+        terminal.type("/state\n")
+        terminal.wait_for("finished · 1 turn")
+        terminal.type("/quit\n")
+        assert terminal.wait() == 0
     assert first.out == "Crawled.\n"
 
 

@@ -1,4 +1,4 @@
-"""`clicket states` and `clicket reset`: how tools stand in a thread, from a terminal, without disturbing anybody's calls."""
+"""`clicket states` and `clicket reset`: the states of tools in a thread, without taking over any call."""
 
 from __future__ import annotations
 

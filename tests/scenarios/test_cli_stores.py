@@ -18,7 +18,7 @@ from tests.scenarios.kit import sqlite_url
 from tests.scenarios.worker_tools import TOOLS
 
 from clicket import Settings
-from clicket.cli.words import parse_size, shown_url
+from clicket.cli.formatting import parse_size, shown_url
 from clicket.errors import UsageError
 from clicket.sync import Runtime
 
@@ -34,7 +34,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def submit(place: Place, *calls: tuple[str, str, dict[str, Any]]) -> None:
-    """Calls by id, tool and arguments, for whoever runs them."""
+    """Submit calls by id, tool and arguments, for a worker."""
     with Runtime(ALL, engine="workers", settings=Settings(store=place.store)) as runtime:
         for id, tool, arguments in calls:
             runtime.submit(tool, arguments, id=id)
@@ -80,10 +80,10 @@ class TestOwnersThatAreGone:
         assert "running (owner gone)" in table.stdout
         assert "clicket recover" in table.stderr
         assert place.ask("show", "ali")["owner_gone"]
-        assert "its owner is gone" in place.inside("show", "alive").stderr
+        assert "its owner is dead" in place.inside("show", "alive").stderr
         owners = {check["name"]: check for check in place.ask("doctor")["checks"]}["owners"]
         assert owners["verdict"] == "warn"
-        assert "0 alive, 1 gone; 1 calls were left behind, of look" in owners["found"]
+        assert "0 alive, 1 dead; 1 calls have a dead owner, of look" in owners["found"]
         assert "clicket recover" in owners["advice"]
         assert states(place) == {"alive": "running"}
 
@@ -105,7 +105,7 @@ class TestOwnersThatAreGone:
         place.touch("gate")
         told = place.run("recover")
         assert told.returncode == 0
-        assert "took over 2 calls of owners that are gone" in told.stdout
+        assert "took over 2 calls" in told.stdout
         assert "outcome_unknown  once  pay  thread default" in told.stdout
         assert "1 completed, 1 failed" in told.stdout
 
@@ -139,7 +139,7 @@ class TestOwnersThatAreGone:
         report = place.json("recover", "--tools", f"{TOOLS}:look")
         assert (report["rerun"], report["unknown"], report["without_tool"]) == (1, 0, {"pay": 1})
         told = place.inside("recover", "--tools", f"{TOOLS}:look")
-        assert "their tools are not here: pay (1)" in told.stderr
+        assert "pay (1)" in told.stderr
         assert states(place) == {"again": "completed", "once": "running"}
 
     def test_nothing_there_is_no_error_and_no_store_is_made(self, place: Place) -> None:
@@ -205,7 +205,7 @@ class TestGc:
         assert place.ask("gc", "--dry-run", **given)["calls"] == 1
         assert place.ask("gc", "--dry-run", "--keep-calls", "1", **given)["calls"] == 3
         done = place.inside("gc", "--keep-bytes", "1GB", **given)
-        told = "removed 1 calls that ended more than 10 min 0 s ago or are beyond 3 calls in all, 953.7 MiB in all"
+        told = "removed 1 calls that ended more than 10 min 0 s ago or exceed 3 calls in all, 953.7 MiB in all"
         assert told in done.stdout
 
     def test_calls_under_way_are_kept(self, place: Place) -> None:
@@ -290,7 +290,7 @@ class TestServers:
 
     @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
     def test_server_that_is_not_there_is_3(self, tmp_path: Path, scheme: str) -> None:
-        store = f"{scheme}://me:{SECRET}@127.0.0.1:1/0"  # nobody listens on port 1
+        store = f"{scheme}://me:{SECRET}@127.0.0.1:1/0"  # nothing listens on port 1
         place = Place(tmp_path, store, TOOLS, CLICKET_STORE_TIMEOUT="0.3", CLICKET_OPEN_TIMEOUT="0.1")
         for command in (["ps"], ["--json", "cache", "stats"], ["worker"], ["recover"], ["call", "double"], ["doctor"]):
             done = place.inside(*command)

@@ -1,4 +1,4 @@
-"""The tour tells the truth: with and without a terminal, twice in one folder, and in a folder that cannot be written."""
+"""The tour checks itself: with and without a terminal, twice in one folder, and in a folder that cannot be written."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 
-from clicket.cli import demo, demo_agent
-from clicket.cli.demo_stage import Stage
+from clicket.cli.demo.agent import QUESTION, check_turn, make_agent
+from clicket.cli.demo.crash import wait_until_running
+from clicket.cli.demo.output import TourOutput
+from clicket.cli.demo.steps import is_gone, successful
+from clicket.cli.demo.tour import tour_store
 from clicket.cli.terminal import Terminal
 from clicket.kernel import State
 from clicket.runtime import Runtime
@@ -39,7 +42,7 @@ EXPECTED = [
     ("code_interpreter", "completed", 2, None),
 ]
 
-# What the tour computes, finds or is told, as people read it. How it is put into words is the tour's business.
+# What the tour computes and finds. How it is worded is not tested.
 FACTS = [
     "Did you mean 'weather'?",
     "/city",
@@ -100,44 +103,44 @@ def test_store_is_the_tours_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    with demo._store("sqlite:///mine.db") as url:
+    with tour_store("sqlite:///mine.db") as url:
         assert url == "sqlite:///mine.db"
-    with demo._store(None) as url:
+    with tour_store(None) as url:
         assert url == "sqlite:///.clicket/demo.db"
         Path(".clicket/demo.db").write_text("old")
-        with demo._store(None) as other:  # somebody is touring here already
+        with tour_store(None) as other:  # another tour runs here
             assert other.startswith(f"sqlite:///{tmp_path}/clicket-demo-")
         assert Path(".clicket/demo.db").exists()
-    with demo._store(None), open(".clicket/demo.lock") as lock:
+    with tour_store(None), open(".clicket/demo.lock") as lock:
         assert not Path(".clicket/demo.db").exists()  # each tour begins with an empty one
         with pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     shutil.rmtree(tmp_path / ".clicket")
     (tmp_path / ".clicket").write_text("in the way")
-    with demo._store(None) as url:
+    with tour_store(None) as url:
         assert url.startswith(f"sqlite:///{tmp_path}/clicket-demo-")
 
 
-async def test_what_does_not_go_as_told_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_failed_check_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     @tool
     async def weather(city: str) -> str:
         return "rain"
 
-    stage = Stage(Terminal())
+    output = TourOutput(Terminal())
     async with Runtime([weather], store="memory://") as runtime:
-        await demo.good(stage, runtime)
-    (outcome,) = stage.outcomes
+        await successful(output, runtime)
+    (outcome,) = output.outcomes
     assert outcome.state is State.COMPLETED
-    assert outcome.problems == ["it gives the weather"]
-    stage.curtain("sqlite:///x", 1.0)
+    assert outcome.problems == ["the output is the weather"]
+    output.summary("sqlite:///x", 1.0)
     out = capsys.readouterr().out
-    assert "NOT AS TOLD: it gives the weather" in out
-    assert "not as told" in out
+    assert out.count("the output is the weather") == 1
+    assert out.lower().count("not as expected") == 2
 
 
 @pytest.mark.parametrize("broken", [False, True])
 async def test_an_agent_without_a_sandbox_says_so(capsys: pytest.CaptureFixture[str], broken: bool) -> None:
-    """The script goes on without programs; what it could not do is no broken promise. What it repeated would be one."""
+    """Without a sandbox the script goes on, and the drawing is not checked; a repeated model request is still a failed check."""
 
     @tool(name="deep_search")
     async def searched(query: str) -> dict[str, Any]:
@@ -147,19 +150,18 @@ async def test_an_agent_without_a_sandbox_says_so(capsys: pytest.CaptureFixture[
     async def interpreted(task: str, file_names: list[str]) -> dict[str, Any]:
         raise OSError("no sandbox")
 
-    stage = Stage(Terminal())
+    output = TourOutput(Terminal())
     async with Runtime([searched, interpreted], store="memory://") as runtime:
-        agent, model = demo_agent._agent(runtime)
-        result = await agent.run(demo_agent.QUESTION, thread="t")
+        agent, model = make_agent(runtime)
+        result = await agent.run(QUESTION, thread="t")
         page = await runtime.history(thread="t", limit=10)
     calls = sorted(page.items, key=lambda record: record.created_at)
     before = result.steps - len(model.requests) + broken
-    demo_agent._judge(stage, calls, result, before, len(model.requests), drawing=False)
-    said = capsys.readouterr().out
-    assert "no sandbox is to be had on this machine" in said
+    check_turn(output, calls, result, before, len(model.requests), was_drawing=False)
+    assert "no sandbox" in capsys.readouterr().out
     assert "It could not be drawn." in [message.content for message in result.messages]
-    problems = [problem for outcome in stage.outcomes for problem in outcome.problems]
-    assert problems == (["no answer is asked for twice"] if broken else [])
+    problems = [problem for outcome in output.outcomes for problem in outcome.problems]
+    assert problems == (["the model is not asked twice for an answer"] if broken else [])
 
 
 async def test_child_that_does_not_start_is_an_error_and_not_a_hang(tmp_path: Path) -> None:
@@ -167,18 +169,18 @@ async def test_child_that_does_not_start_is_an_error_and_not_a_hang(tmp_path: Pa
     await child.wait()
     async with Runtime((), store=f"sqlite:///{tmp_path}/x.db") as runtime:
         with pytest.raises(Exception, match="exit code 7"):
-            await demo._both_running(runtime, child, "one", "two")
+            await wait_until_running(runtime, child, "one", "two")
 
 
 async def test_living_process_is_not_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1_000, 3))
-    monkeypatch.setattr(demo.time, "monotonic", lambda: next(clock))
-    assert not await demo._is_gone(os.getpid())
+    monkeypatch.setattr("clicket.cli.demo.steps.time.monotonic", lambda: next(clock))
+    assert not await is_gone(os.getpid())
 
 
 def test_outcomes_are_json(capsys: pytest.CaptureFixture[str]) -> None:
-    stage = Stage(Terminal(json=True))
-    stage.line("not to be seen")
-    stage.curtain("sqlite:///x", 2.0)
+    output = TourOutput(Terminal(json=True))
+    output.print("not to be seen")
+    output.summary("sqlite:///x", 2.0)
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert told == {"ok": True, "store": "sqlite:///x", "duration": 2.0, "calls": []}

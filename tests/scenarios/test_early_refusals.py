@@ -15,7 +15,7 @@ import pytest
 import clicket.sync
 from clicket import NativeTool, Runtime, ToolCall, ToolContext, tool
 from clicket.agents import PlanExecuteAgent, ReActAgent
-from clicket.cli.load import load
+from clicket.cli.tool_loader import load
 from clicket.errors import UsageError
 from clicket.execution import LoopWatch, loop_watch
 from clicket.settings import Settings

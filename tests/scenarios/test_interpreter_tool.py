@@ -24,7 +24,7 @@ from tests.scenarios.kit import assert_sound, make, sqlite_url
 from tests.scenarios.server_kit import key_for, read_sse, served
 
 from clicket import Runtime, Settings, State
-from clicket.cli.load import load
+from clicket.cli.tool_loader import load
 from clicket.errors import UsageError
 from clicket.interpreter import code_interpreter
 from clicket.interpreter.tool.tool import CodeInterpreter

@@ -19,7 +19,7 @@ from tests.scenarios.search_kit import DOCUMENTS, MESSAGES, NAME, QUESTION, Gate
 from tests.scenarios.server_kit import read_sse, served
 
 from clicket import Settings, State
-from clicket.cli.load import find_tools, load
+from clicket.cli.tool_loader import find_tools, load
 from clicket.errors import UsageError
 from clicket.search import Citation, Document, Index, deep_search
 from clicket.sync import Runtime as SyncRuntime

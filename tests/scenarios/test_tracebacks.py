@@ -17,8 +17,8 @@ from tests.scenarios.server_kit import Api, key_for, served
 
 from clicket import RetryableError, State, ToolContext, tool
 from clicket.agents import ReActAgent
-from clicket.cli.serving import Teller
 from clicket.cli.terminal import Terminal
+from clicket.cli.worker_log import WorkerLog
 from clicket.testing import ScriptedModel
 
 TOKEN = "sk-ant-api03-" + "A1b2C3d4" * 6
@@ -130,7 +130,7 @@ async def test_the_runtime_logs_it(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("json_lines", [True, False])
 async def test_a_worker_says_it(capfd: pytest.CaptureFixture[str], json_lines: bool) -> None:
     async with make(TOOLS) as rt:
-        rt.observers.add(Teller(Terminal(json=json_lines), quiet=False))
+        rt.observers.add(WorkerLog(Terminal(json=json_lines), quiet=False))
         await rt.call("login", {"password": "swordfish-77"})
     out, err = capfd.readouterr()
     said = json.loads(out.splitlines()[-1])["traceback"] if json_lines else err

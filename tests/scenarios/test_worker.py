@@ -290,7 +290,7 @@ class TestWords:
 
     def test_wrong_use(self, place: Place) -> None:
         for arguments, code, says in (
-            (["--store", "memory://"], 2, "seen by its own process alone"),
+            (["--store", "memory://"], 2, "store in memory"),
             (["--tools", "nothing_here"], 2, "there is no module"),
             (["--concurrency", "0"], 2, "Invalid value"),
             (["--store", "sqlite:////proc/none/calls.db"], 3, "/proc/none"),

@@ -22,7 +22,7 @@ ARTICLE = "<html><title>A title</title><nav>Menu</nav><main><p>" + "Words that m
 
 
 class Found:
-    """An engine that finds what it is told to."""
+    """An engine that finds given documents."""
 
     name = "found"
 

@@ -1,6 +1,6 @@
-"""The commands and the options that all of them share. `--json`, `--store`, `--tools` and `--debug` work before and after a command.
+"""The commands and their shared options. `--json`, `--store`, `--tools` and `--debug` work before and after a command.
 
-A command is imported when it is used, and what runs it with it: the help of all commands loads none of them.
+A command is imported when it is used, so `clicket --help` imports none of them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "run"]
 
-_PANEL = "Everywhere"
+_PANEL = "Shared options"
 StoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="URL|FILE",
-        help="Where calls are kept: a SQLite file, sqlite:///path, redis://…, postgresql://… or memory://.",
+        help="The store of the calls: a SQLite file, sqlite:///path, redis://…, postgresql://… or memory://.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -38,21 +38,21 @@ ToolsOption = Annotated[
     typer.Option(
         "--tools",
         metavar="MODULE[:NAME]",
-        help="Tools to load: a tool, a list, or all of a module or of a file, /path/file.py.",
+        help="Tools to load: a tool, a list of tools, or all tools of a module or of a file, /path/file.py. Repeatable.",
         rich_help_panel=_PANEL,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.", rich_help_panel=_PANEL)]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)]
-VersionOption = Annotated[bool, typer.Option("--version", "-V", help="Print the version and leave.")]
+VersionOption = Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")]
 _SHARED: dict[str, Any] = {"store": StoreOption, "tools": ToolsOption, "json": JsonOption, "debug": DebugOption}
 
 
 class _Switches:
-    """Help names no type for a switch: it takes no value."""
+    """Shows no type for flags in the help: they take no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of typer's class, beside this one
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # the method of typer's class
         for each in params:
             if getattr(each, "is_flag", False) and each.metavar is None:
                 each.metavar = ""
@@ -71,7 +71,7 @@ _DEFAULTS: dict[str, Any] = {"store": None, "tools": None, "json": False, "debug
 
 
 class _LazyCommands(_Group):
-    """Lists commands by their names and first lines. The one that is asked for is loaded in place of its line."""
+    """Lists commands from the table, and imports only the command that is run."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -87,7 +87,7 @@ class _LazyCommands(_Group):
         return super().resolve_command(ctx, args)
 
     def load(self, name: str) -> None:
-        """Put the command itself in its place; a name that is none is left to the error that follows."""
+        """Replace the placeholder by the command. An unknown name is ignored: typer reports it."""
         if name in self._loaded or name not in self.commands:
             return
         made = _group(*GROUPS[name]) if name in GROUPS else _alone(name, COMMANDS[name])
@@ -96,7 +96,7 @@ class _LazyCommands(_Group):
         self._loaded.add(name)
 
     def load_all(self) -> None:
-        """For those who read every command, as the reference does."""
+        """For the generated reference."""
         for name in list(self.commands):
             self.load(name)
 
@@ -114,7 +114,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _everywhere(
+def _shared_options(
     ctx: typer.Context,
     store: StoreOption = None,
     tools: ToolsOption = None,
@@ -131,7 +131,7 @@ def _everywhere(
 
 
 def _command(function: Callable[..., Any]) -> Callable[..., None]:
-    """A command as typer sees it: the function's own options and the shared ones; the function gets a `Session` instead."""
+    """The function for typer: it has the command's own options and the shared ones, from which it makes a `Session`."""
 
     def invoke(ctx: typer.Context, **given: Any) -> None:
         from clicket.cli.session import Session
@@ -141,7 +141,7 @@ def _command(function: Callable[..., Any]) -> Callable[..., None]:
         shared = {name: given.pop(name) or above[name] for name in _SHARED}
         terminal = Terminal(json=shared["json"], debug=shared["debug"])
         session = Session(terminal, store=shared["store"], tools=shared["tools"])
-        raise typer.Exit(_perform(partial(function, session, **given), terminal))
+        raise typer.Exit(_run_command(partial(function, session, **given), terminal))
 
     hints = get_type_hints(function, include_extras=True)
     own = [
@@ -155,14 +155,14 @@ def _command(function: Callable[..., Any]) -> Callable[..., None]:
     ]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     parameters = [context, *own, *shared]
-    invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # how inspect is told
+    invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
     invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     invoke.__doc__ = function.__doc__
     return invoke
 
 
-def _perform(work: Callable[[], Any], terminal: Terminal) -> int:
-    """Run a command, and turn whatever ends it into an exit code."""
+def _run_command(work: Callable[[], Any], terminal: Terminal) -> int:
+    """Run a command and return its exit code."""
     import asyncio
 
     from clicket.cli.errors import report, silence_stdout
@@ -184,24 +184,24 @@ def _perform(work: Callable[[], Any], terminal: Terminal) -> int:
 
 
 async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
-    """A polite request to end (TERM) is taken like Ctrl-C: calls under way are cancelled, not orphaned."""
+    """Treats TERM like Ctrl-C, so that the command's calls are cancelled instead of orphaned."""
     import asyncio
     import signal
 
     task = asyncio.current_task()
     assert task is not None
-    told = False
+    terminated = False
 
     def stop() -> None:
-        nonlocal told
-        told = True
+        nonlocal terminated
+        terminated = True
         task.cancel()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
     try:
         await work
     except asyncio.CancelledError:
-        if told:
+        if terminated:
             raise KeyboardInterrupt from None
         raise
 
@@ -213,7 +213,7 @@ def _alone(name: str, entry: Entry) -> typer.Typer:
 
 
 def _group(about: str, commands: dict[str, Entry]) -> typer.Typer:
-    """Commands of two words; the options that all share may stand between them, too."""
+    """Commands of two words. The shared options may also stand between the words."""
     group = typer.Typer(cls=_Group, help=about, no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 
     @group.callback()
@@ -234,7 +234,7 @@ def _group(about: str, commands: dict[str, Entry]) -> typer.Typer:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """One command line, from its words to its exit code."""
+    """Run one command line and return its exit code."""
     try:
         app(args=list(arguments), prog_name="clicket")
     except SystemExit as end:

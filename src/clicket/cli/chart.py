@@ -1,6 +1,6 @@
-"""Run times as pictures: for many tools one line each over a common axis, for one tool a bar for each doubling.
+"""Charts of run times: for several tools one sparkline each over a common axis, for one tool a histogram.
 
-Both axes are logarithmic: tools take microseconds or minutes, and each should be seen.
+The time axis is logarithmic, because tools take microseconds or minutes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from math import ceil
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.formatting import duration
 from clicket.cli.terminal import clean
-from clicket.cli.words import duration
 from clicket.model.figures import PER_DOUBLING, Figure, bucket_top, quantile
 
 __all__ = ["bars", "lines"]
@@ -21,20 +21,20 @@ _HEIGHTS = " ▁▂▃▄▅▆▇█"
 _PLAIN_HEIGHTS = " .:-=+*#@"
 _BAR, _PLAIN_BAR = "█", "#"
 _PARTS = " ▏▎▍▌▋▊▉"
-_MOST_CELLS = 64
-_LEAST_CELLS = 16
+_MAX_CELLS = 64
+_MIN_CELLS = 16
 _GREY = "bright_black"
 
 
 def lines(tools: Mapping[str, Sequence[Figure]], width: int, *, plain: bool) -> Table | None:
-    """One line of columns per tool: the higher, the more of its runs took that long. None: nothing ran."""
+    """One sparkline per tool: the height is the number of runs that took that long. None: nothing ran."""
     counts = {name: _counts(figures) for name, figures in tools.items()}
     buckets = [bucket for known in counts.values() for bucket in known]
     if not buckets:
         return None
     low, high = _span(buckets)
     name_width = max(len(name) for name in tools)
-    cells = max(min(width - name_width - 36, _MOST_CELLS, high - low + 1), _LEAST_CELLS)
+    cells = max(min(width - name_width - 36, _MAX_CELLS, high - low + 1), _MIN_CELLS)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style=_GREY, pad_edge=False)
     table.add_column("", no_wrap=True)
     table.add_column(_axis(low, high, cells), no_wrap=True, width=cells)
@@ -57,7 +57,7 @@ def bars(figures: Sequence[Figure], width: int, *, plain: bool) -> Table | None:
         top = ceil(bucket / PER_DOUBLING)
         doublings[top] = doublings.get(top, 0) + count
     most, total = max(doublings.values()), sum(doublings.values())
-    cells = max(min(width - 40, _MOST_CELLS), _LEAST_CELLS)
+    cells = max(min(width - 40, _MAX_CELLS), _MIN_CELLS)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
     table.add_column(justify="right", no_wrap=True, style=_GREY)
     table.add_column(no_wrap=True, width=cells)
@@ -85,10 +85,10 @@ def _counts(figures: Sequence[Figure]) -> dict[int, int]:
 
 
 def _span(buckets: Sequence[int]) -> tuple[int, int]:
-    """From the fastest to the slowest, and at least two doublings: a picture of one column tells nothing."""
+    """The buckets from the fastest to the slowest run, at least two doublings."""
     low, high = min(buckets), max(buckets)
-    lacks = max(2 * PER_DOUBLING - (high - low + 1), 0)
-    return low - lacks // 2, high + lacks - lacks // 2
+    missing = max(2 * PER_DOUBLING - (high - low + 1), 0)
+    return low - missing // 2, high + missing - missing // 2
 
 
 def _axis(low: int, high: int, cells: int) -> Text:
@@ -111,7 +111,7 @@ def _line(counts: Mapping[int, int], low: int, high: int, cells: int, *, plain: 
 
 
 def _bar(length: float, *, plain: bool) -> str:
-    """Whatever happened is seen, be it as thin as a hair."""
+    """A bar. A count above zero is always visible."""
     if plain:
         return _PLAIN_BAR * (max(round(length), 1) if length > 0 else 0)
     whole, part = int(length), int(length % 1 * 8)

@@ -1,4 +1,4 @@
-"""Tables that fit their terminal: ids and states are never cut, columns that matter less are left out."""
+"""Tables that fit the terminal: ids and states are never cut, less important columns are left out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _GAP = 2
 
 
 class Column(msgspec.Struct):
-    """`keep`: it is always shown, and whole. Of the others those with the lowest `rank` are left out first. `least`: it may be cut
-    to so many characters. A column without a value is left out."""
+    """`keep`: always shown, uncut. Other columns are left out, the lowest `rank` first, when there is no room, or when they are
+    empty. `least`: the column may be cut to this width."""
 
     name: str
     cells: Sequence[str | Text]
@@ -41,7 +41,7 @@ class Column(msgspec.Struct):
 
 
 def fitted(columns: Sequence[Column], width: int) -> Table:
-    """A table of those columns for which there is room, in their order."""
+    """A table of the columns that fit into `width`, in their order."""
     shown = [column for column in columns if column.keep or not column.is_empty]
     while sum(column.needed + _GAP for column in shown) - _GAP > width:
         spare = [column for column in shown if not column.keep]

@@ -1,4 +1,4 @@
-"""What the shell completes: names of tools, ids of calls, threads, states. A completion that fails is empty, never an error."""
+"""Shell completion of tool names, call ids, threads and states. A completion that fails is empty, never an error."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from clicket.model import Record
 
 __all__ = ["complete_active", "complete_id", "complete_state", "complete_thread", "complete_tool", "complete_waiting"]
 
-_MOST = 200
+_LIMIT = 200
 
 
 def complete_tool(ctx: typer.Context, incomplete: str) -> list[str]:
     try:
         names = [tool.name for tool in _session(ctx).tools]
-    except Exception:  # a module that cannot be imported: the command itself says why
+    except Exception:  # a module that cannot be imported: the command itself reports it
         return []
     return sorted(_beginning(names, incomplete))
 
@@ -51,23 +51,23 @@ def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _calls(ctx: typer.Context, **query: Any) -> list[Record]:
-    """The newest calls of the store, if there is one."""
+    """The newest calls of the store, if it exists."""
 
     async def read() -> list[Record]:
         session = _session(ctx)
         if not session.store_exists:
             return []
         async with session.watcher() as runtime:
-            return (await runtime.history(limit=_MOST, **query)).items
+            return (await runtime.history(limit=_LIMIT, **query)).items
 
     try:
         return asyncio.run(read())
-    except Exception:  # no store to ask
+    except Exception:  # the store cannot be read
         return []
 
 
 def _session(ctx: typer.Context) -> Session:
-    """The options that were written so far, before the command or after it."""
+    """A session with the options before the cursor, before the command or after it."""
     given: dict[str, Any] = {}
     above: Any = ctx
     while above is not None:

@@ -1,4 +1,4 @@
-"""How a command ends. Exit codes are a contract; an error says what to do next, and shows no traceback unless asked to."""
+"""Errors of commands as messages and exit codes. Exit codes are a contract; tracebacks are shown only with --debug."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from clicket.cli.exit_codes import DONE, FAILED, INTERRUPTED, UNREACHABLE, WRONG_USE
+from clicket.cli.formatting import shown_url
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import shown_url
 from clicket.errors import (
     AgentBusy,
     ClicketError,
@@ -32,12 +32,12 @@ __all__ = [
     "silence_stdout",
 ]
 
-_NOT_TRIED = ("not_isolated", "packages_failed", "sandbox_failed")
-"""Of programs that did not get as far as to fail. By their codes, because a command should not load what it does not use."""
+_NOT_STARTED = ("not_isolated", "packages_failed", "sandbox_failed")
+"""Codes of programs that could not be started. Codes, because a command should not import the interpreter for their classes."""
 
 
 class CallFailed(Exception):
-    """A command did its work, and what it was about did not end well; everything has been said already."""
+    """The command worked, but its subject failed, as a call that ended with an error. Everything has been printed already."""
 
     def __init__(self, exit_code: int = FAILED) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def exit_code_of(error: BaseException) -> int:
         return UNREACHABLE
     if isinstance(error, UsageError | NotFound | Conflict | AgentBusy | ToolNotFound | InvalidTransition):
         return WRONG_USE
-    if isinstance(error, ClicketError) and error.code in _NOT_TRIED:
+    if isinstance(error, ClicketError) and error.code in _NOT_STARTED:
         return WRONG_USE
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
@@ -59,7 +59,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def report(error: BaseException, terminal: Terminal) -> int:
-    """Say what went wrong, in words or as JSON, and return the exit code."""
+    """Print an error, as text or JSON, and return the exit code."""
     code = exit_code_of(error)
     if isinstance(error, CallFailed):
         return code
@@ -74,13 +74,13 @@ def report(error: BaseException, terminal: Terminal) -> int:
     elif isinstance(error, ClicketError):
         terminal.complain(error.code, shown_url(error.message))
     else:
-        text = f"{type(error).__name__}: {error}. Run it again with --debug to see where."
+        text = f"{type(error).__name__}: {error}. Run it again with --debug for the traceback."
         terminal.complain("unexpected", shown_url(text))
     return code
 
 
 def _described(error: BaseException) -> dict[str, Any]:
-    """The same object as `ToolResult.error`."""
+    """The error in the shape of `ToolResult.error`."""
     if not isinstance(error, ClicketError):
         return {
             "code": "unexpected",
@@ -99,5 +99,5 @@ def _described(error: BaseException) -> dict[str, Any]:
 
 
 def silence_stdout() -> None:
-    """The reader of our output is gone (`clicket ps | head`): the interpreter must not complain when it flushes."""
+    """Redirect stdout to the null device after its reader has gone (`clicket ps | head`), so that Python can flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

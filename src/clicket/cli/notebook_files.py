@@ -1,7 +1,7 @@
-"""What a run leaves for its user: the program's files and figures in a folder, the run itself as a notebook or a page.
+"""Saves what a run made: the program's files and figures in a folder, the run itself as a notebook or an HTML page.
 
-Names and contents are the program's. Nothing is written outside of the folder, nothing there is replaced unasked, and nothing
-gets a name that would be imported or read as settings.
+The program controls names and contents. So nothing is written outside of the folder, nothing is replaced without --overwrite,
+and no file gets a name that would be imported or read as settings.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from clicket.interpreter.run.report import bytes_of
 if TYPE_CHECKING:
     from clicket.interpreter import Interpreter
 
-__all__ = ["Pictures", "save_files", "save_runs"]
+__all__ = ["Figures", "save_files", "save_runs"]
 
 _SUFFIXES = {
     "image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg",
 }  # fmt: skip
 
 
-class Pictures:
-    """Pictures that were shown, under the names that they can be saved by."""
+class Figures:
+    """The figures of a run, by the names under which they are saved."""
 
     def __init__(self) -> None:
         self.named: dict[str, tuple[str, str]] = {}
         self._count = 0
 
-    def take(self, forms: dict[str, str]) -> list[str]:
-        """Names for the forms of one thing that are pictures; the first is the one to speak of."""
-        found = [mime for mime in _SUFFIXES if mime in forms]
+    def take(self, formats: dict[str, str]) -> list[str]:
+        """Name the image formats of one display; the first name is the preferred one."""
+        found = [mime for mime in _SUFFIXES if mime in formats]
         if found:
             self._count += 1
         names = [f"figure-{self._count}{_SUFFIXES[mime]}" for mime in found]
-        self.named.update(zip(names, [(mime, forms[mime]) for mime in found], strict=True))
+        self.named.update(zip(names, [(mime, formats[mime]) for mime in found], strict=True))
         return names
 
 
@@ -64,8 +64,8 @@ async def save_files(
     *,
     overwrite: bool,
 ) -> list[str]:
-    """What the program made, and what it showed. Names are the program's: none leads out of the folder."""
-    contents: dict[str, bytes] = {name: bytes_of(*picture) for name, picture in _pictures(result).items()}
+    """Save files and figures in the folder `out`. Returns their paths."""
+    contents: dict[str, bytes] = {name: bytes_of(*figure) for name, figure in _figures(result).items()}
     for file in result.files:
         if file.artifact is not None:
             contents[file.name] = await interpreter.artifact(file.artifact)
@@ -85,7 +85,7 @@ async def save_files(
 
 
 def _objection(path: Path, name: str, out: Path, *, overwrite: bool) -> str:
-    """Why a file of this name is not written; empty when it may be. Links that are in the folder lead out of it."""
+    """Why a file of this name is not written; empty if it may be. Links in the folder might lead out of it."""
     parts = PurePosixPath(name).parts
     if name.startswith("/") or ".." in parts or not path.resolve().is_relative_to(out.resolve()):
         return f"leads out of {out}"
@@ -93,13 +93,13 @@ def _objection(path: Path, name: str, out: Path, *, overwrite: bool) -> str:
         return "is a link"
     if why := name_objection(name, out):
         return why
-    return "is there already; --overwrite replaces it" if path.exists() and not overwrite else ""
+    return "exists already; --overwrite replaces it" if path.exists() and not overwrite else ""
 
 
-def _pictures(result: Result) -> dict[str, tuple[str, str]]:
-    pictures = Pictures()
+def _figures(result: Result) -> dict[str, tuple[str, str]]:
+    figures = Figures()
     for cell in cells(result):
         for output in cell.outputs if isinstance(cell, Cell) else ():
             if isinstance(output, Shown):
-                pictures.take(output.forms)
-    return pictures.named
+                figures.take(output.forms)
+    return figures.named

@@ -1,6 +1,6 @@
-"""A program's run in the terminal, as it goes on: prose, code, output, values, errors. All of it is foreign text, and cleaned.
+"""Draws a program's run: prose, code, output, values, errors. All of it is text from outside, and is cleaned.
 
-The notebook goes to stdout, remarks about it to stderr. A pipe gets the same, without colours.
+The notebook goes to stdout, remarks to stderr. A pipe gets the same without colours.
 """
 
 from __future__ import annotations
@@ -12,47 +12,47 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from clicket.cli.notebook_files import Pictures
+from clicket.cli.formatting import count_of, duration, size
+from clicket.cli.notebook_files import Figures
 from clicket.cli.terminal import Terminal, clean, clean_lines
-from clicket.cli.words import duration, size
 from clicket.interpreter.result import Result
 from clicket.interpreter.run.parsing import plain_text
 
-__all__ = ["NotebookView", "closing"]
+__all__ = ["NotebookView", "closing_line"]
 
-_MOST_PROSE = 30_000
-_MOST_CODE = 100_000
-"""Characters that are given colours; more is printed as it is."""
-_WORST_WORD = {"ok": ("✓", "green"), "error": ("✗", "red"), "interrupted": ("⊘", "yellow"), "exit": ("⊘", "yellow")}
+_MAX_PROSE = 30_000
+_MAX_CODE = 100_000
+"""Characters up to which text is coloured."""
+_STATUS_MARKS = {"ok": ("✓", "green"), "error": ("✗", "red"), "interrupted": ("⊘", "yellow"), "exit": ("⊘", "yellow")}
 
 
 class NotebookView:
-    """Draws the messages of a run, one after the other."""
+    """Draws the messages of a run in their order."""
 
     def __init__(self, terminal: Terminal, task: str) -> None:
-        self.pictures = Pictures()
+        self.figures = Figures()
         self._terminal = terminal
         self._coloured = terminal.out.is_terminal
         self._lines = plain_text(task).split("\n")
-        self._told = 0
+        self._shown_lines = 0
         self._line_open = False
-        self._forms: dict[str, str] = {}
+        self._formats: dict[str, str] = {}
         self._group: int | None = None
         self._last_text = ""
 
     def take(self, message: dict[str, Any]) -> None:
         draw = getattr(self, f"_{message['type']}", None)
         if message["type"] != "display":
-            self._show_forms()
+            self._show_formats()
         if draw is not None:
             draw(message)
 
     def end(self, result: Result) -> None:
-        """What is left to tell once the run is over: the rest of the prose, if the run came that far."""
-        self._show_forms()
+        """Draw the rest of the prose, if the run reached it, and the notices."""
+        self._show_formats()
         self._close_line()
-        if self._told and not result.fatal:
-            self._prose(self._lines[self._told :])
+        if self._shown_lines and not result.fatal:
+            self._prose(self._lines[self._shown_lines :])
         for skipped in result.skipped:
             self._terminal.say(f"left out: {clean(skipped.what)}: {clean(skipped.why)}", style="bright_black")
         for notice in result.notices:
@@ -61,8 +61,8 @@ class NotebookView:
     def _code_execution_start(self, message: dict[str, Any]) -> None:
         lines = message.get("lines")
         if lines:
-            self._prose(self._lines[self._told : lines[0]])
-            self._told = lines[1]
+            self._prose(self._lines[self._shown_lines : lines[0]])
+            self._shown_lines = lines[1]
         self._close_line()
         self._last_text = ""
         code = clean_lines(message["code"]).rstrip("\n")
@@ -73,7 +73,7 @@ class NotebookView:
             self._terminal.write(f"{number}\n{indented}\n")
             return
         out.print(Text(number, style="bold cyan"))
-        if len(code) > _MOST_CODE:
+        if len(code) > _MAX_CODE:
             out.print(Padding(Text(code), (0, 0, 0, 2)))
         else:
             shown = Syntax(code, "python", theme="ansi_dark", background_color="default", word_wrap=True)
@@ -86,11 +86,11 @@ class NotebookView:
         self._write(message["content"], "yellow")
 
     def _display(self, message: dict[str, Any]) -> None:
-        """Forms of one thing come one after the other; the best is shown when the next thing comes."""
-        if message.get("group") != self._group or message["mime"] in self._forms:
-            self._show_forms()
+        """Formats of one display come one after the other; the best is shown when the next message comes."""
+        if message.get("group") != self._group or message["mime"] in self._formats:
+            self._show_formats()
         self._group = message.get("group")
-        self._forms[message["mime"]] = message["data"]
+        self._formats[message["mime"]] = message["data"]
 
     def _code_execution_complete(self, message: dict[str, Any]) -> None:
         value = message.get("value")
@@ -122,8 +122,8 @@ class NotebookView:
         if not text.strip():
             return
         self._close_line()
-        if self._coloured and len(text) <= _MOST_PROSE:
-            # Links are spelt out: where they lead must be seen, and a terminal's own links can hide it.
+        if self._coloured and len(text) <= _MAX_PROSE:
+            # Link targets are written out: a terminal's own links can hide where they lead.
             self._terminal.out.print(Markdown(text, hyperlinks=False, code_theme="ansi_dark"))
             self._terminal.write("\n")
         else:
@@ -139,20 +139,20 @@ class NotebookView:
             self._terminal.write_text(text)
         self._line_open = not text.endswith(("\n", "\r"))
 
-    def _show_forms(self) -> None:
-        forms, self._forms, self._group = self._forms, {}, None
-        if not forms:
+    def _show_formats(self) -> None:
+        formats, self._formats, self._group = self._formats, {}, None
+        if not formats:
             return
         self._close_line()
-        names = self.pictures.take(forms)
+        names = self.figures.take(formats)
         if names:
-            mime, data = self.pictures.named[names[0]]
+            mime, data = self.figures.named[names[0]]
             length = len(data) * 3 // 4 if mime != "image/svg+xml" else len(data)
             self._remark(f"{names[0]} ({mime}, {size(length)})")
             return
-        text = forms.get("text/plain") or forms.get("text/markdown") or forms.get("text/latex")
+        text = formats.get("text/plain") or formats.get("text/markdown") or formats.get("text/latex")
         if text is None:
-            mime, data = next(iter(forms.items()))
+            mime, data = next(iter(formats.items()))
             if mime != "application/json":
                 self._remark(f"{clean(mime)}, {size(len(data))}; --html shows it")
                 return
@@ -170,18 +170,17 @@ class NotebookView:
             self._line_open = False
 
 
-def closing(terminal: Terminal, result: Result, saved: list[str]) -> Text:
-    """The last line: how it ended, how many blocks, how long, how well it was kept, what is left of it."""
-    mark, style = _WORST_WORD.get(result.status, ("✗", "red"))
+def closing_line(terminal: Terminal, result: Result, saved: list[str]) -> Text:
+    """The last line: status, number of blocks, duration, isolation, saved files."""
+    mark, style = _STATUS_MARKS.get(result.status, ("✗", "red"))
     status = result.status + (f" ({clean(result.reason)})" if result.reason else "")
-    count = len(result.blocks)
     facts = [
-        f"{count} block{'' if count == 1 else 's'}",
+        count_of(len(result.blocks), "block"),
         duration(result.duration),
         f"isolation {result.isolation.level}",
     ]
     if result.files:
-        facts.append(f"{len(result.files)} file{'' if len(result.files) == 1 else 's'}")
+        facts.append(count_of(len(result.files), "file"))
     line = Text(status if terminal.plain else f"{mark} {status}", style=f"bold {style}")
     line.append(f"  {' · '.join(facts)}", style="not bold default")
     if saved:

@@ -1,4 +1,4 @@
-"""Names that a program's files may not have on the host: Python would run such a file, or clicket would obey it."""
+"""File names that a program may not use on the host: Python would import the file, or clicket would read it as settings."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _OPTIONAL = frozenset(
     "pydantic pydantic_ai pydantic_core pypdf redis rich sitecustomize starlette tantivy tokenizers typer usercustomize "
     "uvicorn uvloop".split()
 )
-"""What clicket imports, installed or not, and what Python itself imports when it starts."""
+"""Modules that clicket imports, installed or not, and those that Python imports when it starts."""
 
 _IMPORT_FOLDERS = (".dist-info", ".egg-info", ".egg")
-"""Python takes entry points from such a folder, and with them the names of modules to import."""
+"""Python reads entry points from these folders, and imports the modules that they name."""
 
 
 def name_objection(name: str, out: Path) -> str:
-    """Why a program's file of this name is not saved in the folder `out`; empty when nothing would run or obey it."""
+    """Why a program's file of this name is not saved in the folder `out`; empty if it may be saved."""
     parts = PurePosixPath(name).parts
     if any(part.startswith(".") for part in parts):
-        return "is hidden: programs read their settings from hidden files"
+        return "is hidden: programs read settings from hidden files"
     if parts[-1] == FILE_NAME or _is_settings_file(out / name):
         return "would be read as settings"
     if parts[-1].endswith((".pth", ".pyc")) or any(part.endswith(_IMPORT_FOLDERS) for part in parts):
         return "would be read by Python's import system"
     if parts[-1].endswith(tuple(all_suffixes())) and _would_be_imported(parts[0].partition(".")[0], out / name, out):
-        return "would be imported from there; --out with a folder of its own and another name keeps it"
+        return "would be imported from there; use another name, or --out with an empty folder"
     return ""
 
 
@@ -44,7 +44,7 @@ def _is_settings_file(path: Path) -> bool:
 
 
 def _would_be_imported(module: str, path: Path, out: Path) -> bool:
-    """A module that some program looks for by this name, or any module in a folder where modules are looked for."""
+    """Is it a module that programs import by this name, or any module in a folder of the import path?"""
     if module in _OPTIONAL or module in sys.stdlib_module_names or (out / "__init__.py").exists():
         return True
     roots = {Path(entry or ".").resolve() for entry in (os.getcwd(), *sys.path) if isinstance(entry, str)}
@@ -52,12 +52,12 @@ def _would_be_imported(module: str, path: Path, out: Path) -> bool:
 
 
 def _between(out: Path, root: Path, path: Path) -> bool:
-    """Is the folder of modules inside of `out`, and the file inside of that?"""
+    """Is the folder `root` of the import path inside of `out`, and the file inside of `root`?"""
     return root.is_relative_to(out.resolve()) and path.resolve().is_relative_to(root)
 
 
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except (ImportError, ValueError):  # a module without a spec is there, too
+    except (ImportError, ValueError):  # a module without a spec is installed, too
         return True

@@ -1,29 +1,38 @@
-"""A search in the terminal: its rounds to stderr as they go on, the answer and its sources to stdout. Foreign text is cleaned."""
+"""Draws a search: its rounds on stderr while it runs, the answer and its sources on stdout. Text from outside is cleaned."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.text import Text
 
+from clicket.cli.formatting import count_of, duration, one_line
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import duration
 from clicket.model import ToolResult
 
-__all__ = ["SearchView"]
+__all__ = ["SearchView", "print_answer"]
 
 _TITLES = 3
-"""Titles that are shown of what a query found."""
+"""Titles that are shown of the documents that a query found."""
 _WIDTH = 60
 
 
-class SearchView:
-    """Draws the messages of a search, one after the other."""
+class LineOutput(Protocol):
+    """A terminal, or what prints the tour."""
 
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
+    @property
+    def plain(self) -> bool: ...
+
+    def say(self, text: str | Text, *, style: str = ...) -> None: ...
+
+
+class SearchView:
+    """Draws the messages of a search in their order."""
+
+    def __init__(self, output: LineOutput) -> None:
+        self._output = output
         self._known: set[str] = set()
 
     def take(self, message: Mapping[str, Any]) -> None:
@@ -31,31 +40,12 @@ class SearchView:
         if draw is not None:
             draw(message)
 
-    def end(self, result: ToolResult, saved: list[str]) -> None:
-        """The answer, what it is made of, and how it was found."""
-        output = result.output
-        terminal = self._terminal
-        terminal.write_text(output["answer"].rstrip("\n") + "\n")
-        if output["citations"]:
-            terminal.write("\nSources\n")
-            titles = {one["id"]: one for one in output["documents"]}
-            for number, citation in enumerate(output["citations"], 1):
-                terminal.write_text(f"[{number}] {_source(citation, titles.get(citation['doc']))}\n")
-        for note in output["notes"]:
-            terminal.say(clean(note), style="yellow")
-        for statement in output["unsupported"]:
-            terminal.say(f"left out, because no source says so: {clean(statement)}", style="yellow")
-        rounds, found = len(output["rounds"]), output["documents_found"]
-        how = "from the cache" if result.cached else duration(result.duration)
-        parts = [_count(found, "document"), _count(rounds, "round"), how, f"clicket show {result.call_id}"]
-        terminal.say(" · ".join([*parts, *(f"saved {path}" for path in saved)]), style="bright_black")
-
     def _state(self, message: Mapping[str, Any]) -> None:
         if message.get("resumed"):
-            self._terminal.say(clean(message["message"]), style="yellow")
+            self._output.say(clean(message["message"]), style="yellow")
 
     def _extend(self, message: Mapping[str, Any]) -> None:
-        self._terminal.say(f"Round {message['loop']}", style="bold")
+        self._output.say(f"Round {message['loop']}", style="bold")
 
     def _search(self, message: Mapping[str, Any]) -> None:
         found = message["searchResult"]
@@ -63,39 +53,49 @@ class SearchView:
         for query, documents, error in zip(found["query"], found["docs"], failed, strict=True):
             new = [one for one in documents if one["id"] not in self._known]
             self._known.update(one["id"] for one in documents)
-            self._terminal.say(self._line(query, documents, new, error))
+            self._output.say(self._line(query, documents, new, error))
 
     def _line(self, query: str, documents: list[Any], new: list[Any], error: str | None) -> Text:
-        ok, bad = ("+", "x") if self._terminal.plain else ("✓", "✗")
+        ok, bad = ("+", "x") if self._output.plain else ("✓", "✗")
         if error is not None:
             return Text.assemble((f"  {bad} ", "red"), clean(query), (f"  failed: {clean(error)}", "red"))
-        told = f"  {len(new)} new of {len(documents)}" if documents else "  nothing"
-        titles = ", ".join(_short(one["title"] or one["id"], 30) for one in new[:_TITLES])
+        amount = f"  {len(new)} new of {len(documents)}" if documents else "  nothing"
+        titles = ", ".join(one_line(one["title"] or one["id"], 30) for one in new[:_TITLES])
         more = ", …" if len(new) > _TITLES else ""
         shown = f": {titles}{more}" if titles else ""
-        return Text.assemble((f"  {ok} ", "green"), _short(query, _WIDTH), (f"{told}{shown}", "bright_black"))
+        return Text.assemble((f"  {ok} ", "green"), one_line(query, _WIDTH), (f"{amount}{shown}", "bright_black"))
+
+
+def print_answer(terminal: Terminal, result: ToolResult, saved: list[str]) -> None:
+    """The answer, its sources, and how it was found."""
+    output = result.output
+    terminal.write_text(output["answer"].rstrip("\n") + "\n")
+    if output["citations"]:
+        terminal.write("\nSources\n")
+        titles = {one["id"]: one for one in output["documents"]}
+        for number, citation in enumerate(output["citations"], 1):
+            terminal.write_text(f"[{number}] {_source(citation, titles.get(citation['doc']))}\n")
+    for note in output["notes"]:
+        terminal.say(clean(note), style="yellow")
+    for statement in output["unsupported"]:
+        terminal.say(f"left out, because no source says so: {clean(statement)}", style="yellow")
+    rounds, found = len(output["rounds"]), output["documents_found"]
+    how = "from the cache" if result.cached else duration(result.duration)
+    parts = [count_of(found, "document"), count_of(rounds, "round"), how, f"clicket show {result.call_id}"]
+    terminal.say(" · ".join([*parts, *(f"saved {path}" for path in saved)]), style="bright_black")
 
 
 def _source(citation: Mapping[str, Any], document: Mapping[str, Any] | None) -> str:
-    """Where a sentence is from: title, place, characters."""
+    """The source of a quotation: title, place, characters."""
     place = f"characters {citation['start']}-{citation['end']}"
     if document is None:
         return f"{citation['doc']}, {place}"
-    where = document["url"] if document["url"].startswith(("http:", "https:")) else _near(document["source"])
+    where = document["url"] if document["url"].startswith(("http:", "https:")) else _relative(document["source"])
     title = document["title"] or document["id"]
     return f"{title}, {place}" if where in ("", title, "index") else f"{title} ({where}), {place}"
 
 
-def _near(source: str) -> str:
-    """A file, as it is written from here."""
+def _relative(source: str) -> str:
+    """The path of a file, relative to the working directory if it is inside."""
     path = Path(source)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else source
-
-
-def _short(text: str, most: int) -> str:
-    line = " ".join(clean(text).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,6 +1,6 @@
-"""What a command works with: its terminal, the settings, the tools that were found, and a runtime over the store.
+"""What a command gets: its terminal, the settings, the tools, and a runtime over the store.
 
-A command that only watches opens the store without tools: such a runtime takes nothing over, and never makes a new store.
+A command that only reads or decides opens a runtime without tools, which takes over no calls and never makes a new store.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from clicket.cli.formatting import shown_url
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import shown_url
 from clicket.errors import NotFound, UsageError, did_you_mean
 from clicket.model import Record
 from clicket.ports import Query
 from clicket.settings import Settings
 
-if TYPE_CHECKING:  # a command that only reads needs no runtime, and one that makes calls needs no reader
+if TYPE_CHECKING:  # each command imports only the one that it needs
     from clicket.reader import Reader
     from clicket.runtime import Runtime
 
 __all__ = ["Session", "find_call", "join_declared", "summary_of"]
 
-_MOST_NAMED = 100
+_MAX_MATCHES = 100
 _View = TypeVar("_View", "Runtime", "Reader")
 
 
 class Session:
-    """One command's surroundings."""
+    """The terminal, settings, tools and store of one command."""
 
     def __init__(self, terminal: Terminal, *, store: str | None = None, tools: Sequence[str] | None = None) -> None:
         self.terminal = terminal
@@ -44,29 +44,29 @@ class Session:
 
     @cached_property
     def tools(self) -> list[Any]:
-        """Every tool that can be found; what is broken elsewhere than in the user's own words is a warning."""
-        from clicket.cli.load import find_tools
+        """All tools. A plug-in that cannot be loaded is a warning; an error in a tool that the user named is raised."""
+        from clicket.cli.tool_loader import find_tools
 
         return find_tools(self.settings, warn=lambda text: self.terminal.say(f"warning: {text}", style="yellow"))
 
     @property
     def needed_tools(self) -> list[Any]:
-        """The tools, for a command that is of no use without any."""
+        """The tools. Raises `UsageError` if there are none."""
         if not self.tools and not self.settings.mcp:
             raise UsageError(
-                "no tools were found. Name some with --tools module:name, list them in clicket.toml "
+                "there are no tools. Name some with --tools module:name, list them in clicket.toml "
                 '(tools = ["module"]), or install a package that offers them.'
             )
         return self.tools
 
     @property
     def store_url(self) -> str:
-        """The store as it may be shown."""
+        """The URL of the store without its password."""
         return shown_url(self.settings.store)
 
     @property
     def store_path(self) -> Path | None:
-        """The file of the store, if it lives in one."""
+        """The file of the store, if it is one."""
         from clicket.compose import open_store
 
         path: Path | None = getattr(open_store(self.settings), "path", None)
@@ -74,42 +74,42 @@ class Session:
 
     @property
     def store_exists(self) -> bool:
-        """Is there something to look at? A store in memory belongs to its process: from here it is always empty."""
+        """Does the store exist? A store in memory belongs to another process, and does not exist here."""
         if self.settings.store.startswith(("memory:", "sqlite:")):
             path = self.store_path
             return path is not None and path.exists()
         return True
 
     def runtime(self) -> Runtime:
-        """For commands that make calls."""
+        """A runtime for commands that make calls."""
         from clicket.runtime import Runtime
 
         return Runtime(self.tools, settings=self.settings)
 
     @asynccontextmanager
     async def joined(self) -> AsyncIterator[Runtime]:
-        """An open runtime that has, beside its own tools, those of the MCP servers that `clicket.toml` declares."""
+        """An open runtime that also has the tools of the MCP servers in `clicket.toml`."""
         async with self.runtime() as runtime:
             await join_declared(runtime)
             yield runtime
 
     def host(self, **settings: Any) -> Runtime:
-        """For commands that run other people's calls: it takes nothing before it is given tools."""
+        """A runtime for commands that run calls of other processes. It claims nothing before it gets tools."""
         if self.settings.store.startswith("memory:"):
-            raise UsageError("a store in memory is seen by its own process alone. Pass --store with one to share.")
+            raise UsageError("a store in memory is only visible to its own process. Pass --store with one to share.")
         from clicket.runtime import Runtime
 
         return Runtime((), settings=self.settings.replace(**settings))
 
     def watcher(self) -> Runtime:
-        """For commands that act on calls: it leaves the calls of others alone."""
+        """A runtime for commands that act on existing calls. It has no tools, so it takes over no calls."""
         self._need_store()
         from clicket.runtime import Runtime
 
         return Runtime((), settings=self.settings)
 
     def reader(self) -> Reader:
-        """For commands that only read calls. It starts in a fraction of the time."""
+        """A reader for commands that only read calls. It starts faster than a runtime."""
         self._need_store()
         from clicket.reader import Reader
 
@@ -122,12 +122,12 @@ class Session:
     @property
     def store_hint(self) -> str:
         if self.store_path is None:
-            return "A store in memory is seen by its own process alone; pass --store sqlite:///path to share one."
-        return "It is made by the first call; `--store` or CLICKET_STORE name another."
+            return "A store in memory is only visible to its own process; pass --store sqlite:///path to share one."
+        return "The first call makes it; `--store` or CLICKET_STORE name another."
 
 
 async def join_declared(runtime: Runtime) -> None:
-    """Add the tools of declared MCP servers, if there are any. Only then is the extra needed."""
+    """Add the tools of the MCP servers in the settings. Without any, the extra `mcp` is not needed."""
     if runtime.settings.mcp:
         try:
             from clicket.mcp import join_declared as join
@@ -141,30 +141,30 @@ async def join_declared(runtime: Runtime) -> None:
 async def find_call(
     runtime: _View, id: str | None, thread: str | None, caller: str | None = None
 ) -> tuple[_View, Record]:
-    """A call by its id, its short name, the provider's id or a prefix that only one call has; the newest one when no id is given.
+    """Find a call by its id, the provider's id or a unique prefix; without an id the newest call.
 
-    `caller`: whose call it is; None: anybody's. The first of the pair is the runtime in the name of the call's caller.
+    `caller`: only calls of this caller; None: of all callers. Returns the runtime as the call's caller sees it, and the record.
     """
-    sees = runtime if caller is None else runtime.acting_for(caller)
+    view = runtime if caller is None else runtime.acting_for(caller)
     if id is None:
-        newest = await sees.history(thread=thread, limit=1)
+        newest = await view.history(thread=thread, limit=1)
         if not newest.items:
             raise NotFound("there are no calls yet. `clicket call TOOL` makes one, `clicket demo` makes many.")
         record = newest.items[0]
     else:
         try:
-            record = await sees.get(id, thread=thread)
+            record = await view.get(id, thread=thread)
         except NotFound:
-            record = await _find_by_prefix(sees, id, thread, caller)
+            record = await _find_by_prefix(view, id, thread, caller)
         except UsageError as several:
-            raise await _which(sees, id, thread, caller, several) from None
+            raise await _ambiguous(view, id, thread, caller, several) from None
     return runtime.acting_for(record.caller), record
 
 
-async def _which(
+async def _ambiguous(
     runtime: Runtime | Reader, id: str, thread: str | None, caller: str | None, several: UsageError
 ) -> UsageError:
-    """What to write to name one of several calls."""
+    """The error for an id that several calls have, with the options that name one of them."""
     found = [stored for stored in await runtime.store.load(id, thread, caller) if stored.damaged is None]
     if len(found) < 2:
         return UsageError(f"{several.message} On a command line: --thread, --caller.")
@@ -172,30 +172,30 @@ async def _which(
     places = sorted((data["thread"], data.get("caller", "")) for data in first)
     shown = "; ".join(f"--thread {thread!r} --caller {whose!r}" for thread, whose in places[:5])
     more = "; …" if len(places) > 5 else ""
-    return UsageError(f"{len(places)} calls have the id {id!r}; say which: {shown}{more}.")
+    return UsageError(f"{len(places)} calls have the id {id!r}; name one: {shown}{more}.")
 
 
 async def _find_by_prefix(runtime: Runtime | Reader, prefix: str, thread: str | None, caller: str | None) -> Record:
     store = runtime.store
-    found = await store.history(Query(id_prefix=prefix, thread=thread, caller=caller, limit=_MOST_NAMED))
+    found = await store.history(Query(id_prefix=prefix, thread=thread, caller=caller, limit=_MAX_MATCHES))
     if len(found) == 1:
         return await runtime.get(found[0].id, thread=thread)
     if not found:
-        recent = await store.history(Query(thread=thread, caller=caller, limit=_MOST_NAMED))
+        recent = await store.history(Query(thread=thread, caller=caller, limit=_MAX_MATCHES))
         raise NotFound(
             f"there is no call {prefix!r}.{did_you_mean(prefix, [stored.id for stored in recent])} "
-            "`clicket ps --all` lists what is there; ended calls are swept after a day unless `retention` says otherwise."
+            "`clicket ps --all` lists what is there; ended calls are removed after `retention`, by default a day."
         )
     ids = [stored.id for stored in found]
     if len(set(ids)) == 1:
-        raise await _which(runtime, ids[0], thread, caller, UsageError(f"several calls have the id {ids[0]!r}."))
-    count = f"{len(ids)}{'+' if len(ids) == _MOST_NAMED else ''}"
+        raise await _ambiguous(runtime, ids[0], thread, caller, UsageError(f"several calls have the id {ids[0]!r}."))
+    count = f"{len(ids)}{'+' if len(ids) == _MAX_MATCHES else ''}"
     shown = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
     raise UsageError(f"{count} calls begin with {prefix!r} ({shown}); write more of the id.")
 
 
 def summary_of(record: Record) -> dict[str, Any]:
-    """A call on one line, for lists: everything but its events and its output."""
+    """A call in a list: everything except its events, stages, arguments and output."""
     whole: dict[str, Any] = msgspec.to_builtins(record)
     for name in ("events", "output", "content", "stages", "arguments"):
         del whole[name]

@@ -1,6 +1,6 @@
-"""Where a command writes: results to stdout, everything else to stderr. Foreign text never reaches a terminal with its controls.
+"""The output of a command: results to stdout, everything else to stderr. Text from outside is printed without control characters.
 
-Colours and moving pictures are for terminals alone (and not when NO_COLOR says so); elsewhere the same words are plain lines.
+Colours and animation are only used on terminals (colours not with NO_COLOR); elsewhere the same text is printed as plain lines.
 """
 
 from __future__ import annotations
@@ -26,49 +26,48 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 
 def clean(text: str) -> str:
-    """A name, an id or a remark from outside as it may be shown: on one line, and without controls. No escape sequence in it moves
-    our cursor, and no line break in it makes a line that looks like ours."""
+    """Text from outside on one line, without control characters: it can neither move the cursor nor begin a line of its own."""
     return clean_lines(text).replace("\n", "⏎").replace("\t", " ")
 
 
 def clean_lines(text: str) -> str:
-    """A text from outside that may have several lines."""
+    """Text from outside without control characters except line breaks and tabs."""
     whole = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", whole)
 
 
 class Terminal:
-    """Both streams of a command, and how it was asked to speak."""
+    """Both output streams of a command, and its output options."""
 
     def __init__(self, *, json: bool = False, debug: bool = False) -> None:
         self.json = json
         self.lines = False
-        """Is the JSON one document a line? Then so is an error."""
+        """Is the output JSON Lines? Then errors are, too."""
         self.debug = debug
         self.out = _console(sys.stdout)
         self.err = _console(sys.stderr)
 
     @property
     def interactive(self) -> bool:
-        """May something move? Only a terminal can draw the same line twice."""
+        """May output be animated? Only on a terminal, and not with --json."""
         return self.err.is_terminal and not self.json
 
     @property
     def plain(self) -> bool:
-        """Must the pictures do without block characters?"""
+        """Is the output limited to ASCII?"""
         return self.out.options.ascii_only
 
     def say(self, text: str | Text, *, style: str = "") -> None:
-        """A remark to the person at the terminal."""
+        """Print a line on stderr."""
         self.err.print(Text(text, style=style) if isinstance(text, str) else text, soft_wrap=True)
 
     def complain(self, code: str, message: str) -> None:
-        """Further lines of the message are indented: none looks like one of ours."""
+        """Print an error on stderr. Further lines of the message are indented, so that none looks like an error of its own."""
         label = Text("error ", style="bold red") + Text(f"{clean(code)}: ", style="red")
         self.err.print(label + Text(clean_lines(message).replace("\n", "\n  ")), soft_wrap=True)
 
     def print_json(self, value: Any) -> None:
-        """One JSON document on stdout: indented, and in colour where there is a person to read it."""
+        """Print one JSON document on stdout, indented; on a terminal in colour."""
         text = msgspec.json.encode(value)
         if self.out.is_terminal:
             self.out.print(JSON(clean(text.decode()), indent=2), soft_wrap=True)
@@ -76,11 +75,11 @@ class Terminal:
             self.write(msgspec.json.format(escaped_json(text.decode()), indent=2) + "\n")
 
     def print_json_line(self, value: Any) -> None:
-        """One JSON document on a line of its own."""
+        """Print one JSON document on one line."""
         self.write(escaped_json(msgspec.json.encode(value).decode()) + "\n")
 
     def print_output(self, output: Any) -> None:
-        """A tool's output: text as it is, everything else as JSON."""
+        """Print a tool's output: text as it is, everything else as JSON."""
         if isinstance(output, str):
             self.write_text(output if output.endswith("\n") or not output else output + "\n")
         elif self.out.is_terminal:
@@ -89,24 +88,23 @@ class Terminal:
             self.print_json_line(output)
 
     def write_text(self, text: str) -> None:
-        """A tool's own text, byte for byte unless a terminal would obey it."""
+        """Print a tool's text: unchanged into a pipe, without control characters on a terminal."""
         self.write(text)
 
     def write(self, text: str) -> None:
-        """Plain text: byte for byte into a pipe, without controls to a terminal."""
+        """Write text to stdout: unchanged into a pipe, without control characters on a terminal."""
         sys.stdout.write(clean_lines(text) if self.out.is_terminal else text)
         sys.stdout.flush()
 
 
 class _Console(Console):
-    """Shows no control characters but its own. Rich leaves the program with 1 when the reader of a pipe does; for us that is no
-    failure."""
+    """Prints no control characters except Rich's own. A closed pipe raises `BrokenPipeError`, where Rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Whatever a command prints passes here: what it forgot to clean is cleaned, and Rich's own controls stay."""
+        """All output passes here, so text that a command did not clean is cleaned."""
         for segment in super().render(renderable, options):
             if segment.control is None and _CONTROLS.search(segment.text):
                 yield Segment(_CONTROLS.sub("\N{REPLACEMENT CHARACTER}", segment.text), segment.style)
@@ -115,8 +113,8 @@ class _Console(Console):
 
 
 def _console(stream: Any) -> Console:
-    """A pipe has no width; tables in a log should not be folded at 80 columns."""
-    stream.reconfigure(errors="backslashreplace")  # a narrow encoding costs a character, not the command
+    """A console for a stream. A pipe has no width, and tables in a log should not be folded at 80 columns."""
+    stream.reconfigure(errors="backslashreplace")  # a character that cannot be encoded must not end the command
     console = _Console(file=stream, highlight=False, emoji=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PLAIN_WIDTH

@@ -1,13 +1,17 @@
-"""MCP, both ways: a runtime's tools for every MCP client, and other servers' tools for a runtime.
+"""MCP, both ways: a runtime as an MCP server, and the tools of other MCP servers in a runtime.
 
-`McpEndpoint` serves over HTTP, `serve_stdio` over stdin and stdout; `McpServer` is another server, whose tools are registered
-like any others. A tool that wants to say more than JSON has `reply`, `need` and their kin.
+Serving: `endpoint` is HTTP, `stdio` stdin and stdout, `server` the handlers: `tool_calls` (`tools/call`), `tool_definitions`
+(`tools/list`), `tasks` and `task_state`, `subscriptions`, `log_levels`. `request_context` is what a handler knows of a request,
+`input_requests` elicitation and its kin, `results` and `image_content` the results. `content` is what tools may return.
+
+Importing: `remote_server` is another server, `imported_tool` one of its tools, `connection` the connection to it, `transports`
+HTTP and processes, `process_ancestry` stops servers from starting each other, `client_logs` limits the SDK's log.
 """
 
 from __future__ import annotations
 
 try:
-    import mcp.server.lowlevel as _sdk  # noqa: F401  # only to say what is missing, in words
+    import mcp.server.lowlevel as _sdk  # noqa: F401  # only for the error message below
 except ImportError as error:
     from clicket.errors import UsageError
 
@@ -27,7 +31,7 @@ from clicket.mcp.content import (
     text,
 )
 from clicket.mcp.endpoint import McpEndpoint
-from clicket.mcp.remote import McpServer, declared_servers, join_declared, mcp_tools
+from clicket.mcp.remote_server import McpServer, declared_servers, join_declared, mcp_tools
 from clicket.mcp.stdio import serve_stdio
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""What the SDK's client logs about a server's messages: one line, without a traceback, and not for each of them.
+"""Limits what the SDK's client logs about a server's messages: one line without a traceback, at most once a minute.
 
-What a server sends is not our program's mistake: a traceback for each line of junk would fill the disk, and show its content.
+A server that sends invalid messages could otherwise fill the disk with tracebacks, which also show the messages' content.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _LOGGERS = {
     "client": "session.py",
     "mcp.shared.tool_name_validation": "tool_name_validation.py",
 }
-"""Names of loggers, and the file whose records are meant: one of the names is nobody's own."""
-_MOST = 300
+"""Loggers, and the file whose records are limited: the logger `client` may be used by other programs."""
+_MAX_LENGTH = 300
 
 
 class _OneLine(logging.Filter):
@@ -28,8 +28,8 @@ class _OneLine(logging.Filter):
         self._last: dict[tuple[str, int], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        asked = logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
-        if asked or record.filename != _LOGGERS.get(record.name) or record.levelno < logging.WARNING:
+        debug = logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+        if debug or record.filename != _LOGGERS.get(record.name) or record.levelno < logging.WARNING:
             return True
         place, now = (record.name, record.lineno), monotonic()
         if now - self._last.get(place, float("-inf")) < EVERY:
@@ -41,14 +41,14 @@ class _OneLine(logging.Filter):
 
 
 def _shown(text: str) -> str:
-    """A server's words may be in it: no line of theirs begins a new one of ours."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[:_MOST])
+    """The message may quote the server, so line breaks and control characters are replaced."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[:_MAX_LENGTH])
 
 
 _filter = _OneLine()
 
 
 def guard_client_logs() -> None:
-    """Add the filter; a second time changes nothing. Whoever sets these loggers to DEBUG sees everything."""
+    """Add the filter; calling this again changes nothing. A logger at level DEBUG is not limited."""
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_filter)

@@ -1,7 +1,7 @@
-"""What a tool can say to an MCP client beyond plain JSON: pictures, sound, resources, and questions.
+"""Outputs for MCP clients beyond plain JSON: images, audio, resources, and input requests.
 
-A tool that says such things carries a tag that starts with `mcp`; of any other tool they are plain data. So what a tool passes
-on from elsewhere can never pose as a question to the user.
+Only outputs of a tool with a tag that starts with `mcp` are read as such; outputs of other tools are plain data. So data that a
+tool passes on from elsewhere can never pose as a question to the user.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ __all__ = [
     "elicit",
     "image",
     "list_roots",
+    "may_return_mcp_content",
     "need",
     "reply",
     "resource",
     "sample",
-    "speaks_mcp",
     "text",
 ]
 
 MARK = "io.clicket/mcp"
-"""The key of an output that is content or a question, with its kind as value."""
+"""The key that marks an output as content or as input requests; its value says which."""
 
 Block = dict[str, Any]
 Request = dict[str, Any]
 
 
 class ProtocolError(ClicketError):
-    """Raised by a tool whose failure is the protocol's affair, not the model's: the client gets a JSON-RPC error."""
+    """Raised by a tool to answer with a JSON-RPC error, instead of a result that the model reads."""
 
     code = "tool_error"
 
@@ -45,8 +45,8 @@ class ProtocolError(ClicketError):
         super().__init__(message, jsonrpc=number)
 
 
-def speaks_mcp(tags: Iterable[str]) -> bool:
-    """May the outputs of a tool with these tags be content and questions?"""
+def may_return_mcp_content(tags: Iterable[str]) -> bool:
+    """May the outputs of a tool with these tags be MCP content and input requests?"""
     return any(tag == "mcp" or tag.startswith("mcp:") for tag in tags)
 
 
@@ -54,7 +54,7 @@ def speaks_mcp(tags: Iterable[str]) -> bool:
 
 
 def reply(*blocks: Block | str, structured: Any = None) -> dict[str, Any]:
-    """An output made of content blocks; a string is a block of text. `structured` is for programs."""
+    """An output made of content blocks; a string becomes a text block. `structured` is for programs."""
     content = [text(block) if isinstance(block, str) else block for block in blocks]
     return {MARK: "content", "content": content, **({} if structured is None else {"structured": structured})}
 
@@ -64,17 +64,17 @@ def text(value: str) -> Block:
 
 
 def image(data: bytes | str, mime_type: str = "image/png") -> Block:
-    """A picture: bytes, or base64 text."""
+    """An image: bytes, or base64 text."""
     return {"type": "image", "data": _base64(data), "mimeType": mime_type}
 
 
 def audio(data: bytes | str, mime_type: str = "audio/wav") -> Block:
-    """Sound: bytes, or base64 text."""
+    """Audio: bytes, or base64 text."""
     return {"type": "audio", "data": _base64(data), "mimeType": mime_type}
 
 
 def resource(uri: str, content: str | bytes, mime_type: str = "text/plain") -> Block:
-    """A whole resource inside the answer."""
+    """A whole resource, embedded in the result."""
     body = {"text": content} if isinstance(content, str) else {"blob": _base64(content)}
     return {"type": "resource", "resource": {"uri": uri, "mimeType": mime_type, **body}}
 
@@ -83,11 +83,11 @@ def _base64(data: bytes | str) -> str:
     return data if isinstance(data, str) else base64.b64encode(data).decode()
 
 
-# Questions. A tool that needs an answer returns `need(...)`, and is called again, from its start, when the answers are there.
+# Input requests. A tool that needs an answer returns `need(...)`, and is called again, from its start, when the answers are there.
 
 
 def need(**requests: Request) -> dict[str, Any]:
-    """An output that says: ask the client for these, then call me again. Each name is a key of `answers(ctx)` then."""
+    """An output that asks the client for input. The tool is then called again, and `answers(ctx)` has the same names as keys."""
     if not requests:
         raise UsageError("need() names at least one question: return need(name=elicit('Your name?', {...})).")
     return {MARK: "input_required", "inputRequests": requests}
@@ -109,12 +109,12 @@ def sample(prompt: str | list[dict[str, Any]], *, max_tokens: int = 1_000, **par
 
 
 def list_roots() -> Request:
-    """Ask which folders the client has open."""
+    """Ask for the folders that the client has open."""
     return {"method": "roots/list", "params": {}}
 
 
 def answers(ctx: ToolContext) -> Mapping[str, Any]:
-    """What the client has answered so far, by the names given to `need`."""
-    told = ctx.metadata.get("mcp")
-    given = told.get("answers") if isinstance(told, Mapping) else None
+    """The client's answers so far, by the names given to `need`."""
+    metadata = ctx.metadata.get("mcp")
+    given = metadata.get("answers") if isinstance(metadata, Mapping) else None
     return given if isinstance(given, Mapping) else {}

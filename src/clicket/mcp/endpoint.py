@@ -1,6 +1,6 @@
-"""`/mcp`: the runtime over streamable HTTP. A plain ASGI app; whoever mounts it says whose request it is.
+"""`/mcp`: the runtime as an MCP server over streamable HTTP, as a plain ASGI app. The server that mounts it authenticates requests.
 
-2026-07-28 requests stand alone. 2025-11-25 clients get a session, which belongs to the key that opened it.
+2026-07-28 requests have no session. 2025-11-25 clients get a session, which belongs to the API key that opened it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Receive, Scope, Send
 
 from clicket.errors import UsageError
-from clicket.mcp.listing import find_tool, header_schema
-from clicket.mcp.server import TASK_AFTER, Serving
-from clicket.mcp.visit import Key, caller_of
+from clicket.mcp.request_context import Access
+from clicket.mcp.server import TASK_AFTER, RuntimeServer
+from clicket.mcp.tool_definitions import header_schema
 from clicket.runtime import Runtime
 
 __all__ = ["McpEndpoint"]
@@ -29,16 +29,16 @@ __all__ = ["McpEndpoint"]
 _MAX_BODY = 8 * 1024 * 1024
 _MAX_SESSIONS = 10_000
 _IDLE_SESSION = 3600.0
-_asking: ContextVar[Runtime] = ContextVar("clicket_mcp_asking")
+_request_runtime: ContextVar[Runtime] = ContextVar("clicket_mcp_request_runtime")
 
 
 class McpEndpoint:
     """`McpEndpoint(runtime_for)` is the ASGI app; it answers inside `async with endpoint.running():`.
 
-    `runtime_for(scope)` gives the runtime as the request's key has it (`rt.acting_for(...)`), `may_approve(scope)` says whether
+    `runtime_for(scope)` returns the runtime as the request's API key sees it (`rt.acting_for(...)`), `may_approve(scope)` whether
     the key may decide about approvals. `allowed_hosts` and `allowed_origins` are checked when given, as
     `127.0.0.1:*` or `http://localhost:*`; a server that checks them itself leaves them out. `secret_key` (the setting's value)
-    lets several servers, and the next one, read what this one sealed for its clients.
+    lets other servers, and the next process, read what this one sealed for its clients.
     """
 
     def __init__(
@@ -57,22 +57,22 @@ class McpEndpoint:
     ) -> None:
         self._runtime_for = runtime_for
         self._may_approve = may_approve or (lambda scope: True)
-        self._serving = Serving(
-            self._key,
+        self._handlers = RuntimeServer(
+            self._access,
             extras=extras,
             name=name,
             instructions=instructions,
             task_after=task_after,
             secret_key=secret_key,
         )
-        self._serving.server.get_tool_input_schema = _header_schema
+        self._handlers.server.get_tool_input_schema = _header_schema
         security = TransportSecuritySettings(
             enable_dns_rebinding_protection=bool(allowed_hosts or allowed_origins),
             allowed_hosts=list(allowed_hosts),
             allowed_origins=list(allowed_origins),
         )
         self._manager = StreamableHTTPSessionManager(
-            app=self._serving.server,
+            app=self._handlers.server,
             security_settings=security,
             max_request_body_size=max_body_size,
             session_idle_timeout=_IDLE_SESSION,
@@ -80,12 +80,12 @@ class McpEndpoint:
         )
         self._open = False
 
-    def _key(self, request: Any) -> Key:
-        return Key(self._runtime_for(request.scope), self._may_approve(request.scope))
+    def _access(self, request: Any) -> Access:
+        return Access(self._runtime_for(request.scope), self._may_approve(request.scope))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve while inside. Once only: a server that starts again makes a new endpoint."""
+        """Serve while inside. An endpoint runs once: a server that starts again makes a new one."""
         async with self._manager.run():
             self._open = True
             try:
@@ -97,28 +97,26 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._open:
             raise UsageError("the MCP endpoint is not running; enter `endpoint.running()` in the server's lifespan.")
-        # HTTP lets values be padded, and not every parser takes the padding off.
+        # Header values may be padded with blanks, and not every HTTP parser strips them.
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         runtime = self._runtime_for(scope)
-        caller = caller_of(runtime)
-        if caller is not None:
-            # In the words of the SDK, so that a session is found by no key but the one that opened it.
-            token = AccessToken(token="", client_id=caller, scopes=[])
-            scope["user"] = AuthenticatedUser(token)
-        asked = _asking.set(runtime)
+        if runtime.caller is not None:
+            # The SDK finds a session only for the user that opened it.
+            scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=runtime.caller, scopes=[]))
+        token = _request_runtime.set(runtime)
         try:
             await self._manager.handle_request(scope, receive, send)
         finally:
-            _asking.reset(asked)
+            _request_runtime.reset(token)
 
     async def changed(self, what: str = "tools") -> None:
-        """Tell every stream that a list changed: `tools`, `prompts` or `resources`."""
-        await self._serving.changed(what)
+        """Notify every stream that a list changed: `tools`, `prompts` or `resources`."""
+        await self._handlers.changed(what)
 
     def wind_down(self) -> None:
-        """The server stops: streams end in good order, and a request that breaks off now does not end its call."""
-        self._serving.wind_down()
+        """The server stops: streams end in order, and a request that breaks off from now on does not cancel its call."""
+        self._handlers.wind_down()
 
 
 def _header_schema(name: str) -> Any:
-    return header_schema(find_tool(_asking.get(), name))
+    return header_schema(_request_runtime.get().registry.get(name))

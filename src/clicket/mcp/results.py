@@ -1,4 +1,4 @@
-"""A call's outcome as MCP tells it. A tool's failure is a result with `isError`, never an error of the protocol."""
+"""A call's outcome as a `tools/call` result. A tool's failure is a result with `isError`, never a protocol error."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.mcp.content import MARK, speaks_mcp
-from clicket.mcp.listing import output_check
+from clicket.mcp.content import MARK, may_return_mcp_content
+from clicket.mcp.tool_definitions import output_check
 from clicket.model import ToolResult
 from clicket.model.codec import without_notes
 from clicket.tools import Tool
 
-__all__ = ["protocol_error", "questions_of", "refusal", "told", "tool_result"]
+__all__ = ["client_message", "input_requests_of", "protocol_error", "refusal", "tool_result"]
 
 logger = logging.getLogger("clicket.mcp")
 
@@ -27,30 +27,35 @@ ARTIFACT_META = "io.clicket/artifact"
 _blocks: TypeAdapter[list[types.ContentBlock]] = TypeAdapter(list[types.ContentBlock])
 
 
-def questions_of(result: ToolResult, tool: Tool | None) -> dict[str, Any]:
-    """What a call that ended with `need(...)` asks, by name; empty for every other result."""
+def input_requests_of(result: ToolResult, tool: Tool | None) -> dict[str, Any]:
+    """The input requests of a call that ended with `need(...)`, by name; empty for every other result."""
     output = result.output
     if tool is None or not result.success or not isinstance(output, Mapping) or output.get(MARK) != "input_required":
         return {}
     asked = output.get("inputRequests")
-    return dict(asked) if speaks_mcp(tool.options.tags) and isinstance(asked, Mapping) else {}
+    return dict(asked) if may_return_mcp_content(tool.options.tags) and isinstance(asked, Mapping) else {}
 
 
 def protocol_error(result: ToolResult, tool: Tool | None) -> MCPError | None:
-    """The JSON-RPC error that an outcome is: an unknown tool, or a tool that raised `ProtocolError`."""
+    """The JSON-RPC error of an outcome: the tool is unknown, or raised `ProtocolError`. None for other outcomes."""
     error = result.error
     if error is None:
         return None
     if error.code == "tool_not_found":
         return MCPError(types.INVALID_PARAMS, error.message)
     number = error.details.get("jsonrpc")
-    if error.type == "ProtocolError" and type(number) is int and tool is not None and speaks_mcp(tool.options.tags):
+    if (
+        error.type == "ProtocolError"
+        and type(number) is int
+        and tool is not None
+        and may_return_mcp_content(tool.options.tags)
+    ):
         return MCPError(number, error.message)
     return None
 
 
 def tool_result(
-    result: ToolResult, tool: Tool | None, *, modern: bool, pictures: Sequence[types.ImageContent] = ()
+    result: ToolResult, tool: Tool | None, *, modern: bool, images: Sequence[types.ImageContent] = ()
 ) -> types.CallToolResult:
     meta: dict[str, Any] = {CALL_META: result.call_id}
     if result.artifact is not None:
@@ -66,11 +71,11 @@ def tool_result(
             return made
     structured = None if result.truncated or isinstance(output, str) else output
     if tool is not None and not result.truncated:
-        broken = _broken_promise(tool, structured)
-        if broken is not None:
-            return _failed(broken, meta)
+        violation = _schema_violation(tool, structured)
+        if violation is not None:
+            return _failed(violation, meta)
     return types.CallToolResult(
-        content=[types.TextContent(text=result.content), *pictures],
+        content=[types.TextContent(text=result.content), *images],
         structured_content=structured if modern or isinstance(structured, dict) else None,
         _meta=meta,
     )
@@ -79,22 +84,22 @@ def tool_result(
 def _content(
     output: Mapping[str, Any], tool: Tool, meta: dict[str, Any], *, modern: bool
 ) -> types.CallToolResult | None:
-    if not speaks_mcp(tool.options.tags):
+    if not may_return_mcp_content(tool.options.tags):
         return None
     try:
         blocks = _blocks.validate_python(output.get("content"), by_name=False)
     except ValidationError:
-        return None  # made without our help, and not what it says: plain data
+        return None  # not made by `reply`, and not valid content: plain data
     structured = output.get("structured")
-    broken = _broken_promise(tool, structured)
-    if broken is not None:
-        return _failed(broken, meta)
+    violation = _schema_violation(tool, structured)
+    if violation is not None:
+        return _failed(violation, meta)
     fits = modern or isinstance(structured, dict)
     return types.CallToolResult(content=blocks, structured_content=structured if fits else None, _meta=meta)
 
 
-def _broken_promise(tool: Tool, structured: Any) -> str | None:
-    """Clients check structured content against the schema that was listed; a misfit must not reach them as a success."""
+def _schema_violation(tool: Tool, structured: Any) -> str | None:
+    """Why an output does not fit the output schema of its tool. Clients check that too, so it must not reach them as a success."""
     check = output_check(tool)
     problems = check(structured) if check is not None else []
     if not problems:
@@ -108,12 +113,12 @@ def _broken_promise(tool: Tool, structured: Any) -> str | None:
 
 
 def refusal(error: ClicketError) -> types.CallToolResult:
-    """A call that was not made: a full queue, an id that is taken, a store that does not answer."""
-    return _failed(told(error), {ERROR_META: {"code": error.code, "type": type(error).__name__}})
+    """The result for a call that was not accepted: the queue is full, the id is taken, the store does not answer."""
+    return _failed(client_message(error), {ERROR_META: {"code": error.code, "type": type(error).__name__}})
 
 
-def told(error: ClicketError) -> str:
-    """What a client is told. Where the store is, and as whom we go there, is for the log alone."""
+def client_message(error: ClicketError) -> str:
+    """The message for a client. The address of the store goes only into the log."""
     if not isinstance(error, StoreUnavailable):
         return error.message
     logger.warning("the store is not available: %s", error.message)

@@ -1,7 +1,7 @@
-"""The runtime as an MCP server, built on the SDK's: its handlers are ours, its wire is the SDK's.
+"""The runtime as an MCP server: clicket's handlers on the SDK's `Server`, which speaks the protocol.
 
-Prompts, resources and completions are no business of a runtime that runs tools. Who has some registers them on an `MCPServer`
-of the SDK and hands it over as `extras`; its tools are left out.
+A runtime has tools only. To serve prompts, resources and completions too, register them on an `MCPServer` of the SDK and pass it
+as `extras`; its tools are ignored.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from clicket.errors import ClicketError
-from clicket.mcp.calling import Calling
-from clicket.mcp.listen import Listen
-from clicket.mcp.listing import list_tools
-from clicket.mcp.logs import Levels
-from clicket.mcp.results import told
+from clicket.mcp.log_levels import LogLevels
+from clicket.mcp.request_context import TASKS, AccessFor, SdkContext, read_context
+from clicket.mcp.results import client_message
+from clicket.mcp.subscriptions import SubscriptionHandler
 from clicket.mcp.tasks import TaskParams, Tasks, UpdateParams
-from clicket.mcp.visit import TASKS, Access, Context, caller_of, visit
+from clicket.mcp.tool_calls import ToolCallHandler
+from clicket.mcp.tool_definitions import list_tools
 from clicket.model.version import version
 
-__all__ = ["TASK_AFTER", "Serving"]
+__all__ = ["TASK_AFTER", "RuntimeServer"]
 
 TASK_AFTER = 2.0
-_ANSWER_TIME = 24 * 3600.0
-"""Seconds that a person has for an answer, before a request must be made anew."""
+_ANSWER_TIMEOUT = 24 * 3600.0
+"""Seconds that a person has for an answer before the client must repeat the request from its start."""
 _FROM_EXTRAS = (
     "prompts/list",
     "prompts/get",
@@ -59,12 +59,12 @@ _EVENTS: dict[str, Callable[[], ServerEvent]] = {
 }
 
 
-class Serving:
-    """Everything that serves one runtime over MCP, whatever carries the messages."""
+class RuntimeServer:
+    """All handlers of one runtime, independent of the transport."""
 
     def __init__(
         self,
-        access: Access,
+        access_for: AccessFor,
         *,
         extras: MCPServer[Any] | Server[Any] | None = None,
         name: str = "clicket",
@@ -72,26 +72,27 @@ class Serving:
         task_after: float = TASK_AFTER,
         secret_key: str | None = None,
     ) -> None:
-        self._access = access
-        # Changes that the SDK's server is told of reach our streams, too. Neither this nor its handlers can be had in public.
+        self._access_for = access_for
+        # Changes that the program announces on the SDK's server reach our streams, too. The SDK has no public way to this, nor to its
+        # handlers.
         self._bus: SubscriptionBus = (
             extras._subscriptions if isinstance(extras, MCPServer) else InMemorySubscriptionBus()
         )
-        self._listen = Listen(access, self._bus)
-        levels, tasks = Levels(), Tasks(access)
-        self._calling = Calling(access, levels, task_after=task_after)
+        self._subscriptions = SubscriptionHandler(access_for, self._bus)
+        levels, tasks = LogLevels(), Tasks(access_for)
+        self._calls = ToolCallHandler(access_for, levels, task_after=task_after)
         base = extras._lowlevel_server if isinstance(extras, MCPServer) else extras
         self.server: Server[Any] = Server(
             name,
             version=version(),
             instructions=instructions,
             cache_hints={"tools/list": CacheHint(ttl_ms=0, scope="private")},
-            lifespan=base.lifespan if base is not None else _nothing,
+            lifespan=base.lifespan if base is not None else _no_lifespan,
             on_list_tools=self._list_tools,
-            on_subscriptions_listen=self._listen,
+            on_subscriptions_listen=self._subscriptions,
         )
         add = self.server.add_request_handler
-        add("tools/call", types.CallToolRequestParams, self._calling)
+        add("tools/call", types.CallToolRequestParams, self._calls)
         add("logging/setLevel", types.SetLevelRequestParams, levels)
         add("tasks/get", TaskParams, tasks.get)
         add("tasks/update", UpdateParams, tasks.update)
@@ -101,42 +102,42 @@ class Serving:
             entry = base.get_request_handler(method) if base is not None else None
             if entry is not None:
                 add(method, entry.params_type, entry.handler)
-        self.server.middleware.append(_in_words)
+        self.server.middleware.append(_translate_errors)
         self.server.middleware.append(RequestStateBoundary(self._security(secret_key), default_audience=name))
 
     def _security(self, secret: str | None) -> RequestStateSecurity:
-        """Answers of earlier rounds come back from the client sealed, and bound to its key.
+        """Answers of earlier rounds come back from the client sealed, and bound to its API key.
 
-        Without a secret that all servers share, they are of use to this process alone.
+        Without a secret that all servers share, only this process can read them.
         """
         given = [part.strip() for part in (secret or "").split(",") if part.strip()]
         keys = [hashlib.sha256(b"clicket mcp request state:" + part.encode()).digest() for part in given]
-        return RequestStateSecurity(keys=keys or [os.urandom(32)], ttl=_ANSWER_TIME, bind_principal=self._principal)
+        return RequestStateSecurity(keys=keys or [os.urandom(32)], ttl=_ANSWER_TIMEOUT, bind_principal=self._principal)
 
-    def _principal(self, ctx: Context) -> str | None:
-        return caller_of(self._access(ctx.request).runtime)
+    def _principal(self, ctx: SdkContext) -> str | None:
+        return self._access_for(ctx.request).runtime.caller
 
-    async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=await list_tools(visit(ctx, self._access)))
+    async def _list_tools(self, ctx: SdkContext, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=await list_tools(read_context(ctx, self._access_for)))
 
     async def changed(self, what: str = "tools") -> None:
-        """Tell every stream that a list changed: `tools`, `prompts` or `resources`."""
+        """Notify every stream that a list changed: `tools`, `prompts` or `resources`."""
         await self._bus.publish(_EVENTS[what]())
 
     def wind_down(self) -> None:
-        """The server stops: streams end in good order, and a request that breaks off now does not end its call."""
-        self._calling.closing = True
-        self._listen.close()
+        """The server stops: streams end in order, and a request that breaks off from now on does not cancel its call."""
+        self._calls.closing = True
+        self._subscriptions.close()
 
 
-async def _in_words(ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
-    """Errors of ours that no handler took are told as JSON-RPC errors."""
+async def _translate_errors(ctx: SdkContext, call_next: Callable[[SdkContext], Awaitable[Any]]) -> Any:
+    """Turns errors of clicket that no handler caught into JSON-RPC errors."""
     try:
         return await call_next(ctx)
     except ClicketError as error:
-        raise MCPError(types.INTERNAL_ERROR, told(error), {"code": error.code}) from error
+        raise MCPError(types.INTERNAL_ERROR, client_message(error), {"code": error.code}) from error
 
 
 @contextlib.asynccontextmanager
-async def _nothing(_: Server[Any]) -> AsyncIterator[dict[str, Any]]:
+async def _no_lifespan(_: Server[Any]) -> AsyncIterator[dict[str, Any]]:
     yield {}

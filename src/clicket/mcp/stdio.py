@@ -1,4 +1,4 @@
-"""The runtime over stdin and stdout: messages there, and nothing else; logs go to stderr."""
+"""The runtime as an MCP server over stdin and stdout. Stdout carries messages and nothing else; logs go to stderr."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mcp.server import MCPServer
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from clicket.mcp.link import end_tasks
-from clicket.mcp.server import TASK_AFTER, Serving
-from clicket.mcp.visit import Key
+from clicket.mcp.connection import end_tasks
+from clicket.mcp.request_context import Access
+from clicket.mcp.server import TASK_AFTER, RuntimeServer
 from clicket.runtime import Runtime
 
-__all__ = ["serve_stdio", "unless_left"]
+__all__ = ["serve_stdio", "unless_client_leaves"]
 
-_LOOK_EVERY = 0.05
-_GONE = (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+_POLL_EVERY = 0.05
+_CLOSED = (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 async def serve_stdio(
@@ -33,25 +33,23 @@ async def serve_stdio(
     task_after: float = TASK_AFTER,
 ) -> None:
     """Serve an open runtime to the program that started this one, until it closes our stdin."""
-    key = Key(runtime)
-    serving = Serving(
-        lambda request: key,
+    access = Access(runtime)
+    server = RuntimeServer(
+        lambda request: access,
         extras=extras,
         instructions=instructions,
         task_after=task_after,
         secret_key=runtime.settings.secret_key,
-    )
-    server = serving.server
+    ).server
     try:
         async with stdio_server() as (incoming, outgoing):
-            # The SDK has its own hold of stdout by now; what a tool prints must not come out between messages, nor after them.
+            # The SDK has opened stdout for itself. What a tool prints must not appear between the messages, nor after them.
             with redirect_stdout(sys.stderr):
                 await server.run(incoming, outgoing, server.create_initialization_options())
     except BaseExceptionGroup as group:
         error = _first(group)
-        if not isinstance(error, _GONE):
+        if not isinstance(error, _CLOSED):  # the client closed the pipe without waiting for its responses
             raise error from None
-        # The client left without waiting for its answers.
 
 
 def _first(error: BaseException) -> BaseException:
@@ -60,27 +58,27 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-async def unless_left(work: Coroutine[Any, Any, object]) -> bool:
-    """Do something before serving, unless the client leaves first: then it is broken off. False: it was."""
-    doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left())
+async def unless_client_leaves(work: Coroutine[Any, Any, object]) -> bool:
+    """Await `work`, but cancel it when the client closes stdin. False: it was cancelled."""
+    working, closed = asyncio.ensure_future(work), asyncio.ensure_future(_stdin_closed())
     try:
-        await asyncio.wait([doing, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
+        await asyncio.wait([working, closed], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
             return False
-        await doing
+        await working
         return True
     finally:
-        await end_tasks(doing, leaving)
+        await end_tasks(working, closed)
 
 
-async def _left() -> None:
-    """Until nobody holds the other end of stdin. What was sent before stays there to be read."""
+async def _stdin_closed() -> None:
+    """Return when the other end of stdin is closed. Messages that were sent before stay readable."""
     if not hasattr(select, "poll"):
         await asyncio.Event().wait()
-    end = select.poll()
+    poll = select.poll()
     try:
-        end.register(sys.stdin.fileno(), getattr(select, "POLLRDHUP", 0))  # that it was hung up is told unasked
-    except (OSError, ValueError, AttributeError):  # it is no file, as in tests
+        poll.register(sys.stdin.fileno(), getattr(select, "POLLRDHUP", 0))  # POLLHUP is always reported
+    except (OSError, ValueError, AttributeError):  # stdin is no file, as in tests
         await asyncio.Event().wait()
-    while not end.poll(0):  # noqa: ASYNC110  # nobody tells: a loop that watches it would wake for every message, too
-        await asyncio.sleep(_LOOK_EVERY)
+    while not poll.poll(0):  # noqa: ASYNC110  # a reader of the event loop would wake for every message, too
+        await asyncio.sleep(_POLL_EVERY)

@@ -1,8 +1,8 @@
-"""An engine whose results are whole pages: those of another engine, with the text of the page in place of the excerpt.
+"""An engine that adds page texts: the results of another engine, with the text of the page instead of the excerpt.
 
-A page that cannot be read costs its text, not the result: the excerpt stays, and the failure is counted and told. Pages are
-fetched because somebody asked for what is on them, few at a time and each once, as a browser does; so `robots.txt`, which is
-for crawlers, is not asked. `skip` names hosts that are to be left alone.
+If a page cannot be read, the result keeps its excerpt, and the failure is counted and noted. Pages are fetched for one search,
+few at a time and each once, as a browser does; `robots.txt`, which is for crawlers, is not consulted. Hosts in `skip` are never
+fetched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clicket.search.extract.html import extract_html
 from clicket.search.extract.pdf import extract_pdf
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
 from clicket.web.certificates import certificates
-from clicket.web.fetching import Fetched, PageFailed, fetch
+from clicket.web.page_fetch import Fetched, PageFailed, fetch
 
 if TYPE_CHECKING:
     import httpcore2
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Page", "Pages"]
 
-_SHARE = 0.9  # of the time that is left, so that what was read in time is not lost with what was not
-_LEAST = 0.2  # seconds below which it is not worth to begin
+_TIME_SHARE = 0.9  # of the time that is left, so that pages that were read in time are not lost
+_MIN_TIME = 0.2  # seconds; with less time left, no fetch is started
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """The main text of a page, and where it was found in the end."""
+    """The main text of a page. `url` is the address after redirects."""
 
     url: str
     title: str
@@ -77,7 +77,7 @@ class Pages:
         self._engine = as_engine(engine)
         self.name: str = self._engine.name
         self.failures: int = 0
-        """Pages that could not be read so far."""
+        """How many pages could not be read so far."""
         self._top, self._timeout, self._max_size, self._max_text = top, timeout, max_size, max_text
         self._max_concurrency, self._max_redirects, self._max_kept = max_concurrency, max_redirects, max_kept
         self._skip = tuple(host.lower().strip(".") for host in skip)
@@ -86,8 +86,8 @@ class Pages:
         except AddressRefused as error:
             raise UsageError(f"Pages: allow_hosts takes host names or addresses. {error.message}") from None
         self._network, self._ssl_context = network, ssl_context
-        self._known: dict[str, Page | PageFailed] = {}
-        self._busy: dict[str, asyncio.Future[None]] = {}
+        self._cached: dict[str, Page | PageFailed] = {}
+        self._fetching: dict[str, asyncio.Future[None]] = {}
 
     def __repr__(self) -> str:
         return f"<pages of {self.name}>"
@@ -96,7 +96,7 @@ class Pages:
         return (await self.ask(query, k=k, deadline=deadline)).documents
 
     async def ask(self, query: str, *, k: int, deadline: float | None) -> Answer:
-        """The other engine's answer; raises what it raises. What pages there are to say goes into the notes."""
+        """The other engine's answer, with pages; raises what that engine raises. Failed pages are in the notes."""
         loop = asyncio.get_running_loop()
         ends_at = None if deadline is None else loop.time() + deadline
         answer = await self._engine.ask(query, k=k, deadline=deadline)
@@ -104,11 +104,11 @@ class Pages:
         wanted = wanted[: self._top]
         if not wanted:
             return answer
-        limit = self._timeout if ends_at is None else min(self._timeout, (ends_at - loop.time()) * _SHARE)
+        limit = self._timeout if ends_at is None else min(self._timeout, (ends_at - loop.time()) * _TIME_SHARE)
         found = await self._pages([document.url for document in wanted], limit)
         pages = {document.id: page for document, page in zip(wanted, found, strict=True)}
         documents = tuple(_with_page(document, pages.get(document.id), self._max_text) for document in answer.documents)
-        return Answer(documents=documents, notes=(*answer.notes, *self._told(wanted, found)))
+        return Answer(documents=documents, notes=(*answer.notes, *self._failure_notes(wanted, found)))
 
     async def read(self, url: str) -> Page:
         """One page; raises `PageFailed`."""
@@ -121,7 +121,7 @@ class Pages:
         host = (urlsplit(url).hostname or "").lower()
         return any(host == name or host.endswith(f".{name}") for name in self._skip)
 
-    def _told(self, wanted: Sequence[Document], found: Sequence[Page | PageFailed]) -> list[str]:
+    def _failure_notes(self, wanted: Sequence[Document], found: Sequence[Page | PageFailed]) -> list[str]:
         failed = [(one.url, page) for one, page in zip(wanted, found, strict=True) if isinstance(page, PageFailed)]
         if not failed:
             return []
@@ -130,62 +130,62 @@ class Pages:
         return [f"{self.name}: {len(failed)} of {len(wanted)} pages could not be read ({host}: {first.message[:200]})"]
 
     async def _pages(self, urls: Sequence[str], limit: float) -> Sequence[Page | PageFailed]:
-        """All of them side by side, in order, all done when the limit is reached."""
-        if limit < _LEAST:
+        """Fetch all pages concurrently, within `limit` seconds. The result has the order of `urls`."""
+        if limit < _MIN_TIME:
             return [PageFailed("no time was left for it") for _ in urls]
         gate = asyncio.Semaphore(self._max_concurrency)
         ends_at = asyncio.get_running_loop().time() + limit
         client = await self._client()
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._one(client, gate, url, ends_at)) for url in urls]
+                tasks = [group.create_task(self._page(client, gate, url, ends_at)) for url in urls]
         finally:
             await client.aclose()
         return [task.result() for task in tasks]
 
-    async def _one(
+    async def _page(
         self, client: httpx2.AsyncClient, gate: asyncio.Semaphore, url: str, ends_at: float
     ) -> Page | PageFailed:
-        """From memory, or from whoever fetches it just now, or fetched."""
+        """The page from the cache, from another search that is fetching it, or fetched."""
         loop = asyncio.get_running_loop()
         key = canonical_url(url)
-        while key not in self._known and key in self._busy:
-            done, _ = await asyncio.wait([self._busy[key]], timeout=max(0.0, ends_at - loop.time()))
+        while key not in self._cached and key in self._fetching:
+            done, _ = await asyncio.wait([self._fetching[key]], timeout=max(0.0, ends_at - loop.time()))
             if not done:
                 return PageFailed("another search is still waiting for it", timeout=True)
-        if key in self._known:
-            return self._known[key]
-        mine = self._busy[key] = loop.create_future()
+        if key in self._cached:
+            return self._cached[key]
+        mine = self._fetching[key] = loop.create_future()
         try:
             page: Page | PageFailed
             try:
                 async with asyncio.timeout_at(ends_at), gate:
-                    page = await self._fetched(client, url, ends_at - loop.time())
+                    page = await self._fetch_page(client, url, ends_at - loop.time())
             except PageFailed as error:
                 page = error
             except TimeoutError:
                 page = PageFailed("there was not enough time for it", timeout=True)
-            except Exception as error:  # no page of a stranger's may end the search of the others
+            except Exception as error:  # no page may end the search
                 page = PageFailed(f"it cannot be read ({type(error).__name__})")
             if isinstance(page, PageFailed):
                 self.failures += 1
-            if isinstance(page, Page) or not page.details.get("timeout"):  # another search may have more time for it
-                self._keep(key, page)
+            if isinstance(page, Page) or not page.details.get("timeout"):  # a later search may have more time for it
+                self._cache(key, page)
             return page
         finally:
-            del self._busy[key]
+            del self._fetching[key]
             mine.set_result(None)
 
-    def _keep(self, key: str, page: Page | PageFailed) -> None:
-        while len(self._known) >= self._max_kept:
-            del self._known[next(iter(self._known))]
-        self._known[key] = page
+    def _cache(self, key: str, page: Page | PageFailed) -> None:
+        while len(self._cached) >= self._max_kept:
+            del self._cached[next(iter(self._cached))]
+        self._cached[key] = page
 
-    async def _fetched(self, client: httpx2.AsyncClient, url: str, limit: float) -> Page:
+    async def _fetch_page(self, client: httpx2.AsyncClient, url: str, limit: float) -> Page:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + limit
         got = await fetch(client, url, max_size=self._max_size, timeout=limit, max_redirects=self._max_redirects)
-        left = max(ends_at - loop.time(), _LEAST)
+        left = max(ends_at - loop.time(), _MIN_TIME)
         page: Page = await off_loop(lambda: _extracted(got, left))
         if not page.text.strip():
             raise PageFailed("there is no text on it")
@@ -206,7 +206,7 @@ def _extracted(got: Fetched, seconds: float) -> Page:
         return Page(url=got.url, title="", text=text.strip(), truncated=got.truncated)
     read = extract_html(got.body, charset=got.charset)
     text = read.text
-    if read.title and text.startswith(f"{read.title}\n"):  # the title is told already, and is no sentence
+    if read.title and text.startswith(f"{read.title}\n"):  # the title is shown separately, and is no sentence
         text = text[len(read.title) :].lstrip()
     return Page(url=got.url, title=read.title, text=text, truncated=got.truncated or read.truncated)
 
@@ -222,7 +222,7 @@ def _from_pdf(got: Fetched, seconds: float) -> Page:
 
 
 def _with_page(document: Document, page: Page | PageFailed | None, max_text: int) -> Document:
-    """A page that says less than the excerpt is a wall in front of the page: the excerpt is better."""
+    """The document with the text of its page, unless the page is shorter than the excerpt, as a login page is."""
     if not isinstance(page, Page) or len(page.text) < len(document.text):
         return document
     title = document.title or page.title

@@ -1,4 +1,4 @@
-"""How often an engine may be asked. A bucket of tokens that fills with time: who finds none waits its turn, first come first served."""
+"""A rate limit: a token bucket. Requests that find it empty wait, first come first served."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Rate:
-    """`Rate("10/s")`, `Rate("60/min")`, `Rate("1/2s")`, `Rate(5)` for five a second. A second's worth may go at once."""
+    """`Rate("10/s")`, `Rate("60/min")`, `Rate("1/2s")`, `Rate(5)` for five a second. One second's tokens may be taken at once."""
 
     def __init__(self, written: str | float, *, clock: Clock | None = None) -> None:
         self.per_second: float = _per_second(written)
@@ -28,17 +28,17 @@ class Rate:
         self._clock = clock
         self._now: Callable[[], float] = time.monotonic if clock is None else clock.monotonic
         self._free_at = 0.0
-        """When the bucket would be full again, if nobody came: all there is to know of it."""
+        """When the bucket is full again if no request comes. This is all of its state."""
 
     def __repr__(self) -> str:
         return f"Rate({self.per_second:g}/s)"
 
     def wait(self) -> float:
-        """Seconds until one who comes now would have its turn."""
+        """Seconds that a request would have to wait now."""
         return max(0.0, self._free_at - (self.burst - 1.0) / self.per_second - self._now())
 
     async def take(self) -> float:
-        """Wait for one's turn; returns the seconds it took. The turn is taken when one comes, so nobody is overtaken."""
+        """Take a token, and wait until it is there. Returns the seconds waited. Requests are served in their order."""
         seconds = self.wait()
         self._free_at = max(self._free_at, self._now()) + 1.0 / self.per_second
         if seconds > 0:

@@ -1,4 +1,4 @@
-"""The search services that people use, each as a declaration: what it is asked, and where in its answer the results are."""
+"""The known search services, each as a declaration: its request, and where in its response the results are."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from clicket.errors import UsageError
-from clicket.web.declared import JsonEngine
+from clicket.web.json_engine import JsonEngine
 
 __all__ = ["Bing", "Brave", "SearXNG", "Serper", "Tavily"]
 
 
 class SearXNG(JsonEngine):
-    """A SearXNG instance, by the address of its front page. Its settings must allow JSON. `params` are more of its parameters,
+    """A SearXNG instance, by the URL of its front page. Its settings must allow JSON. `params` are further parameters,
     such as `categories`, `engines`, `language`, `time_range` and `safesearch`."""
 
     def __init__(self, url: str, *, params: Mapping[str, Any] | None = None, **options: Any) -> None:
@@ -32,8 +32,8 @@ class SearXNG(JsonEngine):
 
 
 class Tavily(JsonEngine):
-    """Tavily. `params` are more fields of its request, such as `topic`, `days`, `include_domains` or `include_raw_content`, with
-    which whole pages come instead of excerpts."""
+    """Tavily. `params` are further fields of the request, such as `topic`, `days`, `include_domains` or `include_raw_content`,
+    which returns whole pages instead of excerpts."""
 
     def __init__(
         self, key: str, *, depth: str = "basic", params: Mapping[str, Any] | None = None, **options: Any
@@ -61,15 +61,15 @@ class Tavily(JsonEngine):
 
 
 class Brave(JsonEngine):
-    """Brave Search. `rate` is one a second, as its smallest plan has it; say what yours allows. `params` are more of its
-    parameters, such as `country`, `search_lang`, `freshness`, or `extra_snippets`, which larger plans give."""
+    """Brave Search. The default `rate` of its smallest plan is one request a second; larger plans allow more. `params` are further
+    parameters, such as `country`, `search_lang`, `freshness`, or `extra_snippets`, which larger plans have."""
 
     def __init__(self, key: str, *, params: Mapping[str, Any] | None = None, **options: Any) -> None:
         given: dict[str, Any] = {
             "name": "brave",
             "url": "https://api.search.brave.com/res/v1/web/search",
             "results": "web.results",
-            # An answer without web results has no `web` at all.
+            # A response without web results has no `web` at all.
             "empty": "type|query",
             "fields": {"title": "title", "url": "url", "text": "description"},
             "html": True,
@@ -96,7 +96,7 @@ class Brave(JsonEngine):
 
 
 class Serper(JsonEngine):
-    """Google's results by serper.dev. `params` are more fields of its request, such as `gl`, `hl`, `location` or `tbs`."""
+    """Google's results by serper.dev. `params` are further fields of the request, such as `gl`, `hl`, `location` or `tbs`."""
 
     def __init__(self, key: str, *, params: Mapping[str, Any] | None = None, **options: Any) -> None:
         given: dict[str, Any] = {
@@ -117,8 +117,8 @@ class Serper(JsonEngine):
 
 
 class Bing(JsonEngine):
-    """A service that speaks Bing's Web Search API, version 7. Microsoft's own is closed; `url` is that of another one, up to
-    `/search`. `params` are more of its parameters, such as `mkt`, `freshness` or `safeSearch`."""
+    """A service that speaks Bing's Web Search API, version 7. Microsoft's own has closed; `url` is that of another one, up to
+    `/search`. `params` are further parameters, such as `mkt`, `freshness` or `safeSearch`."""
 
     def __init__(self, key: str, *, url: str, params: Mapping[str, Any] | None = None, **options: Any) -> None:
         base = url.rstrip("/")

@@ -73,6 +73,6 @@ class TestOtherProcesses:
         assert json.loads(run("show", "lost", "--json").stdout)["state"] == "streaming"
         asked = run("cancel", "lost", "--wait", "0")
         assert asked.returncode == 0
-        assert "the request is on record" in asked.stderr
+        assert "lost: the request is stored" in asked.stderr
         run("call", "add", "a=1", "b=1")
         assert json.loads(run("show", "lost", "--json").stdout)["state"] in ("failed", "cancelled")

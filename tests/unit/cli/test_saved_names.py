@@ -26,7 +26,7 @@ def imported_by_us() -> set[str]:
 
 @pytest.fixture
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that nobody imports from, below the working directory."""
+    """A folder below the working directory that is not on the import path."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "kept"
     folder.mkdir()

@@ -17,13 +17,13 @@ from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
 from clicket.errors import UsageError
 from clicket.interpreter import code_interpreter
-from clicket.mcp.imported import ImportedTool
+from clicket.mcp.imported_tool import ImportedTool
 from clicket.search import deep_search
 from clicket.tools import BasicTool, CompletedTool, Options, Registry, Tool, Traits, as_tool
 from clicket.tools.rest import RestTool
-from clicket.web.asking import Question, QuestionTool
-from clicket.web.paths import Path
-from clicket.web.results import Fields
+from clicket.web.json_path import JsonPath
+from clicket.web.result_fields import Fields
+from clicket.web.search_request import RequestTemplate, SearchTool
 
 NO_ARGUMENTS = {"type": "object", "properties": {}}
 
@@ -70,8 +70,10 @@ def imported() -> Any:
 
 
 def question() -> Any:
-    asks = Question(url="https://example.org/", params={"q": "{query}"}, results=Path("results"), fields=Fields())
-    return QuestionTool("ask", "example", asks, rest={})
+    asks = RequestTemplate(
+        url="https://example.org/", params={"q": "{query}"}, results=JsonPath("results"), fields=Fields()
+    )
+    return SearchTool("ask", "example", asks, rest={})
 
 
 AGENT: Any = SimpleNamespace(name="ann", limits=SimpleNamespace(max_steps=3))

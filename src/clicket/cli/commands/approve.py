@@ -1,6 +1,6 @@
-"""`clicket approve` and `clicket deny`: a person's word on a call that waits for it, in whatever process it waits.
+"""`clicket approve` and `clicket deny`: decide about a call that waits for approval, in any process.
 
-Without an id both list what waits. The word is in the store; whoever holds the call hears it within a moment.
+Without an id both list the calls that wait. The decision is written into the store, where the call's owner reads it.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ import typer
 from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
-from clicket.cli.completion import complete_thread, complete_waiting
+from clicket.cli.completion import complete_waiting
 from clicket.cli.errors import CallFailed
-from clicket.cli.options import CallerOption
+from clicket.cli.formatting import ago, as_state, decision_on, duration, short, shortened
+from clicket.cli.options import CallerOption, ThreadOption
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import ago, as_state, decision_on, duration, short, shortened
 from clicket.errors import UsageError
 from clicket.model import Page, Record
 from clicket.runtime import Runtime
 from clicket.tools import Registry
 
-__all__ = ["approve", "deny", "who"]
+__all__ = ["approve", "deny", "user_name"]
 
 IdArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[ID]", help="The id or its beginning; left out, lists what waits.", autocompletion=complete_waiting
+        metavar="[ID]",
+        help="The id or its beginning; default: list the calls that wait.",
+        autocompletion=complete_waiting,
     ),
 ]
-ThreadOption = Annotated[str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)]
-ByOption = Annotated[str | None, typer.Option(metavar="NAME", help="Who decides; your user name unless given.")]
-ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the journal.")]
+ByOption = Annotated[str | None, typer.Option(metavar="NAME", help="Who decides; default: your user name.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Stored with the decision.")]
 SeenOption = Annotated[
-    str, typer.Option(metavar="HASH", help="Only if this is what waits: the approval's hash, as `--json` shows it.")
+    str, typer.Option(metavar="HASH", help="Decide only if the approval still has this hash, as `--json` shows it.")
 ]
 
 
@@ -47,7 +48,9 @@ async def approve(
     id: IdArgument = None,
     arguments: Annotated[
         str | None,
-        typer.Option(metavar="JSON|@FILE", help="Run it with these arguments instead; the first ones stay on record."),
+        typer.Option(
+            metavar="JSON|@FILE", help="Run the call with these arguments instead; the original ones stay on record."
+        ),
     ] = None,
     thread: ThreadOption = None,
     caller: CallerOption = None,
@@ -55,22 +58,8 @@ async def approve(
     reason: ReasonOption = "",
     seen: SeenOption = "",
 ) -> None:
-    """Let a call run that waits for approval."""
-    if id is None:
-        if arguments is not None or reason:
-            raise UsageError("name the call that this is about: clicket approve ID …")
-        await _list(session, thread, caller)
-        return
-    given = None if arguments is None else _read(arguments)
-    async with session.watcher() as runtime:
-        view, record = await find_call(runtime, id, thread, caller)
-        if given is not None and record.waiting_for == "approval":
-            _examine(session, runtime, record, given)
-        name = who(by)
-        seen = seen or asked_in(record)
-        done = await view.approve(record.id, thread=record.thread, by=name, reason=reason, arguments=given, seen=seen)
-        after = await view.get(record.id, thread=record.thread)
-    _tell(session.terminal, after, done, "approved", name)
+    """Approve a call that waits for approval, so that it runs."""
+    await _decide(session, "approved", id, thread, caller, by=by, reason=reason, seen=seen, arguments=arguments)
 
 
 async def deny(
@@ -82,23 +71,36 @@ async def deny(
     reason: ReasonOption = "",
     seen: SeenOption = "",
 ) -> None:
-    """Refuse a call that waits for approval."""
+    """Deny a call that waits for approval, so that it fails."""
+    await _decide(session, "denied", id, thread, caller, by=by, reason=reason, seen=seen)
+
+
+async def _decide(
+    session: Session, decision: str, id: str | None, thread: str | None, caller: str | None, **given: Any
+) -> None:
+    arguments, reason = given.pop("arguments", None), given["reason"]
     if id is None:
-        if reason:
-            raise UsageError("name the call that this is about: clicket deny ID …")
+        if arguments is not None or reason:
+            raise UsageError(f"name the call: clicket {'approve' if decision == 'approved' else 'deny'} ID …")
         await _list(session, thread, caller)
         return
+    edited = None if arguments is None else _read(arguments)
     async with session.watcher() as runtime:
         view, record = await find_call(runtime, id, thread, caller)
-        name = who(by)
-        seen = seen or asked_in(record)
-        done = await view.deny(record.id, thread=record.thread, by=name, reason=reason, seen=seen)
+        if edited is not None and record.waiting_for == "approval":
+            _validate(session, runtime, record, edited)
+        name = user_name(given["by"])
+        given |= {"by": name, "seen": given["seen"] or approval_hash(record)}
+        if decision == "approved":
+            done = await view.approve(record.id, thread=record.thread, arguments=edited, **given)
+        else:
+            done = await view.deny(record.id, thread=record.thread, **given)
         after = await view.get(record.id, thread=record.thread)
-    _tell(session.terminal, after, done, "denied", name)
+    _report(session.terminal, after, done, decision, name)
 
 
-def asked_in(record: Record) -> str:
-    """The hash of what a call waits with: the decision is about what was read here, whatever happens to the call meanwhile."""
+def approval_hash(record: Record) -> str:
+    """The hash of the approval that a call waits for: a decision with it applies to this request for approval and to no later one."""
     return str((record.approval or {}).get("hash") or "") if record.waiting_for == "approval" else ""
 
 
@@ -111,32 +113,32 @@ def _read(given: str) -> str:
         raise UsageError(f"{given[1:]}: cannot be read: {error}.") from None
 
 
-def _examine(session: Session, runtime: Runtime, record: Record, given: str) -> None:
-    """The runtime here has no tools, so that it takes over nobody's calls; to judge arguments they are looked at anyway."""
+def _validate(session: Session, runtime: Runtime, record: Record, given: str) -> None:
+    """Validate edited arguments. The runtime has no tools, so that it takes over no calls; the schema comes from the session's."""
     runtime.examine(record, given, registry=Registry(session.tools))
 
 
-def who(by: str | None) -> str:
+def user_name(by: str | None) -> str:
     if by is not None:
         return by
     try:
         return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a user without a name
+    except (KeyError, OSError, ImportError):  # the user has no name
         return ""
 
 
-def _tell(terminal: Terminal, record: Record, done: bool, word: str, who: str) -> None:
+def _report(terminal: Terminal, record: Record, done: bool, decision: str, by: str) -> None:
     if terminal.json:
         found = {"id": record.id, "thread": record.thread, "decided": done, "state": str(record.state)}
         terminal.print_json({**found, "approval": record.approval})
     elif done:
         edited = " with other arguments" if record.approval and record.approval["edited"] else ""
-        name = f" by {clean(who)}" if who else ""
-        terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {word}{name}{edited}"))
+        name = f" by {clean(by)}" if by else ""
+        terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {decision}{name}{edited}"))
     else:
         before = decision_on(record)
-        told = f" any more: it was {before[0]} already, {before[1]}" if before else " (any more)"
-        terminal.say(as_state(record.state).append(f"  {clean(record.id)} does not wait for approval{told}"))
+        earlier = f" any more: it was {before[0]} already, {before[1]}" if before else " (any more)"
+        terminal.say(as_state(record.state).append(f"  {clean(record.id)} does not wait for approval{earlier}"))
     if not done:
         raise CallFailed
 
@@ -157,7 +159,7 @@ async def _list(session: Session, thread: str | None, caller: str | None) -> Non
         return
     _print(terminal, page)
     if page.cursor is not None:
-        terminal.say("more wait than are shown.", style="bright_black")
+        terminal.say("there are more calls than are shown.", style="bright_black")
 
 
 def _print(terminal: Terminal, page: Page) -> None:

@@ -1,4 +1,4 @@
-"""`clicket audit`: what people and the policy decided, from a log that only grows."""
+"""`clicket audit`: lists the decisions of people and of the policy, from an append-only log."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from clicket.cli.formatting import ago, short
 from clicket.cli.session import Session
 from clicket.cli.terminal import clean
-from clicket.cli.words import ago, short
 
 __all__ = ["audit"]
 
 
 async def audit(
     session: Session,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most N entries, newest first.")] = 50,
     before: Annotated[int | None, typer.Option(metavar="NUMBER", help="Only entries older than this one.")] = None,
 ) -> None:
-    """List who approved, denied, reset or cleared what, and what the policy refused."""
+    """List the audit log: who approved, denied, reset or cleared what, and what the policy refused."""
     terminal = session.terminal
     found: list[dict[str, Any]] = []
     if session.store_exists:
@@ -31,7 +31,7 @@ async def audit(
         terminal.print_json({"items": found, "entries": found})
         return
     if not found:
-        terminal.say("nothing is on the audit log.", style="bright_black")
+        terminal.say("the audit log is empty.", style="bright_black")
         return
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False, expand=True)
     for name in ("NUMBER", "WHEN", "WHAT", "WHO"):

@@ -1,4 +1,4 @@
-"""`clicket bench`: what a call costs on this machine, in a few seconds. No peers here: `make bench` compares with them."""
+"""`clicket bench`: measures what a call costs on this machine, in a few seconds. `make bench` compares with other libraries."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from clicket.cli.formatting import duration
+from clicket.cli.progress_bar import ProgressBar
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import duration
 from clicket.runtime import Runtime
 from clicket.settings import Settings
 from clicket.tools import tool
 
 __all__ = ["bench"]
 
-_TOGETHER = 100
+_CONCURRENCY = 100
 _WARM_UP = 50
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row: seconds for one call after the other, and calls per second when 100 are under way."""
+    """One row: seconds per call for sequential calls, and calls per second with 100 concurrent callers."""
 
     store: str
     durability: str
@@ -40,27 +40,28 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 @tool
 async def nothing(number: int) -> int:
-    """Gives back what it gets: what is measured is everything around it."""
+    """Returns its argument, so that only clicket is measured."""
     return number
 
 
 async def bench(
-    session: Session, seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure each row.")] = 1.0
+    session: Session, seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to measure each row.")] = 1.0
 ) -> None:
-    """Measure what a call costs here: in memory, on SQLite, and on SQLite with a disk that must have it."""
+    """Measure what a call costs here: in memory, on SQLite, and on SQLite with a sync to disk."""
     terminal = session.terminal
     figures: list[Figure] = []
-    with tempfile.TemporaryDirectory(prefix="clicket-bench-") as folder, _bar(terminal) as bar:
+    with (
+        tempfile.TemporaryDirectory(prefix="clicket-bench-") as folder,
+        ProgressBar(terminal, "", line_every=None) as bar,
+    ):
         rows = [
             ("memory", "memory://", "process"),
             ("sqlite", f"sqlite:///{folder}/process.db", "process"),
             ("sqlite", f"sqlite:///{folder}/power.db", "power"),
         ]
-        task = bar.add_task("", total=len(rows))
         for name, url, durability in rows:
-            bar.update(task, description=f"{name}, {durability}")
+            bar.show(f"measuring {name}, {durability}", done=len(figures), total=len(rows))
             figures.append(await _measure(name, url, durability, seconds))
-            bar.advance(task)
     if terminal.json:
         terminal.print_json({"figures": figures, "cores": os.cpu_count()})
     else:
@@ -69,7 +70,7 @@ async def bench(
 
 async def _measure(name: str, url: str, durability: str, seconds: float) -> Figure:
     settings = Settings(
-        store=url, durability="power" if durability == "power" else "process", max_concurrency=_TOGETHER
+        store=url, durability="power" if durability == "power" else "process", max_concurrency=_CONCURRENCY
     )
     async with Runtime([nothing], settings=settings) as runtime:
         for number in range(_WARM_UP):
@@ -79,19 +80,19 @@ async def _measure(name: str, url: str, durability: str, seconds: float) -> Figu
         while (began := time.perf_counter()) < stop_at or len(times) < 20:
             await runtime.call("nothing", {"number": len(times)})
             times.append(time.perf_counter() - began)
-        per_second, together = await _together(runtime, seconds / 2)
+        per_second, concurrent = await _concurrent(runtime, seconds / 2)
     return Figure(
         store=name,
         durability="none" if name == "memory" else durability,
-        calls=len(times) + together,
+        calls=len(times) + concurrent,
         p50=statistics.median(times),
         p99=sorted(times)[int(len(times) * 0.99)],
         per_second=per_second,
     )
 
 
-async def _together(runtime: Runtime, seconds: float) -> tuple[float, int]:
-    """100 callers, each calling as soon as its last call has ended."""
+async def _concurrent(runtime: Runtime, seconds: float) -> tuple[float, int]:
+    """100 callers, each with one call after the other."""
     began = time.perf_counter()
     done = 0
 
@@ -104,23 +105,16 @@ async def _together(runtime: Runtime, seconds: float) -> tuple[float, int]:
                 return
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(_TOGETHER):
+        for _ in range(_CONCURRENCY):
             group.create_task(caller())
     return done / (time.perf_counter() - began), done
-
-
-def _bar(terminal: Terminal) -> Progress:
-    return Progress(
-        TextColumn("measuring"), BarColumn(), TextColumn("{task.description}"), console=terminal.err, transient=True,
-        disable=not terminal.interactive,
-    )  # fmt: skip
 
 
 def _print(terminal: Terminal, figures: list[Figure]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
     table.add_column("STORE", no_wrap=True)
     table.add_column("SURVIVES", no_wrap=True)
-    for column in ("ONE CALL, P50", "P99", f"{_TOGETHER} AT ONCE"):
+    for column in ("ONE CALL, P50", "P99", f"{_CONCURRENCY} AT ONCE"):
         table.add_column(column, justify="right", no_wrap=True)
     survives = {"none": "nothing", "process": "kill -9", "power": "a power cut"}
     for figure in figures:
@@ -128,6 +122,6 @@ def _print(terminal: Terminal, figures: list[Figure]) -> None:
         table.add_row(figure.store, survives[figure.durability], duration(figure.p50), duration(figure.p99), rate)
     terminal.out.print(table)
     terminal.say(
-        "a no-op async tool through all six stages; `make bench` in a checkout compares with peers.",
+        "a no-op async tool through all six stages; `make bench` in a checkout compares with other libraries.",
         style="bright_black",
     )

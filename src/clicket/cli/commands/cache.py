@@ -1,4 +1,4 @@
-"""`clicket cache`: the results that equal calls may have without running their tool."""
+"""`clicket cache`: shows and removes cached results, which equal calls get without running their tool."""
 
 from __future__ import annotations
 
@@ -10,25 +10,29 @@ import typer
 from rich.table import Table
 
 from clicket.cache_view import CachePage
+from clicket.cli.formatting import ago, duration, parse_duration, size
 from clicket.cli.session import Session
 from clicket.cli.terminal import clean
-from clicket.cli.words import ago, duration, parse_duration, size
 from clicket.ports import CacheStats
 
-__all__ = ["clear", "items", "stats"]
+__all__ = ["clear", "list_results", "stats"]
+
+TagOption = Annotated[
+    str | None, typer.Option(metavar="TAG", help="Only results with this tag: `tool:NAME`, or one of the tool's own.")
+]
 
 
 async def stats(session: Session) -> None:
-    """Show how many results are cached, how much they take, and how often they served.
+    """Show the number and size of cached results, and the hit rate.
 
-    Counted by the store: by all processes together, since it was made.
+    The store counts them, for all processes together, since it was made.
     """
     terminal, found = session.terminal, CacheStats()
     if session.store_exists:
         async with session.watcher() as runtime:
             found = await runtime.cache.stats()
-    asked = found.hits + found.misses
-    rate = found.hits / asked if asked else None
+    lookups = found.hits + found.misses
+    rate = found.hits / lookups if lookups else None
     most = session.settings.cache_max_bytes
     if terminal.json:
         terminal.print_json({**msgspec.to_builtins(found), "hit_rate": rate, "max_bytes": most})
@@ -36,22 +40,19 @@ async def stats(session: Session) -> None:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_row("results", f"{found.items:,}")
     table.add_row("size", f"{size(found.bytes)} of {size(most)}")
-    table.add_row("hit rate", "nothing was asked for yet" if rate is None else f"{rate:.1%}")
+    table.add_row("hit rate", "no lookups yet" if rate is None else f"{rate:.1%}")
     table.add_row("hits", f"{found.hits:,}")
     table.add_row("misses", f"{found.misses:,}")
     table.add_row("evictions", f"{found.evictions:,}")
     terminal.out.print(table)
 
 
-async def items(
+async def list_results(
     session: Session,
-    tag: Annotated[
-        str | None,
-        typer.Option(metavar="TAG", help="Only results with this tag: `tool:NAME`, or one of the tool's own."),
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many to show.")] = 100,
+    tag: TagOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most N results.")] = 100,
 ) -> None:
-    """List cached results, those that expire first before the others."""
+    """List cached results, those that expire soonest first."""
     terminal, page = session.terminal, CachePage(items=[])
     if session.store_exists:
         async with session.watcher() as runtime:
@@ -80,15 +81,12 @@ async def items(
 
 async def clear(
     session: Session,
-    tag: Annotated[
-        str | None,
-        typer.Option(metavar="TAG", help="Only results with this tag: `tool:NAME`, or one of the tool's own."),
-    ] = None,
+    tag: TagOption = None,
     max_age: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Only results that were made longer ago: 90s, 15m, 2h.")
+        str | None, typer.Option(metavar="DURATION", help="Only results that are older: 90s, 15m, 2h.")
     ] = None,
 ) -> None:
-    """Remove cached results: all of them, those with a tag, those that are old."""
+    """Remove cached results: all of them, or those with a tag, or old ones."""
     terminal, removed = session.terminal, 0
     seconds = None if max_age is None else parse_duration(max_age)
     if session.store_exists:

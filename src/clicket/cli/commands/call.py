@@ -1,4 +1,4 @@
-"""`clicket call`: run one tool here, watch it live, print its output. Ctrl-C cancels the call and waits until it has stopped."""
+"""`clicket call`: runs one tool and prints its output. Ctrl-C cancels the call and waits until it has stopped."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from textwrap import indent
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from clicket.cli.call_progress import CallProgress
 from clicket.cli.completion import complete_tool
 from clicket.cli.errors import CallFailed
-from clicket.cli.live import LiveLine
+from clicket.cli.formatting import as_state, duration, parse_duration, with_type
 from clicket.cli.session import Session
-from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import as_state, duration, parse_duration, with_type
+from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.errors import UsageError
 from clicket.model import ToolResult, result_of
 from clicket.ports import Handle
@@ -24,7 +25,7 @@ from clicket.runtime import Runtime
 
 __all__ = ["call", "interrupted", "read_arguments"]
 
-_READ = 1024 * 1024
+_PIECE_SIZE = 1024 * 1024
 
 
 async def call(
@@ -36,13 +37,13 @@ async def call(
     ] = None,
     thread: Annotated[str, typer.Option(help="The conversation that the call belongs to.")] = "default",
     id: Annotated[
-        str | None, typer.Option("--id", help="The call's id; the same id again gives the same result.")
+        str | None, typer.Option("--id", help="The call's id; a call with the same id returns the same result.")
     ] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="For each attempt: 10, 500ms, 2m.")] = None,
-    deadline: Annotated[str | None, typer.Option(metavar="TIME", help="For the whole call.")] = None,
-    priority: Annotated[int, typer.Option(help="Higher leaves the queue first.")] = 0,
+    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="Timeout of each attempt: 10, 500ms, 2m.")] = None,
+    deadline: Annotated[str | None, typer.Option(metavar="TIME", help="Time limit of the whole call.")] = None,
+    priority: Annotated[int, typer.Option(help="Calls with a higher number leave the queue first.")] = 0,
     stream: Annotated[
-        bool, typer.Option("--stream", "--follow", help="Print output as it comes, also into a pipe.")
+        bool, typer.Option("--stream", "--follow", help="Print streamed output at once, also into a pipe.")
     ] = False,
 ) -> None:
     """Run a tool and print its output."""
@@ -57,7 +58,7 @@ async def call(
         )
         watch = _Watch(terminal, tool, stream=stream)
         try:
-            with watch.line:
+            with watch.progress:
                 async for event in handle.events():
                     watch.take(event)
                 result = await handle.result()
@@ -69,48 +70,48 @@ async def call(
         if terminal.debug and not result.success:
             record = await runtime.get(result.call_id, thread=handle.thread)
             for attempt in record.attempts:
-                terminal.say(clean(attempt.traceback), style="bright_black")
+                terminal.say(indent(clean_lines(attempt.traceback), "  "), style="bright_black")
     if not result.success:
         raise CallFailed
 
 
 class _Watch:
-    """Shows a call's events as they come: output to stdout, everything else to the live line."""
+    """Shows a call's events: streamed output on stdout, everything else in the progress row."""
 
     def __init__(self, terminal: Terminal, tool: str, *, stream: bool) -> None:
         self.terminal = terminal
-        self.line = LiveLine(terminal, tool)
+        self.progress = CallProgress(terminal, tool)
         self.streamed = False
-        self._shows = stream or (terminal.out.is_terminal and not terminal.json)
-        self._events = stream and terminal.json
+        self._prints_output = stream or (terminal.out.is_terminal and not terminal.json)
+        self._prints_events = stream and terminal.json
 
     def take(self, event: Any) -> None:
-        if self._events:
+        if self._prints_events:
             self.terminal.print_json_line(event)
-        elif event.type == "output" and self._shows:
+        elif event.type == "output" and self._prints_output:
             self._write(event.data["content"])
         else:
             if event.type == "attempt_started" and self.streamed:
                 self._restarted()
-            self.line.take(event)
+            self.progress.take(event)
 
     def _write(self, chunk: Any) -> None:
-        self.line.stop()  # a stream and a moving line cannot share a terminal
+        self.progress.stop()  # streamed output and an animated row cannot share a terminal
         self.streamed = True
         text = chunk if isinstance(chunk, str) else msgspec.json.encode(chunk).decode() + "\n"
         self.terminal.write_text(text)
 
     def _restarted(self) -> None:
         self.terminal.write("\n")
-        self.terminal.say("the attempt failed; the output starts anew", style="yellow")
+        self.terminal.say("the attempt failed; the output starts again", style="yellow")
 
 
 async def interrupted(runtime: Runtime, terminal: Terminal, handle: Handle, *, made_here: bool) -> None:
-    """Our own call ends with us, whoever runs it. One that another process made is left alone: we only watched it."""
+    """Cancel the call, in whichever process it runs, if this command made it. A call of another process goes on."""
     id, thread = handle.id, handle.thread
     if not made_here:
         if not terminal.json:
-            terminal.say(f"the call goes on without us: clicket cancel {clean(id)} ends it", style="bright_black")
+            terminal.say(f"the call goes on: clicket cancel {clean(id)} ends it", style="bright_black")
         return
     await runtime.cancel(id, thread=thread, reason="interrupted at the terminal")
     with suppress(TimeoutError):
@@ -140,22 +141,22 @@ async def _print(runtime: Runtime, terminal: Terminal, result: ToolResult, *, st
             await _print_whole(runtime, terminal, result.artifact)
     elif streamed:
         terminal.write("\n")
-    _tell(terminal, result)
+    _print_outcome(terminal, result)
 
 
 async def _print_whole(runtime: Runtime, terminal: Terminal, artifact: str) -> None:
-    """A pipe gets the whole result, piece by piece."""
+    """Write the whole result into a pipe, in pieces."""
     sys.stdout.flush()
     start = 0
-    while piece := await runtime.artifact(artifact, start, start + _READ):
+    while piece := await runtime.artifact(artifact, start, start + _PIECE_SIZE):
         sys.stdout.buffer.write(piece)
         start += len(piece)
     sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()
 
 
-def _tell(terminal: Terminal, result: ToolResult) -> None:
-    """The last line: how it ended, how long it took, where to look."""
+def _print_outcome(terminal: Terminal, result: ToolResult) -> None:
+    """The last line: how the call ended, how long it took, and how to see more."""
     if result.error is not None:
         terminal.complain(result.error.code, with_type(result.error))
     facts = [duration(result.duration)]
@@ -164,7 +165,7 @@ def _tell(terminal: Terminal, result: ToolResult) -> None:
     if result.metadata.get("abandoned"):
         facts.append("its thread could not be stopped and was abandoned")
     if result.truncated:
-        facts.append(f"cut for the model; the whole is {result.artifact}")
+        facts.append(f"shortened for the model; the whole is {result.artifact}")
     line = (
         as_state(result.state)
         .append(f"  {' · '.join(facts)}")
@@ -174,7 +175,7 @@ def _tell(terminal: Terminal, result: ToolResult) -> None:
 
 
 def read_arguments(words: list[str], schema: Mapping[str, Any]) -> dict[str, Any] | str:
-    """Arguments as they were typed. JSON text is handed on as it is, so that it is judged as a whole."""
+    """The arguments of the command line. JSON text is passed on unchanged, and validated with the call."""
     if not words:
         return {}
     if words == ["-"]:
@@ -197,7 +198,7 @@ def read_arguments(words: list[str], schema: Mapping[str, Any]) -> dict[str, Any
 
 
 def _value(text: str, schema: Any) -> Any:
-    """What `KEY=VALUE` means: text where the schema wants text, else JSON if it is JSON, else text."""
+    """The value of `KEY=VALUE`: text where the schema wants a string, else JSON if it is valid JSON, else text."""
     if isinstance(schema, Mapping) and schema.get("type") == "string":
         return text
     try:

@@ -1,4 +1,4 @@
-"""`clicket cancel`: end a call wherever it runs. The store carries the request; its process hears it within a moment."""
+"""`clicket cancel`: cancels a call in any process. The request is written into the store, where the call's owner reads it."""
 
 from __future__ import annotations
 
@@ -8,39 +8,37 @@ from typing import Annotated
 
 import typer
 
-from clicket.cli.completion import complete_active, complete_thread
+from clicket.cli.completion import complete_active
 from clicket.cli.errors import CallFailed
-from clicket.cli.options import CallerOption
+from clicket.cli.formatting import as_state, parse_duration
+from clicket.cli.options import CallerOption, ThreadOption
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import clean
-from clicket.cli.words import as_state, parse_duration
 from clicket.kernel import State
 
 __all__ = ["cancel"]
 
-_LOOK_EVERY = 0.05
+_POLL_EVERY = 0.05
 
 
 async def cancel(
     session: Session,
     id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.", autocompletion=complete_active)],
-    thread: Annotated[
-        str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)
-    ] = None,
+    thread: ThreadOption = None,
     caller: CallerOption = None,
-    reason: Annotated[str, typer.Option(help="Kept in the journal.")] = "",
+    reason: Annotated[str, typer.Option(help="Stored with the request.")] = "",
     wait: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the outcome.")] = "5s",
 ) -> None:
-    """End a call, also one that another process runs."""
+    """Cancel a call, also one that another process runs."""
     terminal = session.terminal
-    patience = parse_duration(wait)
+    timeout = parse_duration(wait)
     async with session.watcher() as runtime:
         view, record = await find_call(runtime, id, thread, caller)
         asked = await view.cancel(record.id, thread=record.thread, reason=reason)
         state = await view.state(record.id, thread=record.thread)
-        give_up_at = time.monotonic() + patience
+        give_up_at = time.monotonic() + timeout
         while asked and not state.is_terminal and time.monotonic() < give_up_at:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_EVERY)
             state = await view.state(record.id, thread=record.thread)
     cancelled = state is State.CANCELLED
     if terminal.json:
@@ -62,7 +60,7 @@ async def cancel(
     else:
         terminal.say(
             as_state(state).append(
-                f"  {clean(record.id)}: the request is on record, the call has not ended yet. If its process is gone, the next "
+                f"  {clean(record.id)}: the request is stored, the call has not ended yet. If its process is dead, the next "
                 "runtime that has its tool takes it over."
             )
         )

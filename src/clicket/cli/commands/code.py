@@ -1,6 +1,6 @@
-"""`clicket code`: a Markdown file as a live notebook in the terminal. The program runs in the sandbox, never in this process.
+"""`clicket code`: runs a Markdown file as a notebook in the terminal. The program runs in the sandbox, never in this process.
 
-Ctrl-C interrupts the block that runs and ends the run after it; a second one kills the program.
+Ctrl-C interrupts the current block and ends the run; a second Ctrl-C kills the program.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clicket.cli.errors import INTERRUPTED, CallFailed
+from clicket.cli.formatting import parse_duration, parse_size
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import parse_duration, parse_size
 from clicket.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ __all__ = ["code"]
 
 _FENCE = re.compile(r"^[^\S\n]*+(`{3,}+)", re.MULTILINE)
 _MISSED = re.compile(r"\[Errno 2\] .*: '(\w[\w. -]{0,80}+)'$")
-"""A plain name: the program says it, so it must be fit to be shown and to be looked for."""
+"""A plain file name. The program controls this text, so nothing else may be shown or looked up."""
 
 
 async def code(
@@ -40,39 +40,39 @@ async def code(
     ] = None,
     text: Annotated[str | None, typer.Option("--code", "-c", metavar="TEXT", help="Python, instead of a file.")] = None,
     require: Annotated[
-        str, typer.Option(metavar="LEVEL", help="Refuse to run below this isolation: full, partial, process, none.")
+        str, typer.Option(metavar="LEVEL", help="The lowest isolation to run with: full, partial, process, none.")
     ] = "full",
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="For each block: 30, 500ms, 2m.")] = "30",
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="Timeout of each block: 30, 500ms, 2m.")] = "30",
     grace: Annotated[
-        str, typer.Option(metavar="TIME", help="Between asking a block to stop and killing the program.")
+        str, typer.Option(metavar="TIME", help="Time between interrupting a block and killing the program.")
     ] = "1s",
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="For the whole program: 512MiB, 2GiB.")] = "1GiB",
-    max_steps: Annotated[int, typer.Option(help="Most blocks in one run.")] = 10,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory limit of the program: 512MiB, 2GiB.")] = "1GiB",
+    max_steps: Annotated[int, typer.Option(help="Maximum number of blocks in one run.")] = 10,
     given: Annotated[
-        list[str] | None, typer.Option("--file", metavar="PATH", help="A file for the program, under its own name.")
+        list[str] | None, typer.Option("--file", metavar="PATH", help="A file that the program may read, by its name.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Save the files and figures that the program made here.")
+        Path | None, typer.Option(metavar="FOLDER", help="Save the files and figures of the program in this folder.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Let --out replace files that are there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Let --out replace existing files.")] = False,
     notebook: Annotated[Path | None, typer.Option(metavar="FILE.ipynb", help="Save the run as a notebook.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Save the run as a page.")] = None,
-    python: Annotated[str | None, typer.Option(metavar="PATH", help="The Python to run it with.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Save the run as an HTML page.")] = None,
+    python: Annotated[str | None, typer.Option(metavar="PATH", help="The Python interpreter to use.")] = None,
     package: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these packages may be imported.")
+        list[str] | None, typer.Option(metavar="NAME", help="Allow imports of these packages only. Repeatable.")
     ] = None,
     install: Annotated[
-        list[str] | None, typer.Option(metavar="PACKAGE", help="Install this from the wheels first.")
+        list[str] | None, typer.Option(metavar="PACKAGE", help="Install this package from --wheels first. Repeatable.")
     ] = None,
     wheels: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Wheel files for --install; no network.")
+        Path | None, typer.Option(metavar="FOLDER", help="The folder with wheels for --install; no network is used.")
     ] = None,
     stream: Annotated[bool, typer.Option("--stream", help="With --json: one line for each message.")] = False,
 ) -> None:
     """Run a Markdown file as a live notebook, in the sandbox.
 
-    Ctrl-C interrupts the block that runs, a second one kills the program. Exits with 0 when all went well, with 1 when
-    the program failed, with 2 when it could not be tried.
+    Ctrl-C interrupts the current block, a second one kills the program. Exits with 0 when the program succeeded, with 1
+    when it failed, with 2 when it could not be started.
     """
     from clicket.cli.notebook_files import save_files, save_runs
     from clicket.cli.notebook_view import NotebookView
@@ -83,7 +83,7 @@ async def code(
     task = _read(file, text)
     files = {path.name: path for path in map(_readable, given or ())}
     for path in (notebook, html):
-        _check_place(path)
+        _check_writable(path)
     options: dict[str, Any] = {"packages": package or None, "install": install or (), "wheels": wheels}
     interpreter = Interpreter(
         require=require,
@@ -97,7 +97,7 @@ async def code(
     view = NotebookView(terminal, task)
     async with interpreter:
         async with (
-            _interrupts(interpreter, terminal) as asked,
+            _interrupts(interpreter, terminal) as interrupts,
             aclosing(interpreter.stream(task, files=files)) as messages,
         ):
             async for message in messages:
@@ -111,30 +111,32 @@ async def code(
         saved = save_runs(interpreter.history, notebook, html, task_name=file)
         if out is not None:
             saved += await save_files(interpreter, result, out, terminal, overwrite=overwrite)
-    _tell(terminal, result, saved, stream=stream)
-    if asked:
+    _print_outcome(terminal, result, saved, stream=stream)
+    if interrupts:
         raise CallFailed(INTERRUPTED)
     if not result.ok:
         raise CallFailed
 
 
-def _tell(terminal: Terminal, result: Result, saved: list[str], *, stream: bool) -> None:
-    from clicket.cli.notebook_view import closing
+def _print_outcome(terminal: Terminal, result: Result, saved: list[str], *, stream: bool) -> None:
+    from clicket.cli.notebook_view import closing_line
 
     if terminal.json:
         if not stream:
             terminal.print_json({**result.to_json(), "success": result.ok, "saved": saved})
         return
     error = result.error
-    if error is not None and (error.fatal or result.status == "interrupted"):  # others were shown where they happened
+    if error is not None and (
+        error.fatal or result.status == "interrupted"
+    ):  # other errors were shown with their block
         terminal.complain(error.type if result.status == "error" else result.status, error.message)
-    for name in _left_outside(result):
-        terminal.say(f"{name} is here, and not in the sandbox: --file {name} takes it in", style="yellow")
-    terminal.say(closing(terminal, result, saved))
+    for name in _missing_files(result):
+        terminal.say(f"{name} is in this folder, but not in the sandbox: add --file {name}", style="yellow")
+    terminal.say(closing_line(terminal, result, saved))
 
 
-def _left_outside(result: Result) -> list[str]:
-    """Files that the program did not find and that are in the user's own folder."""
+def _missing_files(result: Result) -> list[str]:
+    """Files that the program did not find and that are in the working directory."""
     missed = [_MISSED.match(error.message) for error in result.errors if error.type == "FileNotFoundError"]
     names = {match[1] for match in missed if match is not None and Path(match[1]).is_file()}
     return sorted(names)
@@ -142,36 +144,36 @@ def _left_outside(result: Result) -> list[str]:
 
 @asynccontextmanager
 async def _interrupts(interpreter: Interpreter, terminal: Terminal) -> AsyncIterator[list[int]]:
-    """Ctrl-C is for the program: the first asks it to stop, the second does not ask. The third one is for us."""
+    """The first Ctrl-C interrupts the program, the second kills it, the third cancels this command."""
     loop = asyncio.get_running_loop()
     main = asyncio.current_task()
     assert main is not None
-    asked: list[int] = []
+    interrupts: list[int] = []
     stopping: list[asyncio.Task[None]] = []
 
     def stop() -> None:
-        asked.append(signal.SIGINT)
-        if len(asked) == 1:
+        interrupts.append(signal.SIGINT)
+        if len(interrupts) == 1:
             if not terminal.json:
                 terminal.say("interrupting; Ctrl-C again kills the program", style="yellow")
             stopping.append(loop.create_task(interpreter.interrupt()))
-        elif len(asked) == 2:
+        elif len(interrupts) == 2:
             interpreter.kill()
         else:
             main.cancel()
 
     loop.add_signal_handler(signal.SIGINT, stop)
     try:
-        yield asked
+        yield interrupts
     finally:
         await asyncio.gather(*stopping)
         loop.remove_signal_handler(signal.SIGINT)
 
 
 def _read(file: str | None, text: str | None) -> str:
-    """The task. Python is put into a fence, so that backquotes in its strings mean nothing."""
+    """The task. Python is put into a fence that is longer than any in its strings."""
     if (file is None) == (text is None):
-        raise UsageError("say what to run: a Markdown or Python file, - for stdin, or --code TEXT.")
+        raise UsageError("name what to run: a Markdown or Python file, - for stdin, or --code TEXT.")
     if text is not None:
         return _fenced(text)
     assert file is not None
@@ -203,7 +205,9 @@ def _readable(name: str) -> Path:
     return path
 
 
-def _check_place(path: Path | None) -> None:
-    """Said before anything runs: a long run whose record has no place would be a pity."""
+def _check_writable(path: Path | None) -> None:
+    """Checked before the run, so that the run is not lost."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        raise UsageError(f"{str(path)!r} cannot be written: {'it' if path.is_dir() else 'its parent'} is no fit place.")
+        raise UsageError(
+            f"{str(path)!r} cannot be written: {'it is a folder' if path.is_dir() else 'its folder does not exist'}."
+        )

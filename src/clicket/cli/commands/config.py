@@ -1,4 +1,4 @@
-"""`clicket config`: each setting, and where its value came from."""
+"""`clicket config`: shows each setting and the source of its value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["config"]
 
 
 def config(session: Session) -> None:
-    """Show each setting and where its value came from."""
+    """Show each setting and the source of its value."""
     terminal, settings = session.terminal, session.settings
     values: dict[str, Any] = msgspec.to_builtins(settings)
     del values["origins"]

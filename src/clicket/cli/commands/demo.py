@@ -8,7 +8,7 @@ __all__ = ["demo"]
 
 
 async def demo(session: Session) -> None:
-    """A tour in under a minute: good calls, bad ones, a kill -9 with its recovery, and an agent that survives one. Needs nothing."""
-    from clicket.cli.demo import tour
+    """Take a tour in half a minute: calls that succeed and fail, recovery after kill -9, and an agent that survives it. Needs nothing."""
+    from clicket.cli.demo.tour import tour
 
     await tour(session)

@@ -1,4 +1,4 @@
-"""`clicket doctor`: does everything work here? Each line says what was looked at, what was found, and what to do about it."""
+"""`clicket doctor`: checks whether everything works here. Each line names a check, its result, and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from rich.table import Table
 from rich.text import Text
 
-from clicket.cli.checks import Check, sandbox_check, store_checks
+from clicket.cli.doctor_checks import Check, sandbox_check, store_checks
 from clicket.cli.errors import UNREACHABLE, CallFailed
+from clicket.cli.formatting import duration, short
 from clicket.cli.session import Session
-from clicket.cli.words import duration, short
 from clicket.errors import ClicketError
 from clicket.runtime import Runtime
 from clicket.settings import Settings
@@ -40,12 +40,12 @@ def where_am_i() -> int:
 
 @tool
 async def echo(text: str) -> str:
-    """Gives back what it gets."""
+    """Returns its argument."""
     return text
 
 
 async def doctor(session: Session) -> None:
-    """Check this machine and this configuration, and say what to do about what is wrong."""
+    """Check this machine and this configuration, and advise on what is wrong."""
     terminal = session.terminal
     checks: list[Check] = []
     async for check in _checks(session):
@@ -68,7 +68,8 @@ async def doctor(session: Session) -> None:
         terminal.print_json({"ok": healthy, "checks": checks})
     elif healthy:
         terminal.say(
-            "all is well" if all(c.verdict == "ok" for c in checks) else "it works; see the warnings", style="green"
+            "everything works" if all(c.verdict == "ok" for c in checks) else "it works; see the warnings",
+            style="green",
         )
     if any(check.unreachable for check in checks):
         raise CallFailed(UNREACHABLE)
@@ -93,7 +94,7 @@ async def _checks(session: Session) -> AsyncIterator[Check]:
 
 
 async def _guarded(name: str, check: Callable[[], Awaitable[Check]]) -> Check:
-    """A check that cannot be made has failed, and the others go on."""
+    """A check that raises has failed; the others go on."""
     try:
         return await check()
     except ClicketError as error:
@@ -147,7 +148,7 @@ def _tools(session: Session) -> Check:
 
 
 async def _probe() -> Check:
-    """Writes and reads a call in a store of its own, where the temporary files are."""
+    """Writes and reads a call, in a store in the folder for temporary files."""
     with tempfile.TemporaryDirectory(prefix="clicket-doctor-") as folder:
         times: dict[str, float] = {}
         for durability in ("process", "power"):
@@ -161,14 +162,8 @@ async def _probe() -> Check:
             if record.output != "probe":
                 return Check(name="write and read", verdict="fail", found=f"wrote 'probe', read {record.output!r}")
     found = f"a call in {duration(times['process'])}; {duration(times['power'])} with durability power"
-    if times["power"] > _SLOW_COMMIT:
-        return Check(
-            name="write and read",
-            verdict="warn",
-            found=found,
-            advice="The disk is slow to sync; durability power will be, too.",
-        )
-    return Check(name="write and read", found=found)
+    advice = "The disk is slow to sync; durability power will be, too."
+    return Check.warn_if(times["power"] > _SLOW_COMMIT, name="write and read", found=found, advice=advice)
 
 
 async def _isolation() -> Check:
@@ -185,12 +180,12 @@ async def _isolation() -> Check:
             name=name, verdict="fail", found=str(result.error), advice="Tools with isolation='process' will not run."
         )
     if result.output == os.getpid():
-        return Check(name=name, verdict="fail", found="the tool ran in this very process")
+        return Check(name=name, verdict="fail", found="the tool ran in this process")
     return Check(name=name, found=f"works: first call {duration(first)}, then {duration(warm)}")
 
 
 async def _event_loop() -> Check:
-    """How late timers fire when nothing else happens: the floor of every latency."""
+    """How late timers fire on an idle loop: no latency can be lower."""
     late = []
     for _ in range(30):
         began = time.perf_counter()
@@ -198,15 +193,12 @@ async def _event_loop() -> Check:
         late.append(time.perf_counter() - began - 0.005)
     late.sort()
     found = f"timers {duration(max(late[15], 1e-6))} late (median), {duration(max(late[-1], 1e-6))} at worst"
-    if late[-1] > _SLOW_LOOP:
-        return Check(
-            name="event loop", verdict="warn", found=found, advice="The machine is busy; measured times will be long."
-        )
-    return Check(name="event loop", found=found)
+    advice = "The machine is busy; measured times will be long."
+    return Check.warn_if(late[-1] > _SLOW_LOOP, name="event loop", found=found, advice=advice)
 
 
 def _extras() -> Check:
-    """Packages that extras bring, and which of them are here."""
+    """The packages of the extras, and which of them are installed."""
     try:
         wanted = requires("clicket") or []
     except PackageNotFoundError:
@@ -228,12 +220,6 @@ def _terminal(session: Session) -> Check:
     out = session.terminal.out
     colours = out.color_system or "no colours"
     kind = f"{out.width} × {out.height}, {colours}" if out.is_terminal else "output is not a terminal"
-    found = f"{kind}, {sys.stdout.encoding}"
-    if session.terminal.plain and out.is_terminal:
-        return Check(
-            name="terminal",
-            verdict="warn",
-            found=found,
-            advice="Set LANG to a UTF-8 locale to see the pictures properly.",
-        )
-    return Check(name="terminal", found=found)
+    advice = "Set LANG to a UTF-8 locale to see charts and marks properly."
+    limited = session.terminal.plain and out.is_terminal
+    return Check.warn_if(limited, name="terminal", found=f"{kind}, {sys.stdout.encoding}", advice=advice)

@@ -1,49 +1,55 @@
-"""`clicket gc`: sweep what has been kept long enough, or is too much. Calls under way are never touched."""
+"""`clicket gc`: removes ended calls that are too old or too many. Active calls are never removed."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from clicket.cli.formatting import duration, parse_duration, parse_size, size
+from clicket.cli.progress_bar import ProgressBar
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import duration, parse_duration, parse_size, size
 from clicket.ports import Keep, Sweep
 from clicket.runtime import Runtime
 
 __all__ = ["gc"]
 
 _STEP = 200
-_SAY_EVERY = 1.0
+_LINE_EVERY = 1.0
 
 
 async def gc(
     session: Session,
     older_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Ended so long ago: 24h, 7d; `retention` if left out.")
+        str | None,
+        typer.Option(metavar="TIME", help="Remove calls that ended longer ago: 24h, 7d; default: `retention`."),
     ] = None,
     keep_calls: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Keep at most so many; `retention_calls` if left out.")
+        int | None, typer.Option(min=0, metavar="N", help="Keep at most N calls; default: `retention_calls`.")
     ] = None,
     keep_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Keep at most so much: 500MB, 2GiB; `retention_bytes`.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Keep at most this size: 500MB, 2GiB; default: `retention_bytes`."),
     ] = None,
     keep_thread_calls: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="In each thread; `thread_retention_calls`.")
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Keep at most N calls in each thread; default: `thread_retention_calls`."
+        ),
     ] = None,
     keep_thread_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="In each thread; `thread_retention_bytes`.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Keep at most this size in each thread; default: `thread_retention_bytes`."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and remove nothing.")] = False,
     compact: Annotated[
-        bool, typer.Option("--compact", help="Then give freed space back to the disk; writers wait meanwhile.")
+        bool, typer.Option("--compact", help="Then return free space to the disk. Writers wait meanwhile.")
     ] = False,
 ) -> None:
-    """Remove ended calls, with their artifacts, that are older than the retention or beyond another bound."""
+    """Remove ended calls and their artifacts that are older than the retention, or exceed another limit."""
     terminal = session.terminal
     age = session.settings.retention if older_than is None else parse_duration(older_than)
     given = {
@@ -72,11 +78,11 @@ async def gc(
     also = f" and {swept.artifacts} artifacts" if swept.artifacts else ""
     terminal.write(f"removed {swept.calls} calls that {which}{also}; {size(swept.bytes)} freed.\n")
     if freed is not None:
-        terminal.write(f"compacted: {size(freed)} given back to the disk.\n")
+        terminal.write(f"compacted: {size(freed)} returned to the disk.\n")
 
 
 def _beyond(keep: Keep) -> str:
-    """The bounds beside age, in words."""
+    """The limits beside age, in words."""
     bounds = [
         f"{count} {'in a thread' if 'thread' in name else 'in all'}"
         for name, count in (
@@ -87,7 +93,7 @@ def _beyond(keep: Keep) -> str:
         )
         if count is not None
     ]
-    return f" or are beyond {', '.join(bounds)}" if bounds else ""
+    return f" or exceed {', '.join(bounds)}" if bounds else ""
 
 
 def _count(bound: int | None) -> str | None:
@@ -99,17 +105,22 @@ def _size(bound: int | None) -> str | None:
 
 
 async def _sweep(runtime: Runtime, keep: Keep, terminal: Terminal, *, dry: bool) -> Sweep:
-    with _Counter(terminal) as counter:
+    with ProgressBar(terminal, "counting", line_every=_LINE_EVERY) as bar:
+        total = None
         if dry or terminal.interactive:
             counted = await runtime.store.sweep(keep, _STEP, dry=True)
             if dry:
                 return counted
-            counter.expect(counted.calls)
-        return await runtime.sweep(keep, progress=counter.show)
+            total = counted.calls
+
+        def show(swept: Sweep) -> None:
+            bar.show(f"{swept.calls} calls removed, {size(swept.bytes)}", done=swept.calls, total=total)
+
+        return await runtime.sweep(keep, progress=show)
 
 
 async def _compact(runtime: Runtime, terminal: Terminal) -> int | None:
-    """Bytes that the disk got back; None where the store sees to it by itself."""
+    """The bytes that were returned to the disk; None if the store needs no compacting."""
     store: Any = runtime.store
     if not hasattr(store, "compact"):
         if not terminal.json:
@@ -119,34 +130,3 @@ async def _compact(runtime: Runtime, terminal: Terminal) -> int | None:
     await store.compact()
     after: int = await store.size()
     return max(before - after, 0)
-
-
-class _Counter:
-    """How much is gone, where somebody sees it."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._said_at = time.monotonic()
-        self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28), console=terminal.err, transient=True,
-            disable=not terminal.interactive,
-        )  # fmt: skip
-        self._task = self._bar.add_task("looking", total=None)
-
-    def expect(self, total: int) -> None:
-        self._bar.update(self._task, total=total)
-
-    def show(self, swept: Sweep) -> None:
-        text = f"{swept.calls} calls removed, {size(swept.bytes)}"
-        self._bar.update(self._task, description=text, completed=swept.calls)
-        quiet = self._terminal.json or self._terminal.interactive
-        if not quiet and time.monotonic() - self._said_at >= _SAY_EVERY:
-            self._said_at = time.monotonic()
-            self._terminal.say(text)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()

@@ -1,22 +1,21 @@
-"""`clicket index`: folders of files become searchable, and stay so: run again, it reads what changed and nothing else."""
+"""`clicket index`: makes folders of files searchable. Run again, it reads only the files that changed."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from clicket.cli.errors import CallFailed
+from clicket.cli.formatting import ago, short, size
+from clicket.cli.progress_bar import ProgressBar
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import ago, short, size
 from clicket.errors import NotFound, UsageError
 from clicket.private_files import make_folder
 
@@ -27,36 +26,32 @@ if TYPE_CHECKING:
 
 __all__ = ["index"]
 
-_SAY_EVERY = 5.0
-_MOST_REASONS, _MOST_PATHS = 12, 3
+_LINE_EVERY = 5.0
+_MAX_REASONS, _MAX_PATHS = 12, 3
 
 
 def index(
     session: Session,
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FOLDER", help="Folders, or single files; left out: those that are in the index."),
+        typer.Argument(metavar="FOLDER", help="Folders or files; default: those that are in the index."),
     ] = None,
-    index: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the index is kept; .clicket/search.db if left out.")
-    ] = None,
+    index: Annotated[Path | None, typer.Option(metavar="FILE", help="The index; default: .clicket/search.db.")] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only such files: '*.md', 'docs/**'. Repeatable."),
+        typer.Option(metavar="PATTERN", help="Only files that match: '*.md', 'docs/**'. Repeatable."),
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="No such files or folders, as in .gitignore. Repeatable."),
+        typer.Option(metavar="PATTERN", help="No files or folders that match, as in .gitignore. Repeatable."),
     ] = None,
-    embeddings: Annotated[
-        bool, typer.Option("--embeddings", help="Make it searchable by meaning, too (MiniLM, offline).")
-    ] = False,
-    status: Annotated[bool, typer.Option("--status", help="Show what is in the index, and change nothing.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the folders out of the index.")] = False,
+    embeddings: Annotated[bool, typer.Option("--embeddings", help="Also search by meaning (MiniLM, offline).")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show what the index contains, and change nothing.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the folders from the index.")] = False,
 ) -> None:
     """Make folders of files searchable: text, Markdown, HTML, PDF, Office, notebooks, JSON Lines, source code.
 
-    Run it again to bring the index up to date: only what changed is read, and what is gone is removed.
+    Run it again to update the index: changed files are read again, and deleted ones are removed.
 
     Hidden files and folders, node_modules, __pycache__ and site-packages are left out; links are not followed.
     """
@@ -98,7 +93,7 @@ def _update(
     embeddings: bool,
 ) -> None:
     if not folders and not path.exists():
-        raise UsageError(f"there is no index {path} yet, so say what to put into it: clicket index FOLDER.")
+        raise UsageError(f"there is no index {path} yet, so name a folder: clicket index FOLDER.")
     lost = [str(one) for one in folders if not one.expanduser().exists()]
     if lost:
         raise UsageError(f"there is no folder {lost[0]}.")
@@ -108,40 +103,55 @@ def _update(
         raise UsageError(
             f"{path.parent}: no folder can be made there ({error.strerror}). Choose with --index."
         ) from None
-    with _Bar(terminal) as bar:
+    with ProgressBar(terminal, "reading the folders", line_every=_LINE_EVERY) as bar:
         options: dict[str, Any] = {}
         if embeddings:
             from clicket.search.embedding.minilm import MiniLM
 
-            options = {"embedder": MiniLM(), "on_progress": bar.vectors}
+            options = {"embedder": MiniLM(), "on_progress": partial(_show_vectors, bar)}
         with _opened(path, **options) as opened:
             known = {one.path: one for one in opened.folders()}
             chosen = [str(one.expanduser().resolve()) for one in folders] or list(known)
             if not chosen:
-                raise UsageError(f"the index {path} has no folders yet, so say which: clicket index FOLDER.")
+                raise UsageError(f"the index {path} has no folders yet, so name one: clicket index FOLDER.")
             reports = {}
             for one in chosen:
-                how = _how(known.get(one), only, exclude)
-                reports[one] = opened.add_folder(one, on_progress=bar.show, **how)
+                patterns = _patterns(known.get(one), only, exclude)
+                reports[one] = opened.add_folder(one, on_progress=partial(_show_progress, bar), **patterns)
             found = opened.contents()
     if terminal.json:
-        told = [{"path": one, **_plain(report)} for one, report in reports.items()]
-        terminal.print_json({"index": str(path), "folders": told, **msgspec.to_builtins(found)})
+        shown = [{"path": one, **_plain(report)} for one, report in reports.items()]
+        terminal.print_json({"index": str(path), "folders": shown, **msgspec.to_builtins(found)})
     else:
         for one, report in reports.items():
-            _tell(terminal, one, report)
-        terminal.write(f"{path}: {_amount(found)}\n")
+            _print_report(terminal, one, report)
+        terminal.write(f"{path}: {_summary(found)}\n")
         if found.documents:
             where = "" if str(path) == _default() else f" --index {path}"
             terminal.say(f'Next: clicket search{where} "your question"', style="bright_black")
     if not found.documents:
         if not terminal.json:
-            terminal.say("There is nothing to search in: no file that can be read was found.", style="yellow")
+            terminal.say("There is nothing to search: no readable file was found.", style="yellow")
         raise CallFailed
 
 
-def _how(known: Folder | None, only: list[str] | None, exclude: list[str] | None) -> dict[str, Any]:
-    """What was said, or else what was said before."""
+def _show_progress(bar: ProgressBar, progress: FolderProgress) -> None:
+    done, total = progress.done, progress.total
+    if progress.stage == "vectors":
+        _show_vectors(bar, done, total)
+    else:
+        line = f"{size(done)} of {size(total)}  {short(progress.path, 80)}"
+        text = f"{done / max(total, 1):>4.0%}  {short(progress.path, 50)}"
+        bar.show(text, done=done, total=max(total, 1), line=line)
+
+
+def _show_vectors(bar: ProgressBar, done: int, total: int) -> None:
+    text = f"{done:,} of {total:,} vectors"
+    bar.show(text, done=done, total=max(total, 1))
+
+
+def _patterns(known: Folder | None, only: list[str] | None, exclude: list[str] | None) -> dict[str, Any]:
+    """The patterns of this command line, else those that the folder was indexed with."""
     before: dict[str, Any] = known.options if known is not None else {}
     return {
         "patterns": only or before.get("patterns"),
@@ -152,24 +162,24 @@ def _how(known: Folder | None, only: list[str] | None, exclude: list[str] | None
 def _remove(terminal: Terminal, path: Path, opened: Index, folders: Sequence[Path]) -> None:
     if not folders:
         there = "".join(f"\n  {one.path}" for one in opened.folders())
-        raise UsageError(f"say which folder to take out of the index.{there and ' There are:'}{there}")
+        raise UsageError(f"name the folder to remove from the index.{there and ' There are:'}{there}")
     removed = {str(one): opened.remove_folder(one) for one in folders}
     if terminal.json:
-        told = [{"path": one, "documents": count} for one, count in removed.items()]
-        terminal.print_json({"index": str(path), "removed": told, **msgspec.to_builtins(opened.contents())})
+        shown = [{"path": one, "documents": count} for one, count in removed.items()]
+        terminal.print_json({"index": str(path), "removed": shown, **msgspec.to_builtins(opened.contents())})
         return
     for one, count in removed.items():
-        terminal.write_text(f"{clean(one)}: {count:,} documents taken out\n")
-    terminal.write(f"{path}: {_amount(opened.contents())}\n")
+        terminal.write_text(f"{clean(one)}: {count:,} documents removed\n")
+    terminal.write(f"{path}: {_summary(opened.contents())}\n")
 
 
 def _show(terminal: Terminal, path: Path, opened: Index) -> None:
     found, folders = opened.contents(), opened.folders()
     if terminal.json:
-        told = {"index": str(path), **msgspec.to_builtins(found), "folders": msgspec.to_builtins(folders)}
-        terminal.print_json(told)
+        shown = {"index": str(path), **msgspec.to_builtins(found), "folders": msgspec.to_builtins(folders)}
+        terminal.print_json(shown)
         return
-    terminal.write(f"{path}: {_amount(found)}\n")
+    terminal.write(f"{path}: {_summary(found)}\n")
     if not folders:
         return
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black")
@@ -181,66 +191,30 @@ def _show(terminal: Terminal, path: Path, opened: Index) -> None:
     terminal.out.print(table)
 
 
-def _amount(found: Any) -> str:
+def _summary(found: Any) -> str:
     vectors = f", {found.vectors:,} vectors ({found.space})" if found.vectors else ""
     return f"{found.documents:,} documents, {found.passages:,} passages{vectors}, {size(found.size)}"
 
 
 def _plain(report: FolderReport) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(report)
+    shown: dict[str, Any] = msgspec.to_builtins(report)
     for name in ("skipped", "notes"):
-        told[name] = [{"path": path, "reason": reason} for path, reason in told[name]]
-    return told
+        shown[name] = [{"path": path, "reason": reason} for path, reason in shown[name]]
+    return shown
 
 
-def _tell(terminal: Terminal, folder: str, report: FolderReport) -> None:
+def _print_report(terminal: Terminal, folder: str, report: FolderReport) -> None:
     counts = [f"{getattr(report, name):,} {name}" for name in ("added", "changed", "unchanged", "removed")]
     terminal.write_text(f"{clean(folder)}: {', '.join(counts)}, {len(report.skipped):,} skipped\n")
-    for path, note in report.notes[:_MOST_REASONS]:
+    for path, note in report.notes[:_MAX_REASONS]:
         terminal.say(f"  {clean(path)}: {clean(note)}", style="yellow")
     by_reason: dict[str, list[str]] = {}
     for path, reason in report.skipped:
         by_reason.setdefault(reason, []).append(path)
     ordered = sorted(by_reason.items(), key=lambda one: (-len(one[1]), one[0]))
-    for reason, paths in ordered[:_MOST_REASONS]:
-        named = ", ".join(short(one, 60) for one in paths[:_MOST_PATHS]) + (", …" if len(paths) > _MOST_PATHS else "")
+    for reason, paths in ordered[:_MAX_REASONS]:
+        named = ", ".join(short(one, 60) for one in paths[:_MAX_PATHS]) + (", …" if len(paths) > _MAX_PATHS else "")
         count = "" if len(paths) == 1 else f"{len(paths):,} × "
         terminal.say(f"  skipped {count}{clean(reason)}: {named}", style="bright_black")
-    if len(ordered) > _MOST_REASONS:
-        terminal.say(f"  and {len(ordered) - _MOST_REASONS} more reasons; --json lists all.", style="bright_black")
-
-
-class _Bar:
-    """How far it is, where somebody sees it; elsewhere a line now and then."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._said_at = time.monotonic()
-        self._bar = Progress(
-            SpinnerColumn(), BarColumn(bar_width=28), TaskProgressColumn(), TextColumn("{task.description}"),
-            console=terminal.err, transient=True, disable=not terminal.interactive,
-        )  # fmt: skip
-        self._task = self._bar.add_task("looking", total=None)
-
-    def show(self, progress: FolderProgress) -> None:
-        if progress.stage == "vectors":
-            self.vectors(progress.done, progress.total)
-        else:
-            self._draw(progress.done, progress.total, progress.path, f"{size(progress.done)} of {size(progress.total)}")
-
-    def vectors(self, done: int, total: int) -> None:
-        self._draw(done, total, "making vectors", f"{done:,} of {total:,} vectors")
-
-    def _draw(self, done: int, total: int, text: str, told: str) -> None:
-        self._bar.update(self._task, description=escape(short(text, 50)), completed=done, total=max(total, 1))
-        quiet = self._terminal.json or self._terminal.interactive
-        if not quiet and time.monotonic() - self._said_at >= _SAY_EVERY:
-            self._said_at = time.monotonic()
-            self._terminal.say(f"{told}  {short(text, 80)}")
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    if len(ordered) > _MAX_REASONS:
+        terminal.say(f"  and {len(ordered) - _MAX_REASONS} more reasons; --json lists all.", style="bright_black")

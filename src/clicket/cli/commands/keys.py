@@ -1,4 +1,4 @@
-"""`clicket keys`: API keys of the server. They live in the store, so every server over it knows them, and forgets them at once."""
+"""`clicket keys`: API keys of the server. They are in the store, so every server over it accepts them, and revoking is immediate."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from rich.text import Text
 
 from clicket.cli.columns import Column, fitted
 from clicket.cli.errors import CallFailed
+from clicket.cli.formatting import ago, parse_duration, short
 from clicket.cli.session import Session
-from clicket.cli.words import ago, parse_duration, short
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.server import keys
 from clicket.server.keys import Key
 
-__all__ = ["create", "listing", "revoke"]
+__all__ = ["create", "list_keys", "revoke"]
 
 _COLOURS = {"valid": "green", "revoked": "red", "expired": "yellow"}
 
 
 @asynccontextmanager
-async def _store(session: Session) -> AsyncIterator[Runtime]:
-    """The store, made if it is not there yet: keys may come before the first call."""
+async def _open(session: Session) -> AsyncIterator[Runtime]:
+    """A runtime over the store, which is made if it does not exist: keys may be made before the first call."""
     if session.settings.store.startswith("memory:"):
         raise UsageError(
-            "a store in memory is gone with this command. Pass --store, or set CLICKET_API_KEYS for the server."
+            "a store in memory is lost when this command ends. Pass --store, or set CLICKET_API_KEYS for the server."
         )
     async with Runtime((), settings=session.settings) as runtime:
         yield runtime
@@ -38,18 +38,18 @@ async def _store(session: Session) -> AsyncIterator[Runtime]:
 
 async def create(
     session: Session,
-    name: Annotated[str, typer.Option("--name", "-n", help="Whose key it is, for people.")],
+    name: Annotated[str, typer.Option("--name", "-n", help="The name of the key's owner.")],
     scopes: Annotated[
-        str, typer.Option("--scopes", "-s", metavar="LIST", help="Of read, call, approve, admin; with commas.")
+        str, typer.Option("--scopes", "-s", metavar="LIST", help="read, call, approve, admin; separated by commas.")
     ] = "read,call",
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help="How long it is good for: 90d, 12h.")
+        str | None, typer.Option("--expires", metavar="TIME", help="How long it is valid: 90d, 12h.")
     ] = None,
 ) -> None:
-    """Make a key. It is shown this once; the store keeps only a hash of it."""
+    """Make a key. It is shown only once; the store keeps a hash of it."""
     terminal, now = session.terminal, time.time()
     until = None if expires is None else now + parse_duration(expires)
-    async with _store(session) as runtime:
+    async with _open(session) as runtime:
         made, text = await keys.create(runtime.store, name=name, scopes=scopes.split(","), now=now, expires_at=until)
         await runtime.audit.record("key.created", key=made.id, name=name, scopes=list(made.scopes))
     if terminal.json:
@@ -59,12 +59,12 @@ async def create(
     terminal.write(text + "\n")
 
 
-async def listing(session: Session) -> None:
-    """List every key, without its secret."""
+async def list_keys(session: Session) -> None:
+    """List the keys, without their secrets."""
     terminal, now = session.terminal, time.time()
     found: list[Key] = []
     if session.store_exists:
-        async with _store(session) as runtime:
+        async with _open(session) as runtime:
             found = await keys.listed(runtime.store)
     if terminal.json:
         terminal.print_json([_shown(key, now) for key in found])
@@ -94,9 +94,9 @@ async def revoke(
     session: Session,
     id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as `clicket keys list` shows it.")],
 ) -> None:
-    """Make a key worthless: at once, and for every server over this store."""
+    """Revoke a key: at once, for every server over this store."""
     terminal = session.terminal
-    async with _store(session) as runtime:
+    async with _open(session) as runtime:
         key, done = await keys.revoke(runtime.store, id, now=time.time())
         if done:
             await runtime.audit.record("key.revoked", key=key.id, name=key.name)
@@ -109,7 +109,7 @@ async def revoke(
 
 
 def _shown(key: Key, now: float) -> dict[str, Any]:
-    """A key as it may be shown: without the hash, too."""
+    """A key without its hash."""
     shown: dict[str, Any] = msgspec.to_builtins(key)
     del shown["hash"]
     return {**shown, "state": key.state(now)}

@@ -1,4 +1,4 @@
-"""`clicket mcp`: the tools for an MCP client, over stdin and stdout; or a look at what another MCP server offers."""
+"""`clicket mcp`: serves the tools to an MCP client over stdin and stdout, or lists the tools of another MCP server."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import typer
 from rich.table import Table
 
 from clicket.cli.errors import UNREACHABLE, CallFailed
-from clicket.cli.serving import Leaving
+from clicket.cli.formatting import short
 from clicket.cli.session import Session, join_declared
+from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import clean
-from clicket.cli.words import short
 from clicket.errors import RetryableError, UsageError
 from clicket.runtime import Runtime
 
@@ -30,13 +30,15 @@ async def mcp(
     session: Session,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[tools URL | tools -- COMMAND …]", help="Nothing: serve. `tools`: list a server's."),
+        typer.Argument(
+            metavar="[tools URL | tools -- COMMAND …]", help="Default: serve. `tools` lists the tools of a server."
+        ),
     ] = None,
 ) -> None:
     """Serve the tools to an MCP client over stdin and stdout.
 
     An MCP client starts this as its server: `clicket mcp --tools my_tools`.
-    Each tool call is kept in the store like any other. Servers declared as
+    Each tool call is stored like any other. Servers declared as
     `mcp.servers.NAME` in clicket.toml add their tools. Logs go to stderr.
 
     `clicket mcp tools URL` and `clicket mcp tools -- COMMAND …` list the
@@ -47,43 +49,44 @@ async def mcp(
     elif words[0] == "tools" and len(words) > 1:
         await _list(session, words[1:])
     else:
-        raise UsageError("clicket mcp takes nothing, or `tools` and a server: its URL, or -- and its command.")
+        raise UsageError("clicket mcp takes no arguments, or `tools` and a server: its URL, or -- and its command.")
 
 
 async def _serve(session: Session) -> None:
-    from clicket.mcp.stdio import serve_stdio, unless_left
+    from clicket.mcp.stdio import serve_stdio, unless_client_leaves
     from clicket.telemetry.logs import Discreet
 
     if session.terminal.json:
-        raise UsageError("clicket mcp speaks MCP on stdout; leave --json out.")
+        raise UsageError("clicket mcp writes MCP messages to stdout; leave out --json.")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Discreet(logging.Formatter("%(levelname)s %(name)s: %(message)s")))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     with redirect_stdout(sys.stderr):
         _ = session.tools  # their modules may print when they are imported
-    with Leaving() as leaving:
+    with ShutdownSignals() as shutdown:
         async with session.runtime() as runtime:
-            # A client that has left is owed the answers to what it sent, and no more waiting for other servers.
-            await leaving.unless_asked(unless_left(join_declared(runtime)))
-            if leaving.signal is None:
+            # A client that has closed stdin still gets its responses, but no server is waited for.
+            await shutdown.run_until_requested(unless_client_leaves(join_declared(runtime)))
+            if shutdown.signal is None:
                 tools = await runtime.tools()
                 store = runtime.store
                 session.terminal.say(f"clicket mcp: {len(tools)} tools, {store.url}, durability {store.durability}")
-                await _until_asked(serve_stdio(runtime), runtime, leaving)
-    if leaving.signal is not None:
+                await _serve_until_signal(serve_stdio(runtime), runtime, shutdown)
+    if shutdown.signal is not None:
         raise KeyboardInterrupt
 
 
-async def _until_asked(serving: Coroutine[Any, Any, None], runtime: Runtime, leaving: Leaving) -> None:
-    """A thread waits in a read of stdin, and nothing but its end wakes it: who is told to leave before that dies of the signal."""
-    tasks = asyncio.ensure_future(serving), asyncio.ensure_future(leaving.asked())
+async def _serve_until_signal(serving: Coroutine[Any, Any, None], runtime: Runtime, shutdown: ShutdownSignals) -> None:
+    """Serve until stdin closes or a signal comes. A thread blocks in a read of stdin and cannot be woken, so after closing the
+    runtime the process ends by the signal itself."""
+    tasks = asyncio.ensure_future(serving), asyncio.ensure_future(shutdown.wait())
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     tasks[1].cancel()
     if tasks[0].done():
         await tasks[0]
         return
     await runtime.close()
-    number = leaving.signal or signal.SIGTERM
+    number = shutdown.signal or signal.SIGTERM
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 
@@ -93,7 +96,7 @@ async def _list(session: Session, server: list[str]) -> None:
 
     is_url = server[0].startswith(("http://", "https://"))
     if is_url and len(server) > 1:
-        raise UsageError("one URL, please; what follows it would be lost.")
+        raise UsageError("give one URL only.")
     key = os.environ.get("CLICKET_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     name = server[0] if is_url else " ".join(server)

@@ -1,4 +1,4 @@
-"""`clicket ps`: the calls of a store, active ones unless told otherwise. With `--watch` again and again."""
+"""`clicket ps`: lists the calls of a store, by default the active ones; with `--watch` repeatedly."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rich.text import Text
 
 from clicket.call_history import HistoryOptions, history_query
 from clicket.cli.columns import Column, fitted
-from clicket.cli.completion import complete_state, complete_thread, complete_tool
-from clicket.cli.options import CallerOption
-from clicket.cli.owners import Owners, waits
+from clicket.cli.completion import complete_state, complete_tool
+from clicket.cli.formatting import ago, as_state, duration, pairs_of, short, shortened, with_type
+from clicket.cli.options import CallerOption, OnlyThreadOption
+from clicket.cli.orphans import Owners, waits_for_worker
 from clicket.cli.session import Session, summary_of
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import ago, as_state, duration, pairs_of, short, shortened, with_type
 from clicket.model import Page, Record
 from clicket.ports import Stored
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ps"]
 
-_Name = tuple[str, str, str]
+_Key = tuple[str, str, str]
 """Id, thread and caller."""
 LOOK_EVERY = 1.0
-"""Seconds between two looks of `--watch`."""
+"""Seconds between two updates of `--watch`."""
 
 
 class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,40 +44,41 @@ class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Found(msgspec.Struct):
-    """A page of calls; names of those whose owner is gone, and of those that wait for a worker."""
+    """A page of calls; keys of those whose owner is dead, and of those that wait for a worker."""
 
     page: Page
-    left: set[_Name] = set()
-    waiting: set[_Name] = set()
+    left: set[_Key] = set()
+    waiting: set[_Key] = set()
 
 
 async def ps(
     session: Session,
-    all: Annotated[bool, typer.Option("--all", "-a", help="Ended calls too.")] = False,
-    thread: Annotated[str | None, typer.Option(help="Of this conversation.", autocompletion=complete_thread)] = None,
-    tool: Annotated[str | None, typer.Option(help="Of this tool.", autocompletion=complete_tool)] = None,
+    all: Annotated[bool, typer.Option("--all", "-a", help="Include ended calls.")] = False,
+    thread: OnlyThreadOption = None,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
     state: Annotated[
-        str | None, typer.Option(help="In this state; looks at ended calls too.", autocompletion=complete_state)
+        str | None, typer.Option(help="Only calls in this state; includes ended calls.", autocompletion=complete_state)
     ] = None,
     caller: CallerOption = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many, newest first.")] = 50,
-    code: Annotated[str | None, typer.Option(help="Ended by this error code.")] = None,
-    request_id: Annotated[str | None, typer.Option(help="Of this request.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most N calls, newest first.")] = 50,
+    code: Annotated[str | None, typer.Option(help="Only calls that ended with this error code.")] = None,
+    request_id: Annotated[str | None, typer.Option(help="Only calls of this request.")] = None,
     metadata: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Whose metadata has this value; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only calls whose metadata has this value. Repeatable."),
     ] = None,
     oldest: Annotated[bool, typer.Option("--oldest", help="Oldest first.")] = False,
-    cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")] = False,
+    cursor: Annotated[str | None, typer.Option(help="Continue after the page that ended with this cursor.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update every second, until Ctrl-C.")] = False,
 ) -> None:
-    """List calls, newest first unless told otherwise."""
+    """List calls, by default the active ones, newest first."""
     active = not all and state is None and code is None
     which: HistoryOptions = {
         "thread": thread, "tool": tool, "state": state, "active": active, "code": code, "request_id": request_id,
         "metadata": pairs_of(metadata or ()), "order": "asc" if oldest else "desc",
     }  # fmt: skip
     wanted = _Wanted(which=which, caller=caller, limit=limit, cursor=cursor)
-    hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call fits."
+    hint = "no call is active; `clicket ps --all` lists ended ones too." if active else "no call matches."
     if watch:
         async with session.reader() as reader:
             await _watch(session.terminal, reader, wanted, hint)
@@ -86,14 +87,14 @@ async def ps(
         found, hint = _Found(Page(items=[])), f"there is no store {session.store_url} yet. {session.store_hint}"
     else:
         async with session.reader() as reader:
-            found = await _look(reader, wanted)
+            found = await _read(reader, wanted)
     if session.terminal.json:
         session.terminal.print_json(_plain(found))
     else:
         _print(session.terminal, found, hint)
 
 
-async def _look(reader: Reader, wanted: _Wanted) -> _Found:
+async def _read(reader: Reader, wanted: _Wanted) -> _Found:
     sees = reader if wanted.caller is None else reader.acting_for(wanted.caller)
     page = await sees.history(limit=wanted.limit, cursor=wanted.cursor, **wanted.which)
     if all(record.state.is_terminal for record in page.items):
@@ -103,19 +104,19 @@ async def _look(reader: Reader, wanted: _Wanted) -> _Found:
     found, owners = await reader.store.history(query), await Owners.of(reader)
     return _Found(
         page,
-        left={_name(stored) for stored in found if owners.have_left(stored)},
-        waiting={_name(stored) for stored in found if waits(stored)},
+        left={_key_of_stored(stored) for stored in found if owners.are_gone(stored)},
+        waiting={_key_of_stored(stored) for stored in found if waits_for_worker(stored)},
     )
 
 
 async def _watch(terminal: Terminal, reader: Reader, wanted: _Wanted, hint: str) -> None:
-    """On a terminal one list that is drawn anew; elsewhere a list, or a line of JSON, for each change."""
+    """On a terminal one list that is redrawn; elsewhere a list, or a line of JSON, for each change."""
     if terminal.json:
         terminal.lines = True
     before: Any = None
     with Live(console=terminal.out, auto_refresh=False, transient=False) as live:
         while True:
-            found = await _look(reader, wanted)
+            found = await _read(reader, wanted)
             plain = _plain(found)
             if terminal.out.is_terminal and not terminal.json:
                 empty = [] if found.page.items else [Text(hint, style="bright_black")]
@@ -130,7 +131,7 @@ async def _watch(terminal: Terminal, reader: Reader, wanted: _Wanted, hint: str)
 
 
 def _plain(found: _Found) -> dict[str, Any]:
-    calls = [{**summary_of(record), "owner_gone": _named(record) in found.left} for record in found.page.items]
+    calls = [{**summary_of(record), "owner_gone": _key(record) in found.left} for record in found.page.items]
     return {"items": calls, "calls": calls, "cursor": found.page.cursor}
 
 
@@ -140,17 +141,17 @@ def _print(terminal: Terminal, found: _Found, hint: str) -> None:
     if not found.page.items:
         terminal.say(hint, style="bright_black")
     if found.left:
-        terminal.say("the owner of some is gone: `clicket recover` takes them over", style="yellow")
+        terminal.say("some calls have a dead owner: `clicket recover` takes them over", style="yellow")
     if found.page.cursor is not None:
         terminal.say(f"more: --cursor {found.page.cursor}", style="bright_black")
 
 
-def _name(stored: Stored) -> _Name:
+def _key_of_stored(stored: Stored) -> _Key:
     first = stored.events[0].data
     return stored.id, first["thread"], first.get("caller", "")
 
 
-def _named(record: Record) -> _Name:
+def _key(record: Record) -> _Key:
     return record.id, record.thread, record.caller
 
 
@@ -166,14 +167,14 @@ def _parts(terminal: Terminal, found: _Found) -> list[RenderableType]:
         Column("CREATED", [ago(record.created_at) for record in records], rank=1, style="bright_black"),
         Column("TOOK", [_took(record) for record in records], rank=3, right=True),
         Column("TRIES", [str(len(record.attempts)) for record in records], rank=2, right=True),
-        Column("", [remark(record, unowned=_named(record) in found.waiting) for record in records], rank=7, least=16),
+        Column("", [remark(record, unowned=_key(record) in found.waiting) for record in records], rank=7, least=16),
     ]
     return [fitted(columns, terminal.out.width)]
 
 
-def _state(terminal: Terminal, record: Record, left: set[_Name]) -> Text:
+def _state(terminal: Terminal, record: Record, left: set[_Key]) -> Text:
     state = as_state(record.state, plain=terminal.plain)
-    return state.append(" (owner gone)", style="yellow") if _named(record) in left else state
+    return state.append(" (owner gone)", style="yellow") if _key(record) in left else state
 
 
 def _took(record: Record) -> str:
@@ -181,7 +182,7 @@ def _took(record: Record) -> str:
 
 
 def remark(record: Record, *, unowned: bool = False) -> Text:
-    """What one would ask next: what it waits for, how far it is, why it failed."""
+    """What the call waits for, its progress, or why it failed."""
     if record.waiting_for is not None:
         return Text(f"waiting for {record.waiting_for}", style="yellow")
     if record.error is not None:

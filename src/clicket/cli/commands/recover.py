@@ -1,25 +1,24 @@
-"""`clicket recover`: take over, now, what dead owners left, and see it through."""
+"""`clicket recover`: takes over the calls of dead owners, and runs them."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from clicket.cli.owners import active_calls, orphans, waits
-from clicket.cli.serving import Leaving
+from clicket.cli.formatting import duration
+from clicket.cli.orphans import active_calls, orphans, waits_for_worker
+from clicket.cli.progress_bar import ProgressBar
 from clicket.cli.session import Session
+from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import duration
 from clicket.engine import Recovered
 from clicket.errors import ClicketError
 from clicket.journal import Entry
@@ -32,62 +31,61 @@ _MEANINGS = {
     "queued": "had not started",
     "rerun": "had started, and may be repeated",
     "unknown": "had started, and may not be repeated: failed as outcome_unknown",
-    "asked": "wait for somebody's word",
+    "asked": "wait for approval",
     "unavailable": "do not fit their tool any more: failed as tool_unavailable",
-    "cancelled": "somebody had cancelled or denied them",
+    "cancelled": "had been cancelled or denied",
     "damaged": "cannot be read, and were set aside",
 }
-_MOST_LISTED = 50
-_SAY_EVERY = 1.0
+_MAX_LISTED = 50
+_LINE_EVERY = 1.0
 
 
 async def recover(
     session: Session,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Run here what is to be run, or leave it to workers.")
+        bool, typer.Option("--wait/--no-wait", help="Run the calls here, or leave them to workers.")
     ] = True,
 ) -> None:
-    """Take over what dead owners left, and say what became of it.
+    """Take over the calls of dead owners, and report their outcomes.
 
     A call that never started is run. One that had started is run again if
     its tool allows that, else it fails as outcome_unknown and is listed.
-    Ctrl-C hands back what has not ended.
+    Ctrl-C hands back the calls that have not ended.
     """
     terminal, tools = session.terminal, session.needed_tools
-    ledger = Ledger()
+    outcomes = RecoveryReport()
     if not session.store_exists:
-        _print(terminal, ledger)
+        _print(terminal, outcomes)
         return
     runtime = session.host(engine="local" if wait else "workers")
-    with Leaving() as leaving:
-        opened = await leaving.unless_asked(runtime.open())
+    with ShutdownSignals() as shutdown:
+        opened = await shutdown.run_until_requested(runtime.open())
         if opened is not None:
-            await _take_over(runtime, tools, ledger, leaving, terminal)
-    _print(terminal, ledger)
-    if leaving.signal is not None:
+            await _take_over(runtime, tools, outcomes, shutdown, terminal)
+    _print(terminal, outcomes)
+    if shutdown.signal is not None:
         raise KeyboardInterrupt
 
 
-class Ledger:
-    """What became of the calls, from the first claim to the last outcome."""
+class RecoveryReport:
+    """What happened to the recovered calls: an observer of the journal."""
 
     def __init__(self) -> None:
         self.report = Recovered()
         self.unknown: list[dict[str, Any]] = []
         self.ended: Counter[str] = Counter()
         self.waiting = 0
-        """Calls that were nobody's before we came, and are a worker's to run."""
+        """Calls without an owner, which a worker will run."""
         self.elsewhere: Counter[str] = Counter()
-        """Tools of calls that were left alone, because they are not here."""
+        """Calls that were not taken over, by tool, because this process does not have the tool."""
 
     @property
     def handed_back(self) -> int:
-        """Calls that were to be run and have not ended: they wait in the store for whoever runs them."""
+        """Calls that have not ended: they wait in the store for a worker."""
         report = self.report
         return max(report.total - report.damaged - report.asked - self.ended.total(), 0)
 
     def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
-        """A listener of the journal."""
         for event in events:
             if event.is_terminal:
                 self.ended[str(event.state)] += 1
@@ -96,73 +94,78 @@ class Ledger:
                     self.unknown.append({**names, "attempts": entry.attempts})
 
 
-async def _take_over(runtime: Runtime, tools: list[Any], ledger: Ledger, leaving: Leaving, terminal: Terminal) -> None:
-    runtime.stop_claiming()  # calls that only wait for a worker are a worker's
-    runtime.observers.add(ledger)
+async def _take_over(
+    runtime: Runtime, tools: list[Any], outcomes: RecoveryReport, shutdown: ShutdownSignals, terminal: Terminal
+) -> None:
+    runtime.stop_claiming()  # calls that wait for a worker are left to workers
+    runtime.observers.add(outcomes)
     try:
-        ledger.waiting = await _count_waiting(runtime, {tool.name for tool in tools})
+        outcomes.waiting = await _count_waiting(runtime, {tool.name for tool in tools})
         for tool in tools:
             runtime.add(tool)
-        with _Bar(terminal) as bar:
+        with ProgressBar(terminal, "looking for calls of dead owners", line_every=_LINE_EVERY) as bar:
 
             def found(report: Recovered) -> None:
-                ledger.report = report
-                bar.found(report)
+                outcomes.report = report
+                bar.show(f"took over {report.total} calls")
 
-            report = await leaving.unless_asked(runtime.recover(progress=found))
+            report = await shutdown.run_until_requested(runtime.recover(progress=found))
             if report is not None:
-                ledger.report = report
-                ledger.elsewhere.update(stored.events[0].data["tool"] for stored in await orphans(runtime))
-                await leaving.unless_asked(_see_through(runtime, bar))
+                outcomes.report = report
+                outcomes.elsewhere.update(stored.events[0].data["tool"] for stored in await orphans(runtime))
+                await shutdown.run_until_requested(_wait_for_calls(runtime, bar))
     finally:
-        _say_goodbye(runtime, leaving, terminal)
+        _say_draining(runtime, shutdown, terminal)
         await runtime.close()
 
 
 async def _count_waiting(runtime: Runtime, tools: set[str]) -> int:
     found = await active_calls(runtime)
-    return sum(1 for stored in found if waits(stored) and stored.events[0].data["tool"] in tools)
+    return sum(1 for stored in found if waits_for_worker(stored) and stored.events[0].data["tool"] in tools)
 
 
-async def _see_through(runtime: Runtime, bar: _Bar) -> None:
+async def _wait_for_calls(runtime: Runtime, bar: ProgressBar) -> None:
     """Wait until every call that was queued has ended here. Calls that wait for approval are not waited for."""
     queued = [call for call in runtime.held_calls() if call.waiting_for is None]
-    bar.running(len(queued))
+    ended, total = 0, len(queued)
+    bar.show(f"{total} calls to run" if total else "", total=total)
 
-    async def end(id: str, thread: str, caller: str) -> None:
+    async def wait(id: str, thread: str, caller: str) -> None:
+        nonlocal ended
         with suppress(ClicketError):  # another process has taken the call over
             handle = await runtime.acting_for(caller).handle(id, thread=thread)
             async for _ in handle.events():
                 if not runtime.is_held(id, thread, caller):
                     break
-        bar.ended()
+        ended += 1
+        bar.show(f"running  {ended}/{total}", done=ended, line=f"{ended} of {total} have ended")
 
     async with asyncio.TaskGroup() as group:
         for call in queued:
-            group.create_task(end(call.id, call.thread, call.caller))
+            group.create_task(wait(call.id, call.thread, call.caller))
 
 
-def _say_goodbye(runtime: Runtime, leaving: Leaving, terminal: Terminal) -> None:
+def _say_draining(runtime: Runtime, shutdown: ShutdownSignals, terminal: Terminal) -> None:
     running = sum(1 for call in runtime.held_calls() if call.is_running)
-    if leaving.signal is not None and running and not terminal.json:
+    if shutdown.signal is not None and running and not terminal.json:
         terminal.say(
-            f"{leaving.signal.name}: {running} running calls get {duration(runtime.settings.close_timeout)} to finish, "
-            "the others are handed back. Once more ends at once.",
+            f"{shutdown.signal.name}: {running} running calls get {duration(runtime.settings.close_timeout)} to finish, "
+            "the others are handed back. A second signal ends the process at once.",
             style="yellow",
         )
 
 
-def _print(terminal: Terminal, ledger: Ledger) -> None:
-    report = ledger.report
+def _print(terminal: Terminal, outcomes: RecoveryReport) -> None:
+    report = outcomes.report
     if terminal.json:
-        facts = {"total": report.total, "unknown_calls": ledger.unknown, "ended": ledger.ended}
-        more = {"handed_back": ledger.handed_back, "waiting": ledger.waiting, "without_tool": ledger.elsewhere}
+        facts = {"total": report.total, "unknown_calls": outcomes.unknown, "ended": outcomes.ended}
+        more = {"handed_back": outcomes.handed_back, "waiting": outcomes.waiting, "without_tool": outcomes.elsewhere}
         terminal.print_json({**msgspec.to_builtins(report), **facts, **more})
         return
     if not report.total:
-        terminal.write("nothing to recover: no owner that is gone left calls of these tools.\n")
+        terminal.write("nothing to recover: no dead owner has calls of these tools.\n")
     else:
-        terminal.write(f"took over {report.total} calls of owners that are gone:\n")
+        terminal.write(f"took over {report.total} calls of dead owners:\n")
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(justify="right")
         for name, meaning in _MEANINGS.items():
@@ -170,59 +173,20 @@ def _print(terminal: Terminal, ledger: Ledger) -> None:
             if count:
                 table.add_row(f"  {count}", name, Text(meaning, style="bright_black"))
         terminal.out.print(table)
-    if ledger.ended:
-        counts = ", ".join(f"{count} {state}" for state, count in sorted(ledger.ended.items()))
+    if outcomes.ended:
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(outcomes.ended.items()))
         terminal.write(f"ended now: {counts}\n")
-    for call in ledger.unknown[:_MOST_LISTED]:
+    for call in outcomes.unknown[:_MAX_LISTED]:
         terminal.write(f"outcome_unknown  {clean(call['id'])}  {clean(call['tool'])}  thread {clean(call['thread'])}\n")
-    if len(ledger.unknown) > _MOST_LISTED:
-        terminal.write(f"… and {len(ledger.unknown) - _MOST_LISTED} more; --json lists all\n")
-    if ledger.handed_back:
-        terminal.write(f"handed back: {ledger.handed_back} calls\n")
-    if ledger.handed_back + ledger.waiting:
-        count = ledger.handed_back + ledger.waiting
+    if len(outcomes.unknown) > _MAX_LISTED:
+        terminal.write(f"… and {len(outcomes.unknown) - _MAX_LISTED} more; --json lists all\n")
+    if outcomes.handed_back:
+        terminal.write(f"handed back: {outcomes.handed_back} calls\n")
+    if outcomes.handed_back + outcomes.waiting:
+        count = outcomes.handed_back + outcomes.waiting
         terminal.say(f"{count} calls wait for a worker: `clicket worker` runs them", style="bright_black")
-    if ledger.elsewhere:
-        names = ", ".join(f"{clean(name)} ({count})" for name, count in sorted(ledger.elsewhere.items()))
-        terminal.say(f"left alone, because their tools are not here: {names}. Name them with --tools.", style="yellow")
-
-
-class _Bar:
-    """How far it is, where somebody sees it: a bar on a terminal, else a line now and then."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._said_at = time.monotonic()
-        self._done = self._total = 0
-        self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=28), TextColumn("{task.fields[rest]}"),
-            console=terminal.err, transient=True, disable=not terminal.interactive,
-        )  # fmt: skip
-        self._task = self._bar.add_task("looking for calls of dead owners", total=None, rest="")
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def found(self, report: Recovered) -> None:
-        self._show(f"took over {report.total} calls")
-
-    def running(self, total: int) -> None:
-        self._total = total
-        self._bar.update(self._task, total=total)
-        self._show(f"{total} calls to run" if total else "")
-
-    def ended(self) -> None:
-        self._done += 1
-        self._bar.update(self._task, completed=self._done, rest=f"{self._done}/{self._total}")
-        self._show("running what was left", f"{self._done} of {self._total} have ended")
-
-    def _show(self, text: str, plain: str = "") -> None:
-        self._bar.update(self._task, description=text)
-        quiet = self._terminal.json or self._terminal.interactive
-        if text and not quiet and time.monotonic() - self._said_at >= _SAY_EVERY:
-            self._said_at = time.monotonic()
-            self._terminal.say(plain or text)
+    if outcomes.elsewhere:
+        names = ", ".join(f"{clean(name)} ({count})" for name, count in sorted(outcomes.elsewhere.items()))
+        terminal.say(
+            f"not taken over, because their tools are missing here: {names}. Name them with --tools.", style="yellow"
+        )

@@ -1,4 +1,4 @@
-"""`clicket report`: what became of calls, how long tools took, and which ones look ill."""
+"""`clicket report`: outcomes, run times and anomalies by tool."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.chart import bars, lines
+from clicket.cli.formatting import STYLES, duration, parse_duration
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import STYLES, duration, parse_duration
 from clicket.kernel import State
 from clicket.model.figures import Figure
 from clicket.telemetry import Anomaly, Report, ToolReport, anomalies_in, figures_in, named, report_of
@@ -24,22 +24,23 @@ _WIDE = 100
 _LONG = ("CALLS", "SUCCESS", "FAILED", "TIMEOUT", "CANCELLED", "CACHED", "RATE", "MEAN", "MAX", "MIN")
 _MAX_TYPES = 5
 _SHORT = ("CALLS", "OK", "FAILED", "TIMEOUT", "CANC.", "CACHED", "RATE", "MEAN", "MAX")
-"""On narrow terminals; whoever wants the rest has --json."""
+"""On narrow terminals; --json has the rest."""
 
 
 async def report(
     session: Session,
-    tool: Annotated[str | None, typer.Option(help="Of this tool, with its errors and run times in full.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only this tool, with all its errors and run times.")] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of calls made in the last 15m, 24h, …; read from the journal.")
+        str | None,
+        typer.Option(metavar="TIME", help="Only calls made in the last 15m, 24h, …; reads the stored calls."),
     ] = None,
     from_journal: Annotated[
-        bool, typer.Option("--from-journal", help="Count the calls that are kept, instead of reading the sums.")
+        bool, typer.Option("--from-journal", help="Count the stored calls, instead of reading the totals.")
     ] = False,
 ) -> None:
-    """Show counts, success rates and run times by tool, and the tools that look ill.
+    """Show counts, success rates and run times by tool, and anomalies.
 
-    Without --since: of all processes over the store, since it was made. Calls that retention removed stay in these sums.
+    Without --since: the totals of all processes over the store, since it was made. They include calls that retention removed.
     """
     terminal = session.terminal
     begin = time.time() - parse_duration(since) if since is not None else 0.0 if from_journal else None
@@ -47,7 +48,7 @@ async def report(
     if session.store_exists:
         async with session.watcher() as runtime:
             figures = await figures_in(runtime.store, tool=tool, since=begin)
-    found, ill = report_of(figures, since=begin if since is not None else None), anomalies_in(figures)
+    found, anomalies = report_of(figures, since=begin if since is not None else None), anomalies_in(figures)
     if terminal.json:
         source = "figures" if begin is None else "journal"
         terminal.print_json(
@@ -56,30 +57,30 @@ async def report(
                 "since": found.since,
                 "tools": found.tools,
                 "totals": found.totals,
-                "anomalies": ill,
+                "anomalies": anomalies,
             }
         )
         return
     if not figures:
-        terminal.say(_nothing(session, tool, since), style=_GREY)
+        terminal.say(_no_calls(session, tool, since), style=_GREY)
         return
-    _print(terminal, found, figures, ill, alone=tool is not None)
+    _print(terminal, found, figures, anomalies, alone=tool is not None)
     if since is not None and time.time() - (begin or 0.0) > session.settings.retention:
         terminal.say(
-            f"calls that ended more than {duration(session.settings.retention)} ago may have been swept (`retention`); "
-            "without --since the sums have them all.",
+            f"calls that ended more than {duration(session.settings.retention)} ago may have been removed (`retention`); "
+            "the totals without --since include them.",
             style="yellow",
         )
 
 
-def _nothing(session: Session, tool: str | None, since: str | None) -> str:
+def _no_calls(session: Session, tool: str | None, since: str | None) -> str:
     if not session.store_exists:
         return f"there is no store {session.store_url} yet. {session.store_hint}"
     of = f" of {clean(tool)}" if tool else ""
     return f"no call{of} has ended{f' that was made in the last {since}' if since else ''} yet."
 
 
-def _print(terminal: Terminal, found: Report, figures: list[Figure], ill: list[Anomaly], *, alone: bool) -> None:
+def _print(terminal: Terminal, found: Report, figures: list[Figure], anomalies: list[Anomaly], *, alone: bool) -> None:
     out, width, plain = terminal.out, terminal.out.width, terminal.plain
     out.print(_counts(found, width))
     chart = bars(figures, width, plain=plain) if alone else lines(named(figures), width, plain=plain)
@@ -89,9 +90,9 @@ def _print(terminal: Terminal, found: Report, figures: list[Figure], ill: list[A
     if found.totals.errors:
         out.print(Text("\nErrors", style="bold"))
         out.print(_errors(found))
-    if ill:
+    if anomalies:
         out.print(Text("\nAnomalies", style="bold"))
-        for each in ill:
+        for each in anomalies:
             out.print(Text("! " if plain else "▲ ", style="red").append(clean(each.message), style=""), soft_wrap=True)
 
 

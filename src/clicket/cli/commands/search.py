@@ -1,5 +1,5 @@
-"""`clicket search`: a question, live rounds, and an answer with numbered sources. It is a call like any other: kept, listed,
-cancelled from elsewhere, and after a crash it goes on where it was."""
+"""`clicket search`: answers a question with numbered sources, and shows the rounds of the search. The search is a call: it is
+stored, can be cancelled from elsewhere, and is resumed after a crash."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from clicket.cli.call_progress import CallProgress
 from clicket.cli.commands.call import interrupted
 from clicket.cli.errors import CallFailed
-from clicket.cli.live import LiveLine
-from clicket.cli.load import search_setup
-from clicket.cli.search_view import SearchView
+from clicket.cli.formatting import parse_duration
+from clicket.cli.search_view import SearchView, print_answer
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal
-from clicket.cli.words import parse_duration
+from clicket.cli.tool_loader import search_setup
 from clicket.errors import UsageError
 from clicket.model import ToolResult
 from clicket.runtime import Runtime
@@ -32,28 +32,29 @@ _KINDS = {".md": "to_markdown", ".markdown": "to_markdown", ".html": "to_page", 
 
 async def search(
     session: Session,
-    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="What you want to know, in whole words.")],
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="The question.")],
     index: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The index to search; `clicket index FOLDER` makes one.")
     ] = None,
     engine: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KIND", help="Search the web with it: brave, tavily, …; `index` adds the index. Repeatable."
-        ),
+        typer.Option(metavar="KIND", help="A web search engine: brave, tavily, …; `index` adds the index. Repeatable."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="VENDOR:NAME", help="A language model that plans and writes: openai:…, anthropic:…."),
+        typer.Option(
+            metavar="VENDOR:NAME",
+            help="A language model that plans the search and writes the answer: openai:…, anthropic:….",
+        ),
     ] = None,
-    embeddings: Annotated[bool, typer.Option("--embeddings", help="Search by meaning, too (MiniLM, offline).")] = False,
-    max_loop: Annotated[int | None, typer.Option(metavar="N", help="Rounds at most (3).")] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="For the whole search: 30, 2m.")] = None,
+    embeddings: Annotated[bool, typer.Option("--embeddings", help="Also search by meaning (MiniLM, offline).")] = False,
+    max_loop: Annotated[int | None, typer.Option(metavar="N", help="Maximum number of rounds (3).")] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="Time limit of the search: 30, 2m.")] = None,
     report: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Save it with its sources: a name in .md or .html. Repeatable."),
+        typer.Option(metavar="FILE", help="Save a report with sources, as .md or .html. Repeatable."),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Search again, even if the answer is known.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Search again, even if the answer is cached.")] = False,
     thread: Annotated[str, typer.Option(help="The conversation that the search belongs to.")] = "default",
     stream: Annotated[bool, typer.Option("--stream", help="With --json: one line for each message.")] = False,
 ) -> None:
@@ -69,27 +70,27 @@ async def search(
     setup = search_setup(session.settings, **_given(index, engine, model, embeddings=embeddings))
     if reports or fresh:
         setup = msgspec.structs.replace(setup, cache=None, whole=bool(reports))
-    _refuse_nothing(setup)
-    asked = _asked(question, max_loop)
+    _check_index(setup)
+    arguments = _arguments(question, max_loop)
     seconds = None if timeout is None else parse_duration(timeout)
     async with Runtime([DeepSearch(setup)], settings=session.settings) as runtime:
-        result = await _watched(runtime, terminal, setup.name, asked, thread=thread, timeout=seconds, stream=stream)
+        result = await _run(runtime, terminal, setup.name, arguments, thread=thread, timeout=seconds, stream=stream)
         saved = await _save(runtime, result, reports) if result.success else []
-    _tell(terminal, result, saved, stream=stream)
+    _print_outcome(terminal, result, saved, stream=stream)
     if not result.success:
         raise CallFailed
 
 
-async def _watched(
-    runtime: Runtime, terminal: Terminal, tool: str, asked: dict[str, Any], *, stream: bool, **how: Any
+async def _run(
+    runtime: Runtime, terminal: Terminal, tool: str, arguments: dict[str, Any], *, stream: bool, **how: Any
 ) -> ToolResult:
-    handle = await runtime.submit(tool, asked, **how)
-    view, line = SearchView(terminal), LiveLine(terminal, "search")
+    handle = await runtime.submit(tool, arguments, **how)
+    view, progress = SearchView(terminal), CallProgress(terminal, "search")
     try:
-        with line:
+        with progress:
             async for event in handle.events():
                 if event.type != "output":
-                    line.take(event)
+                    progress.take(event)
                 elif stream and terminal.json:
                     terminal.print_json_line(event.data["content"])
                 elif not terminal.json:
@@ -101,19 +102,19 @@ async def _watched(
 
 
 def _given(index: Path | None, engine: list[str] | None, model: str | None, *, embeddings: bool) -> dict[str, Any]:
-    """What the command line says, in place of what the settings say."""
-    said: dict[str, Any] = {"index": index, "model": model, "embedder": "minilm" if embeddings else None}
+    """The options of the command line, which replace those of the settings."""
+    given: dict[str, Any] = {"index": index, "model": model, "embedder": "minilm" if embeddings else None}
     if engine:
-        said["engines"] = engine
-    return {name: value for name, value in said.items() if value is not None}
+        given["engines"] = engine
+    return {name: value for name, value in given.items() if value is not None}
 
 
-def _asked(words: list[str], max_loop: int | None) -> dict[str, Any]:
+def _arguments(words: list[str], max_loop: int | None) -> dict[str, Any]:
     from clicket.search.tool.options import MAX_LOOP
 
     question = " ".join(words).strip()
     if not question:
-        raise UsageError("The question is empty. Say what is to be found.")
+        raise UsageError("The question is empty.")
     if max_loop is None:
         return {"query": question}
     if not 1 <= max_loop <= MAX_LOOP:
@@ -121,24 +122,24 @@ def _asked(words: list[str], max_loop: int | None) -> dict[str, Any]:
     return {"query": question, "max_loop": max_loop}
 
 
-def _refuse_nothing(setup: Setup) -> None:
-    """Before there is a call: where nothing can be found, there is nothing to keep."""
+def _check_index(setup: Setup) -> None:
+    """Refuse before a call is made."""
     from clicket.search.tool.options import INDEX
 
     if setup.needs_index and not Path(setup.index).exists():
         where = "" if setup.index == INDEX else f" --index {setup.index}"
         raise UsageError(
-            f"There is nothing to search in: there is no index {setup.index}. Make one with: clicket index FOLDER{where}. "
+            f"There is nothing to search: there is no index {setup.index}. Make one with: clicket index FOLDER{where}. "
             "Or search the web: --engine brave, tavily, serper, …"
         )
 
 
 def _checked(path: Path) -> Path:
-    """Said before anything is searched."""
+    """Refuse before the search, so that its answer is not lost."""
     if path.suffix.lower() not in _KINDS:
-        raise UsageError(f"--report {path}: a report is Markdown or a page. Name a file in .md or .html.")
+        raise UsageError(f"--report {path}: a report is Markdown or HTML. Name a .md or .html file.")
     if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"--report {path}: {'that is a folder' if path.is_dir() else 'its folder is not there'}.")
+        raise UsageError(f"--report {path}: {'that is a folder' if path.is_dir() else 'its folder does not exist'}.")
     return path
 
 
@@ -155,12 +156,12 @@ async def _save(runtime: Runtime, result: ToolResult, reports: list[Path]) -> li
     return [str(path) for path in reports]
 
 
-def _tell(terminal: Terminal, result: ToolResult, saved: list[str], *, stream: bool) -> None:
+def _print_outcome(terminal: Terminal, result: ToolResult, saved: list[str], *, stream: bool) -> None:
     if terminal.json:
         whole = {**msgspec.to_builtins(result), "success": result.success, "saved": saved}
         (terminal.print_json_line if stream else terminal.print_json)(whole)
         return
     if result.success:
-        SearchView(terminal).end(result, saved)
+        print_answer(terminal, result, saved)
     elif result.error is not None:
         terminal.complain(result.error.code, result.error.message)

@@ -1,4 +1,4 @@
-"""`clicket serve`: the runtime over HTTP (and MCP, where its extra is installed), until it is told to stop."""
+"""`clicket serve`: serves the runtime over HTTP, and MCP if its extra is installed, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import typer
 from rich.text import Text
 
 from clicket import server
-from clicket.cli.serving import Leaving, Teller
+from clicket.cli.formatting import count_of
 from clicket.cli.session import Session
+from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import Terminal
+from clicket.cli.worker_log import WorkerLog
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.telemetry.logs import configure, follow
@@ -26,24 +28,27 @@ __all__ = ["serve"]
 
 async def serve(
     session: Session,
-    host: Annotated[str, typer.Option(help="Where to listen; without a key only on loopback.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="The address to listen on; without API keys only loopback.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Another name it goes by, as behind a proxy.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A further host name of the server, as behind a proxy. Repeatable."),
     ] = None,
     allowed_origin: Annotated[
-        list[str] | None, typer.Option(metavar="ORIGIN", help="Web pages of this origin may use it.")
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Allow web pages of this origin. Repeatable.")
     ] = None,
-    log_format: Annotated[str, typer.Option(metavar="text|json|off", help="The access log, on stderr.")] = "text",
+    log_format: Annotated[
+        str, typer.Option(metavar="text|json|off", help="Format of the access log on stderr.")
+    ] = "text",
 ) -> None:
     """Serve the tools over HTTP.
 
-    TERM and Ctrl-C drain: streams end, running calls get `close_timeout`. A second signal ends the process at once.
+    TERM and Ctrl-C drain: streams end, running calls get `close_timeout` to finish. A second signal ends the process at once.
     """
     from clicket.server.access_log import AccessLog
     from clicket.server.options import Options
 
-    options = Options(  # those of the settings are added by the server
+    options = Options(  # the server adds those of the settings
         host=host,
         allowed_hosts=tuple(allowed_host or ()),
         allowed_origins=tuple(allowed_origin or ()),
@@ -53,34 +58,36 @@ async def serve(
     session.terminal.lines = True
     server.allow_connections(options.max_connections)
     runtime = session.runtime()
-    _log(log_format, runtime)
-    with Leaving() as leaving:
-        opened = await leaving.unless_asked(runtime.open())
+    _configure_log(log_format, runtime)
+    with ShutdownSignals() as shutdown:
+        opened = await shutdown.run_until_requested(runtime.open())
         if opened is not None:
             gc.collect()
-            gc.freeze()  # what is there now stays: a full collection need not walk all of it again and again
-            await _serve(runtime, session, host, port, options, leaving)
-    if leaving.signal is signal.SIGINT:
+            gc.freeze()  # what is loaded now stays, so full collections need not visit it
+            await _serve(runtime, session, host, port, options, shutdown)
+    if shutdown.signal is signal.SIGINT:
         raise KeyboardInterrupt
 
 
-async def _serve(runtime: Runtime, session: Session, host: str, port: int, options: Any, leaving: Leaving) -> None:
-    teller = Teller(session.terminal, quiet=True)
+async def _serve(
+    runtime: Runtime, session: Session, host: str, port: int, options: Any, shutdown: ShutdownSignals
+) -> None:
+    log = WorkerLog(session.terminal, quiet=True)
     try:
         async with server.serving(runtime, host=host, port=port, options=options) as served:
-            _tell(session.terminal, runtime, session.store_url, served)
-            await leaving.asked()
-            await teller.draining(leaving, runtime)
+            _print_ready(session.terminal, runtime, session.store_url, served)
+            await shutdown.wait()
+            await log.draining(shutdown, runtime)
     finally:
         await runtime.close()
         options.access_lines.flush()
     if session.terminal.json:
-        teller.json("stopped", time.time())
+        log.json("stopped", time.time())
     else:
         session.terminal.say("stopped", style="yellow")
 
 
-def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None:
+def _print_ready(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None:
     tools = sorted(tool.name for tool in runtime.registry)
     agents = list(served.parts.agents)
     durability = runtime.store.durability
@@ -98,11 +105,11 @@ def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None
         terminal.print_json_line({"event": "ready", "at": time.time(), **facts, **more})
         return
     if served.locked:
-        keys = "every key is revoked or expired, so nobody can get in; `clicket keys create` makes one"
+        keys = "every key is revoked or expired, so all requests are refused; `clicket keys create` makes one"
     elif served.keys:
-        keys = f"{served.keys} key{'s' if served.keys != 1 else ''}"
+        keys = count_of(served.keys, "key")
     else:
-        keys = "no keys: loopback only, everybody on this machine may do all"
+        keys = "no keys: loopback only, and every user of this machine has full access"
     line = Text("listening on ").append(served.url, style="bold")
     line.append(f"\nstore       {store}, durability {durability}")
     line.append(f"\nauth        {keys}")
@@ -113,14 +120,14 @@ def _tell(terminal: Terminal, runtime: Runtime, store: str, served: Any) -> None
     terminal.say(line)
 
 
-def _log(form: str, runtime: Runtime) -> None:
-    """The server's log, with the access log and the end of each call, goes to stderr; JSON lines for programs."""
+def _configure_log(form: str, runtime: Runtime) -> None:
+    """Configure the log on stderr: text for people, JSON lines for programs."""
     if form not in ("text", "json", "off"):
         raise UsageError(f"--log-format must be text, json or off, not {form!r}.")
     if form == "off":
         configure("text", level=logging.WARNING)
         return
     configure("json" if form == "json" else "text")
-    for name in ("uvicorn", "mcp"):  # what they say at start and end is said by us
+    for name in ("uvicorn", "mcp"):  # their messages at start and end repeat ours
         logging.getLogger(name).setLevel(logging.WARNING)
-    follow(runtime, completed=False)  # a line for each request is enough
+    follow(runtime, completed=False)  # the access log has a line for each request

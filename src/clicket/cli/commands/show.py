@@ -1,4 +1,4 @@
-"""`clicket show`: everything known about one call, as a picture of its time and in words."""
+"""`clicket show`: everything known about one call, with its timeline."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from clicket.cli.completion import complete_id, complete_thread
-from clicket.cli.options import CallerOption
-from clicket.cli.owners import is_orphan
-from clicket.cli.render import draw_record
+from clicket.cli.completion import complete_id
+from clicket.cli.options import CallerOption, ThreadOption
+from clicket.cli.orphans import is_orphan
+from clicket.cli.record_view import draw_record
 from clicket.cli.session import Session, find_call
 
 __all__ = ["show"]
@@ -21,16 +21,14 @@ async def show(
     id: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID]", help="The id or its beginning; the newest call if left out.", autocompletion=complete_id
+            metavar="[ID]", help="The id or its beginning; default: the newest call.", autocompletion=complete_id
         ),
     ] = None,
-    thread: Annotated[
-        str | None, typer.Option(help="When two threads used one id.", autocompletion=complete_thread)
-    ] = None,
+    thread: ThreadOption = None,
     caller: CallerOption = None,
-    events: Annotated[bool, typer.Option("--events", "-e", help="Every event, too.")] = False,
+    events: Annotated[bool, typer.Option("--events", "-e", help="Also show every event.")] = False,
 ) -> None:
-    """Show a call: its timeline, arguments, result, error."""
+    """Show a call: its timeline, arguments, result and error."""
     terminal = session.terminal
     async with session.reader() as runtime:
         _, record = await find_call(runtime, id, thread, caller)
@@ -40,4 +38,4 @@ async def show(
         return
     terminal.out.print(draw_record(record, terminal.out.width, plain=terminal.plain, events=events))
     if gone:
-        terminal.say("its owner is gone; `clicket recover` takes it over", style="yellow")
+        terminal.say("its owner is dead; `clicket recover` takes it over", style="yellow")

@@ -1,4 +1,4 @@
-"""`clicket states`: which tools a thread may use now, and why not the others. `clicket reset`: make them available again."""
+"""`clicket states`: which tools a thread may use now, and why not the others. `clicket reset`: makes them available again."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _STYLES = {
     ToolStatus.MAINTENANCE: "yellow",
 }
 
-Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The conversation.", autocompletion=complete_thread)]
+Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The thread.", autocompletion=complete_thread)]
 Caller = Annotated[
-    str, typer.Option(metavar="KEY", help="The id of the API key whose thread it is; empty: the program's own.")
+    str, typer.Option(metavar="KEY", help="The id of the API key that owns the thread; default: the program's own.")
 ]
 
 
@@ -40,12 +40,12 @@ async def states(
     thread: Thread = "default",
     caller: Caller = "",
     set: Annotated[
-        str | None, typer.Option(metavar="TOOL=STATUS", help="Put a tool into a status: mail=maintenance.")
+        str | None, typer.Option(metavar="TOOL=STATUS", help="Set the status of a tool: mail=maintenance.")
     ] = None,
-    reason: Annotated[str, typer.Option(help="Why; shown to whoever asks, the model included.")] = "",
-    prompt: Annotated[bool, typer.Option("--prompt", help="Print the text that a model would be given.")] = False,
+    reason: Annotated[str, typer.Option(help="The reason, which the model also sees.")] = "",
+    prompt: Annotated[bool, typer.Option("--prompt", help="Print the text that a model gets.")] = False,
 ) -> None:
-    """Show which tools a thread may use now, why not the others, and what to call first."""
+    """Show which tools a thread may use now, why not the others, and which to call first."""
     terminal = session.terminal
     async with _hub(session, thread, caller, writes=set is not None) as hub:
         if set is not None:
@@ -56,7 +56,7 @@ async def states(
         views = await hub.tools()
         line, text = await hub.summary(), await hub.prompt() if prompt else ""
     if terminal.json:
-        terminal.print_json({"thread": thread, "tools": [_plain(view) for view in views], "summary": line})
+        terminal.print_json({"thread": thread, "tools": msgspec.to_builtins(views), "summary": line})
     elif prompt:
         terminal.write(text + "\n")
     else:
@@ -69,13 +69,13 @@ async def reset(
     thread: Thread = "default",
     tool: Annotated[
         str | None,
-        typer.Argument(metavar="TOOL", help="This tool; all of them if left out.", autocompletion=complete_tool),
+        typer.Argument(metavar="TOOL", help="The tool; default: all tools.", autocompletion=complete_tool),
     ] = None,
     caller: Caller = "",
 ) -> None:
-    """Make a tool that failed, or was taken out by hand, available again in a thread.
+    """Make a tool that failed, or was disabled by hand, available again in a thread.
 
-    The tools need not be found here.
+    The tools need not be installed here.
     """
     terminal = session.terminal
     async with _hub(session, thread, caller, tools=session.tools) as hub:
@@ -92,17 +92,12 @@ async def reset(
 async def _hub(
     session: Session, thread: str, caller: str, *, writes: bool = False, tools: list[Any] | None = None
 ) -> AsyncIterator[ThreadHub]:
-    """The thread's hub with the tools that were found, over a runtime without any: looking must not take over calls."""
+    """The thread's hub. The tools are given to the hub, and not to the runtime, which would take over calls."""
     registry = Registry(session.needed_tools if tools is None else tools)
-    there = writes or session.store_exists
-    settings = session.settings if there else session.settings.replace(store="memory://")
+    exists = writes or session.store_exists
+    settings = session.settings if exists else session.settings.replace(store="memory://")
     async with Runtime((), settings=settings) as runtime:
         yield runtime.acting_for(caller).hub(thread, registry=registry)
-
-
-def _plain(view: ToolView) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(view)
-    return plain
 
 
 def _table(views: list[ToolView]) -> Table:

@@ -1,4 +1,4 @@
-"""`clicket tail`: events as they become durable, whoever runs the call. Ends with the call, or never for all calls."""
+"""`clicket tail`: prints events as they become durable, in whichever process the call runs. Ends with the call."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from clicket.cli.completion import complete_id, complete_thread
+from clicket.cli.completion import complete_id
 from clicket.cli.errors import CallFailed
-from clicket.cli.options import CallerOption
-from clicket.cli.owners import is_orphan
+from clicket.cli.formatting import at, shortened, what_happened
+from clicket.cli.options import CallerOption, OnlyThreadOption
+from clicket.cli.orphans import is_orphan
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import Terminal, clean
-from clicket.cli.words import at, shortened, what_happened
 from clicket.errors import NotFound
 from clicket.kernel import State
 from clicket.model import Event, Record
@@ -23,8 +23,8 @@ from clicket.runtime import Runtime
 
 __all__ = ["tail"]
 
-_LOOK_EVERY = 0.3
-_MOST_FOLLOWED = 200
+_POLL_EVERY = 0.3
+_MAX_FOLLOWED = 200
 
 
 async def tail(
@@ -32,14 +32,14 @@ async def tail(
     id: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID]", help="The id or its beginning; all active calls if left out.", autocompletion=complete_id
+            metavar="[ID]", help="The id or its beginning; default: all active calls.", autocompletion=complete_id
         ),
     ] = None,
-    thread: Annotated[str | None, typer.Option(help="Of this conversation.", autocompletion=complete_thread)] = None,
+    thread: OnlyThreadOption = None,
     caller: CallerOption = None,
     after: Annotated[int, typer.Option(help="Only events after this number.")] = 0,
 ) -> None:
-    """Follow a call's events live, also when another process runs it."""
+    """Print a call's events as they happen, in whichever process it runs."""
     terminal = session.terminal
     async with session.watcher() as runtime:
         if id is None:
@@ -47,11 +47,11 @@ async def tail(
             return
         view, record = await find_call(runtime, id, thread, caller)
         if not record.state.is_terminal and not terminal.json and await is_orphan(runtime, record):
-            terminal.say("its owner is gone; `clicket recover` takes it over", style="yellow")
+            terminal.say("its owner is dead; `clicket recover` takes it over", style="yellow")
         handle = await view.handle(record.id, thread=record.thread)
         last: Event | None = None
         async for event in handle.events(after):
-            _print(terminal, event, record if after == 0 else None, first=last)
+            _print(terminal, event, record if after == 0 else None)
             last = event
         state = last.state if last is not None else await view.state(record.id, thread=record.thread)
     if state is not State.COMPLETED:
@@ -59,20 +59,20 @@ async def tail(
 
 
 async def _follow_all(runtime: Runtime, terminal: Terminal, thread: str | None) -> None:
-    """Calls are found by looking again and again: those that are active, and those that came and went meanwhile."""
+    """Polls the store for active calls, and for calls that began and ended between two polls."""
     followed: set[tuple[str, str, str]] = set()
     since = time.time()
     if not terminal.json:
-        terminal.say("following all calls; Ctrl-C ends it", style="bright_black")
+        terminal.say("following all calls; Ctrl-C exits", style="bright_black")
     async with asyncio.TaskGroup() as group:
         while True:
-            active = await runtime.history(thread=thread, active=True, limit=_MOST_FOLLOWED)
-            recent = await runtime.history(thread=thread, since=since, limit=_MOST_FOLLOWED)
+            active = await runtime.history(thread=thread, active=True, limit=_MAX_FOLLOWED)
+            recent = await runtime.history(thread=thread, since=since, limit=_MAX_FOLLOWED)
             for record in reversed([*active.items, *recent.items]):
                 if (record.id, record.thread, record.caller) not in followed:
                     followed.add((record.id, record.thread, record.caller))
                     group.create_task(_follow(runtime, terminal, record))
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_EVERY)
 
 
 async def _follow(runtime: Runtime, terminal: Terminal, record: Record) -> None:
@@ -81,10 +81,10 @@ async def _follow(runtime: Runtime, terminal: Terminal, record: Record) -> None:
         async for event in handle.events():
             _print(terminal, event, record)
     except NotFound:
-        return  # swept while we read it
+        return  # removed by retention meanwhile
 
 
-def _print(terminal: Terminal, event: Event, record: Record | None, first: Event | None = None) -> None:
+def _print(terminal: Terminal, event: Event, record: Record | None) -> None:
     if terminal.json:
         terminal.print_json_line(event)
         return

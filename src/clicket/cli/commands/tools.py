@@ -1,4 +1,4 @@
-"""`clicket tools`: what can be called, and how."""
+"""`clicket tools`: lists the tools, with their arguments."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from clicket.cli.completion import complete_tool
+from clicket.cli.formatting import duration, short
 from clicket.cli.session import Session
-from clicket.cli.words import duration, short
 from clicket.errors import NotFound, did_you_mean
 from clicket.runtime import Runtime, ToolInfo
 
@@ -27,7 +27,7 @@ async def tools(
         typer.Argument(metavar="[NAME]", help="One tool, with its schema.", autocompletion=complete_tool),
     ] = None,
 ) -> None:
-    """List the tools that were found, or show one with the schema of its input."""
+    """List the tools, or show one with its input schema."""
     terminal = session.terminal
     listed = await Runtime(session.tools, settings=session.settings).tools()
     if name is not None:
@@ -73,7 +73,7 @@ def _table(listed: list[ToolInfo]) -> Table:
 
 
 def _arguments(info: ToolInfo) -> Text:
-    """`city [unit]`: what must be given, and what may."""
+    """`city [unit]`: required and optional arguments."""
     properties = info.input_schema.get("properties", {})
     required = info.input_schema.get("required", [])
     return Text(" ".join(name if name in required else f"[{name}]" for name in properties))

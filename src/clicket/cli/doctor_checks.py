@@ -1,0 +1,116 @@
+"""The checks of `clicket doctor` that reach beyond this process: the store and the sandbox for programs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator
+from typing import Literal
+
+import msgspec
+
+from clicket.cli.formatting import duration, shown_url, size
+from clicket.cli.orphans import MAX_COUNTED, Owners, orphans
+from clicket.cli.session import Session
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.runtime import Runtime
+
+__all__ = ["Check", "sandbox_check", "store_checks"]
+
+_SLOW_WRITE = 0.25
+_REMEDIES = {
+    "namespaces": (
+        "Install bubblewrap (apt-get install bubblewrap). If it is installed and fails, user namespaces are forbidden: "
+        "on Ubuntu allow them for bwrap by an AppArmor profile or kernel.apparmor_restrict_unprivileged_userns=0, in a "
+        "container start it with a seccomp profile that allows them, or run as root."
+    ),
+    "identity": "Install setpriv (apt-get install util-linux), or run as an ordinary user.",
+    "seccomp": "The kernel must have seccomp filters, on x86-64 or arm64.",
+    "landlock": "The kernel must be 5.13 or newer, with landlock among its security modules.",
+    "cgroup": "As root, or by a delegated cgroup (systemd: Delegate=yes), the kernel limits memory.",
+}
+"""How to get each layer of the sandbox that is missing."""
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one check."""
+
+    name: str
+    verdict: Literal["ok", "warn", "fail"] = "ok"
+    found: str
+    advice: str = ""
+    unreachable: bool = False
+
+    @classmethod
+    def warn_if(cls, problem: bool, *, name: str, found: str, advice: str) -> Check:
+        return cls(name=name, verdict="warn", found=found, advice=advice) if problem else cls(name=name, found=found)
+
+
+async def store_checks(session: Session) -> AsyncIterator[Check]:
+    """Open the store with a runtime without tools, which does not change any call."""
+    try:
+        if session.settings.store.startswith("memory:"):
+            yield Check(name="store", found="memory://: calls are lost when their process ends")
+            return
+        if not session.store_exists:
+            yield Check(name="store", found=f"{session.store_url}: does not exist yet; the first call makes it")
+            return
+        async with Runtime((), settings=session.settings.replace(open_timeout=0)) as runtime:  # without waiting for it
+            yield await _reached(runtime)
+            for risk in getattr(runtime.store, "risks", []):
+                yield Check(name="store risk", verdict="warn", found=shown_url(risk))
+            yield await _owners(runtime)
+    except ClicketError as error:
+        lost = isinstance(error, StoreUnavailable)
+        yield Check(name="store", verdict="fail", found=shown_url(error.message), unreachable=lost)
+    except Exception as error:
+        yield Check(name="store", verdict="fail", found=shown_url(f"{type(error).__name__}: {error}"))
+
+
+async def _reached(runtime: Runtime) -> Check:
+    store = runtime.store
+    probe = f"doctor:{os.getpid()}"
+    began = time.perf_counter()
+    await store.hold(probe, 1, 1)
+    took = time.perf_counter() - began
+    await store.hold(probe, 0, 1)
+    active = await runtime.history(active=True, limit=MAX_COUNTED)
+    count = f"{len(active.items)}{'+' if active.cursor else ''} active calls"
+    found = (
+        f"{store.url}: {size(await store.size())}, {count}, durability {store.durability}, written in {duration(took)}"
+    )
+    advice = "Writing is slow, and every call waits for it."
+    return Check.warn_if(took > _SLOW_WRITE, name="store", found=found, advice=advice)
+
+
+async def _owners(runtime: Runtime) -> Check:
+    owners, left = await Owners.of(runtime), await orphans(runtime)
+    found = f"{len(owners.alive)} alive, {len(owners.gone)} dead"
+    if not left:
+        return Check(name="owners", found=f"{found}; no call has a dead owner")
+    tools = ", ".join(sorted({stored.events[0].data["tool"] for stored in left}))
+    count = f"{len(left)}{'+' if len(left) == MAX_COUNTED else ''}"
+    return Check(
+        name="owners",
+        verdict="warn",
+        found=f"{found}; {count} calls have a dead owner, of {tools}",
+        advice="`clicket recover --tools …` takes them over; so does any runtime with these tools.",
+    )
+
+
+async def sandbox_check() -> Check:
+    """The isolation that programs of the code interpreter get here. Each layer is tried, not looked up."""
+    from clicket.sandbox import Sandbox
+
+    sandbox = Sandbox(require="none")
+    try:
+        isolation = await sandbox.isolation()
+    finally:
+        await sandbox.close()
+    gaps = [gap for gap in isolation.gaps if not gap.startswith("kernel:")]
+    found = f"isolation {isolation.level}: {', '.join(isolation.layers) or 'no layer works'}"
+    found += "".join(f"\n- {gap}" for gap in gaps)
+    advice = [text for name, text in _REMEDIES.items() if name not in isolation.layers]
+    first = f"`clicket code` and the code interpreter refuse to run without --require {isolation.level}."
+    problem = isolation.level != "full"
+    return Check.warn_if(problem, name="code sandbox", found=found, advice=" ".join([first, *advice]))

@@ -1,0 +1,81 @@
+"""Tool definitions for `tools/list`: the tools that the thread may use now, in the order of their registration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+import mcp_types as types
+import msgspec
+
+from clicket.errors import UsageError
+from clicket.mcp.request_context import RequestContext
+from clicket.tools import Tool
+from clicket.tools.check import Check, compile_schema
+
+__all__ = ["TaskMode", "header_schema", "list_tools", "output_check", "output_schema", "task_mode"]
+
+TaskMode = Literal["auto", "always", "required", "after-input", "never"]
+_MODES: dict[str, TaskMode] = {
+    "mcp:task": "always",
+    "mcp:task-required": "required",
+    "mcp:task-after-input": "after-input",
+    "mcp:no-task": "never",
+}
+
+
+async def list_tools(request: RequestContext) -> list[types.Tool]:
+    names = set(await request.runtime.hub(request.thread).available())
+    return [_definition(tool) for tool in request.runtime.registry if tool.name in names]
+
+
+def task_mode(tool: Tool | None) -> TaskMode:
+    """Whether calls of the tool become tasks, for clients that support tasks. `auto`: calls that take long do."""
+    tags = tool.options.tags if tool is not None else ()
+    return next((_MODES[tag] for tag in sorted(tags) if tag in _MODES), "auto")
+
+
+def header_schema(tool: Tool | None) -> Mapping[str, Any] | None:
+    """The input schema of a tool that declares arguments which are repeated in HTTP headers; None for all others."""
+    if tool is None:
+        return None
+    properties = tool.input_schema.get("properties") or {}
+    wants = any(isinstance(each, Mapping) and "x-mcp-header" in each for each in properties.values())
+    return tool.input_schema if wants else None
+
+
+def _definition(tool: Tool) -> types.Tool:
+    options = tool.options
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema={"type": "object", **tool.input_schema},
+        output_schema=output_schema(tool),
+        annotations=types.ToolAnnotations(
+            read_only_hint=options.read_only,
+            idempotent_hint=options.idempotent or options.read_only,
+            destructive_hint=not options.read_only,
+        ),
+    )
+
+
+def output_schema(tool: Tool) -> dict[str, Any] | None:
+    return None if tool.output_schema is None else dict(tool.output_schema)
+
+
+def output_check(tool: Tool) -> Check | None:
+    """The compiled check of the output schema, if the tool has one."""
+    schema = output_schema(tool)
+    return None if schema is None else _compiled(msgspec.json.encode(schema), tool.name)
+
+
+@lru_cache(maxsize=1_024)
+def _compiled(schema: bytes, name: str) -> Check | None:
+    loaded = msgspec.json.decode(schema)
+    # Outputs may have more fields than the schema; only arguments may not.
+    loaded.setdefault("additionalProperties", True)
+    try:
+        return compile_schema(loaded, f"the output of tool {name!r}")
+    except UsageError:
+        return None

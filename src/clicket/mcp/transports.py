@@ -1,0 +1,156 @@
+"""Transports to another MCP server: HTTP, or a process that is started. Both report to the connection what was sent, and its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Self, TextIO, cast
+
+import anyio
+import httpx2
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from clicket.mcp.client_logs import guard_client_logs
+from clicket.mcp.connection import Connection, Opener
+from clicket.mcp.process_ancestry import child_environment
+
+__all__ = ["KEY_META", "over_http", "over_stdio"]
+
+KEY_META = "io.clicket/idempotencyKey"
+"""In a request's `_meta`: the same for every attempt of a call. A server that honours it does the work once."""
+_KEY = re.compile(rb'"io\.clicket/idempotencyKey":\s*"([^"]+)"')
+_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
+"""No read timeout: the tool's own timeout limits a call, and a server that streams may be silent for long."""
+
+
+class _HttpTransport(httpx2.AsyncHTTPTransport):
+    """Removes the key of a request that was never sent, because no connection could be made."""
+
+    def __init__(self, sent: set[str]) -> None:
+        super().__init__(retries=0)
+        self._sent = sent
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            return await super().handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
+            found = _KEY.search(request.content) if request.method == "POST" else None
+            if found is not None:
+                self._sent.discard(found[1].decode())
+            raise
+
+
+@asynccontextmanager
+async def _tracked(
+    transport: AbstractAsyncContextManager[Any], connection: Connection
+) -> AsyncIterator[tuple[Any, Any]]:
+    """The transport's streams, tracked: the end of an idle process is noticed, so that the next request starts a new one."""
+    guard_client_logs()
+    async with transport as (incoming, outgoing):
+        connection.transport_opened()
+        yield _ReadStream(incoming, connection.lose), _WriteStream(outgoing, connection.sent)
+
+
+class _Stream:
+    """A stream of the SDK, wrapped."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _WriteStream(_Stream):
+    """Records the idempotency keys of the calls that are sent."""
+
+    def __init__(self, stream: Any, sent: set[str]) -> None:
+        super().__init__(stream)
+        self._sent = sent
+
+    async def send(self, item: Any) -> None:
+        params = getattr(item.message, "params", None)
+        key = (params.get("_meta") or {}).get(KEY_META) if isinstance(params, Mapping) else None
+        if key is not None:
+            self._sent.add(key)
+        await self._stream.send(item)
+
+
+class _ReadStream(_Stream):
+    """Reports the end of the stream."""
+
+    def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
+        super().__init__(stream)
+        self._on_end = on_end
+
+    @property
+    def last_context(self) -> Any:
+        """The SDK passes its context from the sender to the handler here."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        try:
+            return await self._stream.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._on_end()
+            raise
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+
+def over_http(url: str, headers: Mapping[str, str]) -> Opener:
+    @asynccontextmanager
+    async def opened(connection: Connection) -> AsyncIterator[Client]:
+        async with AsyncExitStack() as stack:
+            http: httpx2.AsyncClient = await stack.enter_async_context(
+                httpx2.AsyncClient(
+                    headers=dict(headers), timeout=_HTTP_TIMEOUT, transport=_HttpTransport(connection.sent)
+                )
+            )
+            transport = _tracked(streamable_http_client(url, http_client=http), connection)
+            client = Client(transport, message_handler=connection.on_message, cache=None)
+            yield await stack.enter_async_context(client)
+
+    return opened
+
+
+def over_stdio(command: list[str], env: Mapping[str, str], cwd: str | None, declaration: Callable[[], str]) -> Opener:
+    """The process leads its own process group. Closing the connection closes its stdin, and kills the group if that is not enough."""
+
+    @asynccontextmanager
+    async def opened(connection: Connection) -> AsyncIterator[Client]:
+        environment = {**env, **child_environment(declaration())}
+        parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=cwd)
+        async with AsyncExitStack() as stack:
+            transport = _tracked(stdio_client(parameters, errlog=_stderr(stack)), connection)
+            client = Client(transport, message_handler=connection.on_message, cache=None)
+            yield await stack.enter_async_context(client)
+
+    return opened
+
+
+def _stderr(stack: AsyncExitStack) -> TextIO:
+    """The stderr for the child: ours if it is a file, else the null device."""
+    try:
+        sys.stderr.fileno()
+        return sys.stderr
+    except (OSError, ValueError, AttributeError):
+        return cast("TextIO", stack.enter_context(open(os.devnull, "w")))

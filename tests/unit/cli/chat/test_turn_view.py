@@ -1,0 +1,158 @@
+"""How a turn is drawn: each text once, whatever is retried or runs concurrently; animation only on a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from clicket.agents import AgentEvent
+from clicket.cli.chat.live_calls import LiveCalls
+from clicket.cli.chat.turn_view import PlanView, TurnView
+from clicket.cli.terminal import Terminal
+from clicket.kernel import State
+from clicket.model import Event
+
+Send = Callable[..., None]
+
+
+class Screen(Terminal):
+    """A terminal that shows both streams on one screen."""
+
+    def __init__(self, *, out: bool = True) -> None:
+        super().__init__()
+        self.screen = io.StringIO()
+        self.err = Console(file=self.screen, width=160, force_terminal=False, highlight=False)
+        if out:
+            self.out = Console(file=self.screen, width=160, force_terminal=True)
+
+    def write(self, text: str) -> None:
+        self.screen.write(text)
+
+
+def sender(view: TurnView) -> Send:
+    def take(type: Any, at: float = 1.0, **data: Any) -> None:
+        view.take(AgentEvent(type=type, thread="t", turn=1, at=at, data=data))
+
+    return take
+
+
+def view_of(screen: Terminal) -> TurnView:
+    return TurnView(screen, lambda call_id: None)
+
+
+def test_words_are_written_as_they_come_and_once() -> None:
+    screen = Screen()
+    take = sender(view_of(screen))
+    for piece in ("Hel", "lo", "."):
+        take("delta", kind="text", text=piece)
+    take("delta", kind="thought", text="hidden")
+    take("message", role="assistant", text="Hello. More.")
+    take("final", at=3.0, text="Hello. More.", stopped="finished", steps=1, calls=0, usage={"cost": 0.25})
+    assert screen.screen.getvalue() == "Hello. More.\nfinished · 1 step · cost 0.25 · 2 s\n"
+
+
+def test_what_is_asked_for_again_begins_on_a_line_of_its_own() -> None:
+    screen = Screen()
+    take = sender(view_of(screen))
+    take("delta", kind="text", text="Hel")
+    take("retry", retry=1, delay=1.0, error="503")
+    take("delta", kind="text", text="Hi")
+    take("message", role="assistant", text="Hello")
+    assert screen.screen.getvalue() == "Hel\n  the model did not answer: 503; again in 1 s\nHi\nHello\n"
+
+
+def test_forks_speak_aside_and_a_summary_is_written_at_the_end() -> None:
+    screen = Screen()
+    take = sender(view_of(screen))
+    take("delta", kind="text", text="half", fork="1-1")
+    take("message", role="assistant", text="half\x1b[31m\nof it", fork="1-1")
+    take("final", text="All of it.", stopped="finished", steps=3, calls=2, usage={})
+    assert (
+        screen.screen.getvalue()
+        == "  » half\N{REPLACEMENT CHARACTER}[31m of it\nAll of it.\nfinished · 3 steps · 2 tool calls\n"
+    )
+
+
+def test_a_pipe_gets_the_answer_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    take = sender(view_of(Terminal()))
+    take("delta", kind="text", text="Let me ")
+    take("message", role="assistant", text="Let me see.")
+    take("thought", text="a  long\nthought")
+    take("tool_started", id="1", tool="look", call_id="c", arguments="{}")
+    take("tool_result", id="1", tool="look", call_id="", success=False, content="tool_error: no")
+    take("message", role="assistant", text="There.")
+    take("final", text="There.", stopped="finished", steps=2, calls=1, usage={"input_tokens": 1200, "output_tokens": 3})
+    out, err = capsys.readouterr()
+    assert out == "There.\n"
+    assert err.splitlines() == [
+        "  a long thought", "  → look {}", "  ✗ look {}  → tool_error: no",
+        "finished · 2 steps · 1 tool call · 1,200 tokens in, 3 out",
+    ]  # fmt: skip
+
+
+def test_a_turn_that_failed_or_was_stopped_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    take = sender(view_of(Terminal()))
+    take("final", text="Terminated: Reached max steps (1)", stopped="max_steps", steps=1, calls=0, usage={})
+    take("error", message="no\x1b answer")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[0] == "Terminated: Reached max steps (1)"
+    assert err.splitlines()[-1] == "error agent_failed: no\N{REPLACEMENT CHARACTER} answer"
+
+
+def test_a_plan_that_changes_is_drawn_anew() -> None:
+    plans = PlanView(plain=True)
+
+    def drawn_steps(title: str, *steps: tuple[str, str]) -> list[str]:
+        body = [{"text": text, "status": status, "notes": "why"} for text, status in steps]
+        return [line.plain.strip() for line in plans.take({"title": title, "steps": body})]
+
+    assert drawn_steps("A", ("x", "not_started"), ("y", "not_started")) == ["A", "- 1. x", "- 2. y"]
+    assert drawn_steps("A", ("x", "completed"), ("y", "not_started")) == ["x 1. x"]
+    assert drawn_steps("A", ("x", "completed"), ("z", "blocked")) == ["A", "x 1. x", "! 2. z  why"]
+
+
+def test_each_open_call_is_drawn_with_its_state() -> None:
+    clock = iter(float(n) for n in range(1_000))
+    live = LiveCalls(Terminal(), now=lambda: next(clock))
+    live.think()
+    assert "thinking" in drawn(live)
+    for number in range(10):
+        live.open(f"c{number}", "crawl", '{"pages":3}')
+    send_event(live, "c0", "progress", State.RUNNING, percentage=50.0, status="page 2")
+    send_event(live, "c1", "approval_requested", State.PENDING)
+    send_event(live, "c2", "state_changed", State.RETRYING, error={"message": "busy"})
+    send_event(live, "c3", "output", State.STREAMING, content="some words")
+    send_event(live, "c4", "state_changed", State.COMPLETED, duration=0.25)
+    send_event(live, "another", "progress", State.RUNNING, percentage=1.0)
+    text = drawn(live)
+    for words in ("page 2", "waiting for approval", "busy", "some words", "✓", "250 ms", "and 2 more"):
+        assert words in text
+    send_event(live, "c1", "approval_given", State.PENDING)
+    assert "waiting for approval" not in drawn(live)
+    assert live.busy
+    live.clear()
+    assert not live.busy
+
+
+def test_events_that_came_before_the_call_was_opened_are_shown() -> None:
+    live = LiveCalls(Terminal())
+    send_event(live, "c", "state_changed", State.RUNNING)
+    send_event(live, "c", "progress", State.RUNNING, percentage=50.0, status="page 2")
+    live.open("c", "crawl", "{}")
+    assert "page 2" in drawn(live)
+
+
+def send_event(live: LiveCalls, call_id: str, type: Any, state: State, **data: Any) -> None:
+    live.take(Event(call_id=call_id, seq=1, at=1.0, type=type, state=state, data=data))
+
+
+def drawn(live: LiveCalls) -> str:
+    console = Console(file=io.StringIO(), width=160)
+    with console.capture() as text:
+        console.print(live.rows.get_renderable())
+    return text.get()

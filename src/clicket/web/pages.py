@@ -20,7 +20,7 @@ from clicket.model.document import Document
 from clicket.search.engines.adapting import Answer, as_engine, off_loop
 from clicket.search.engines.merging import canonical_url
 from clicket.search.extract.charset import decode
-from clicket.search.extract.failing import Unreadable
+from clicket.search.extract.extracted_text import Unreadable
 from clicket.search.extract.html import extract_html
 from clicket.search.extract.pdf import extract_pdf
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve

@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.search.extract.reading import READER
+from clicket.search.extract.formats import READER
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.walking import Seen
 from clicket.search.index.writing import Writing

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from clicket.errors import NotFound, UsageError
-from clicket.search.extract.reading import READER, no_reader
+from clicket.search.extract.formats import READER, no_reader
 from clicket.search.index.files import Draft, Filing, Known, drop_root, known_files, open_root, shown
 from clicket.search.index.loading import Loading, load
 from clicket.search.index.walking import Seen, Walked, walk

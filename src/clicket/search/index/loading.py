@@ -15,11 +15,9 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from clicket.search.extract.extracted import Extracted
-from clicket.search.extract.failing import Unreadable
-from clicket.search.extract.kinds import kind_of
-from clicket.search.extract.reading import MAX_FILE, extract
-from clicket.search.extract.records import Record, Wrong, read_lines, read_list
+from clicket.search.extract.extracted_text import Extracted, Unreadable
+from clicket.search.extract.formats import MAX_FILE, extract, kind_of
+from clicket.search.extract.json_records import InvalidRecord, Record, read_lines, read_list
 from clicket.search.index.files import Draft, shown
 from clicket.search.index.parting import parts_of
 from clicket.search.index.walking import Seen
@@ -130,13 +128,19 @@ class Loading:
                 headings=part.headings,
             )
 
-    def _records(self, records: Iterator[Record | Wrong]) -> Iterator[Draft]:
+    def _records(self, records: Iterator[Record | InvalidRecord]) -> Iterator[Draft]:
         taken, wrong, first, unit = 0, 0, ("", ""), "line" if self._kind == "records" else "item"
         given, url, note = set[str](), _uri(self._whole), ""
         try:
             for one in records:
-                reason = one.reason if isinstance(one, Wrong) else "the id of an earlier one" if one.id in given else ""
-                if isinstance(one, Wrong) or reason:
+                reason = (
+                    one.reason
+                    if isinstance(one, InvalidRecord)
+                    else "the id of an earlier one"
+                    if one.id in given
+                    else ""
+                )
+                if isinstance(one, InvalidRecord) or reason:
                     wrong += 1
                     first = first if wrong > 1 else (f"{unit} {one.number}", reason)
                     continue

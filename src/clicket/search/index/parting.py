@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from clicket.search.extract.extracted import Extracted, Heading
+from clicket.search.extract.extracted_text import Extracted, Heading
 
 __all__ = ["MAX_PART", "Part", "parts_of"]
 

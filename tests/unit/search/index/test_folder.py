@@ -14,7 +14,7 @@ import pytest
 from tests.unit.search.extract import files
 
 from clicket.errors import NotFound, UsageError
-from clicket.search.extract import pdf, reading, records
+from clicket.search.extract import formats, json_records, pdf
 from clicket.search.index import folder as folders
 from clicket.search.index import loading, parting
 from clicket.search.index.folder import FolderProgress, FolderReport
@@ -146,7 +146,7 @@ def test_what_is_left_out(index: Index, place: Path) -> None:
 
 def test_nothing_stops_the_others(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "MAX_FILE", 1000)
-    monkeypatch.setattr(pdf, "_installed", lambda: False)
+    monkeypatch.setattr(pdf, "pypdf_installed", lambda: False)
     put(place / "good.txt", "zebra")
     put(place / "binary.txt", b"\0\1\2" * 50)
     put(place / "big.txt", "x" * 1001)
@@ -203,7 +203,7 @@ def test_nothing_stops_the_others(index: Index, place: Path, monkeypatch: pytest
     )  # who knows if it is gone
     (gnu,) = index.find("gnu")
     assert (gnu.id, gnu.url) == ("caf\\xe9.txt", f"file://{place}/caf%E9.txt")
-    monkeypatch.setattr(pdf, "_installed", lambda: True)  # installed meanwhile
+    monkeypatch.setattr(pdf, "pypdf_installed", lambda: True)  # installed meanwhile
     assert counts(index.add_folder(place))[0] == 1
 
 
@@ -218,7 +218,7 @@ def test_a_file_that_was_read_and_is_broken_now(index: Index, place: Path) -> No
 
 
 def test_documents_of_json_lines(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "MAX_LINE", 2000)
+    monkeypatch.setattr(json_records, "MAX_LINE", 2000)
     rows = put(
         place / "rows.jsonl",
         "\ufeff"
@@ -251,8 +251,8 @@ def test_documents_of_json_lines(index: Index, place: Path, monkeypatch: pytest.
 
 
 def test_packed_lines_that_unpack_without_end(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_FREE", 100_000)
-    monkeypatch.setattr(records, "_MAX_BLANK", 1000)
+    monkeypatch.setattr(json_records, "RATIO_FROM", 100_000)
+    monkeypatch.setattr(json_records, "MAX_BLANK", 1000)
     line = lines({"id": "1", "text": "zebra"})
     put(place / "zeros.jsonl.gz", gzip.compress((line + " " * 90_000 + "\n" + line * 30_000).encode()))
     put(place / "blank.jsonl.gz", gzip.compress((line + "\n" * 50_000).encode()))
@@ -362,7 +362,7 @@ def test_a_new_reader_reads_again(index: Index, place: Path, monkeypatch: pytest
     put(place / "a.txt", "zebra")
     index.add_folder(place)
     for module in (folders, __import__("clicket.search.index.files", fromlist=["files"])):
-        monkeypatch.setattr(module, "READER", reading.READER + 1)
+        monkeypatch.setattr(module, "READER", formats.READER + 1)
     assert counts(index.add_folder(place)) == (0, 1, 0, 0)
     assert counts(index.add_folder(place)) == (0, 0, 1, 0)
 

@@ -40,8 +40,8 @@ from clicket.search.extract.html import extract_html, plain_text
 from clicket.search.extract.mail import extract_mail
 from clicket.search.extract.plain_text import extract_text, markdown
 from clicket.search.extract.tables import extract_table
-from clicket.search.index.passages import passages
-from clicket.search.index.walking import Patterns
+from clicket.search.index.folder_walk import Patterns
+from clicket.search.index.splitter import passages
 from clicket.search.modelled.numbers import numbers_in
 from clicket.search.modelled.reading import values_in
 from clicket.search.modelled.synthesizer import _marked

@@ -1,4 +1,4 @@
-"""What is given to an index, as documents. A row that cannot be one is named, with its place and the reason."""
+"""The documents that a caller adds, checked. The error for a bad row names its number and the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIELDS = ("title", "text", "url", "source")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A document to be added. `headings` are the headings above a place, each with the offset from which it holds."""
+    """A document to be added. `headings` are offsets in its text, each with the headings that hold from there."""
 
     document: Document
     headings: tuple[tuple[int, str], ...] = ()
@@ -55,12 +55,7 @@ def row_of(number: int, given: object) -> Row:
         if value is not None and not isinstance(value, str):
             raise UsageError(f"row {number} (id {key!r}): {name!r} is {type(value).__name__}, and must be a string.")
         values[name] = value or ""
-    return Row(
-        document=Document(
-            id=key, title=values["title"], text=values["text"], url=values["url"], source=values["source"]
-        ),
-        headings=_headings(number, key, given.get("headings")),
-    )
+    return Row(document=Document(id=key, **values), headings=_headings(number, key, given.get("headings")))
 
 
 def _headings(number: int, key: str, given: Any) -> tuple[tuple[int, str], ...]:
@@ -75,7 +70,7 @@ def _headings(number: int, key: str, given: Any) -> tuple[tuple[int, str], ...]:
 
 
 def encoded(text: str) -> bytes:
-    """A lone surrogate is kept as it is: a page may have one."""
+    """As UTF-8. A lone surrogate, which a page may have, is kept."""
     return text.encode("utf-8", "surrogatepass")
 
 

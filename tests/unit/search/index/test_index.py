@@ -12,7 +12,7 @@ import pytest
 from clicket.errors import ClicketError, StoreUnavailable, UsageError
 from clicket.model.document import Document
 from clicket.search.index.index import Index
-from clicket.search.index.passages import LONGEST, passages
+from clicket.search.index.splitter import MAX_PASSAGE, passages
 from clicket.search.parts import Collection
 
 FILMS = [
@@ -164,7 +164,7 @@ def test_long_texts_are_found_by_their_parts() -> None:
         assert zebra.text == okapi.text == text
         (start, stop), *_ = zebra.spans
         assert "zebra" in text[start:stop]
-        assert stop - start <= LONGEST
+        assert stop - start <= MAX_PASSAGE
         assert zebra.spans != okapi.spans
         assert ids(index.find("linux")) == ["long"]
         both = index.find("zebra okapi", k=1)[0]
@@ -186,7 +186,7 @@ def test_one_long_document_does_not_hide_the_others() -> None:
 def test_passages_are_the_whole_text(text: str) -> None:
     spans = passages(text)
     assert "".join(text[start:stop] for start, stop in spans) == text
-    assert all(stop - start <= LONGEST for start, stop in spans)
+    assert all(stop - start <= MAX_PASSAGE for start, stop in spans)
     assert len(spans) == 1 or all(start < stop for start, stop in spans)
 
 

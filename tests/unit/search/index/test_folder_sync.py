@@ -15,9 +15,8 @@ from tests.unit.search.extract import files
 
 from clicket.errors import NotFound, UsageError
 from clicket.search.extract import formats, json_records, pdf
-from clicket.search.index import folder as folders
-from clicket.search.index import loading, parting
-from clicket.search.index.folder import FolderProgress, FolderReport
+from clicket.search.index import file_tables, folder_sync, source_file, splitter
+from clicket.search.index.folder_sync import FolderProgress, FolderReport
 from clicket.search.index.index import Index
 
 OLD = time.time() - 3600
@@ -76,10 +75,10 @@ def test_every_kind_of_file_is_found(index: Index, place: Path) -> None:
 
 
 def test_only_what_changed_is_read(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "_SETTLED", -(10**12))
+    monkeypatch.setattr(folder_sync, "CLOCK_TICK", -(10**12))
     opened: list[str] = []
-    load = loading.load
-    monkeypatch.setattr(folders, "load", lambda *given: opened.append(given[1]) or load(*given))
+    open_file = source_file.open_source_file
+    monkeypatch.setattr(folder_sync, "open_source_file", lambda *given: opened.append(given[1]) or open_file(*given))
     for name in ("same", "edited", "touched", "gone"):
         put(place / f"{name}.txt", f"{name}ish words")
     assert counts(index.add_folder(place)) == (4, 0, 0, 0)
@@ -100,13 +99,13 @@ def test_only_what_changed_is_read(index: Index, place: Path, monkeypatch: pytes
 def test_the_time_of_a_file_that_is_too_new_is_not_believed(
     index: Index, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "_SETTLED", 10**12)
+    monkeypatch.setattr(folder_sync, "CLOCK_TICK", 10**12)
     put(place / "a.txt", "zebra")
     index.add_folder(place)
-    stat, seen = os.stat(place / "a.txt"), folders.walk(str(place))
+    stat, seen = os.stat(place / "a.txt"), folder_sync.walk(str(place))
     put(place / "a.txt", "okapi")
     assert stat.st_size == os.stat(place / "a.txt").st_size
-    monkeypatch.setattr(folders, "walk", lambda *_, **__: seen)  # as if the clock of the file system had not moved
+    monkeypatch.setattr(folder_sync, "walk", lambda *_, **__: seen)  # as if the clock of the file system had not moved
     assert counts(index.add_folder(place)) == (0, 1, 0, 0)
 
 
@@ -145,7 +144,7 @@ def test_what_is_left_out(index: Index, place: Path) -> None:
 
 
 def test_nothing_stops_the_others(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "MAX_FILE", 1000)
+    monkeypatch.setattr(source_file, "MAX_FILE", 1000)
     monkeypatch.setattr(pdf, "pypdf_installed", lambda: False)
     put(place / "good.txt", "zebra")
     put(place / "binary.txt", b"\0\1\2" * 50)
@@ -266,7 +265,7 @@ def test_packed_lines_that_unpack_without_end(index: Index, place: Path, monkeyp
 
 
 def test_long_texts_are_cut_into_parts(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parting, "MAX_PART", 4000)
+    monkeypatch.setattr(splitter, "MAX_PART", 4000)
     filler = ("Nothing of interest is said here. " * 40).strip()
     text = f"# Title\n\n## Install\n\n### Linux\n\n{filler}\n\n{filler}\n\n{filler}\n\n{filler} zebra\n\n## Use\n\n{filler}"
     put(place / "long.md", text)
@@ -318,7 +317,7 @@ def test_a_single_file(index: Index, tmp_path: Path) -> None:
 
 
 def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "_MAX_DOCUMENTS", 10)
+    monkeypatch.setattr(folder_sync, "MAX_DOCUMENTS", 10)
     for number in range(35):
         put(tmp_path / "docs" / f"{number:02}.txt", f"zebra {number}")
     put(tmp_path / "docs" / "rows.jsonl", lines(*({"id": f"r{one}", "text": f"okapi {one}"} for one in range(25))))
@@ -342,14 +341,14 @@ def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.Mo
     with Index.open(path) as index:
         put(tmp_path / "docs" / "rows.jsonl", lines(*({"id": f"r{one}", "text": f"gnu {one}"} for one in range(25))))
         taken = iter(range(10**6))
-        changing = index.changing
+        transaction = index.transaction
 
         def failing() -> Any:
             if next(taken) == 2:
                 raise KeyboardInterrupt
-            return changing()
+            return transaction()
 
-        monkeypatch.setattr(index, "changing", failing)
+        monkeypatch.setattr(index, "transaction", failing)
         with pytest.raises(KeyboardInterrupt):
             index.add_folder(tmp_path / "docs")
         monkeypatch.undo()
@@ -361,7 +360,7 @@ def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_new_reader_reads_again(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(place / "a.txt", "zebra")
     index.add_folder(place)
-    for module in (folders, __import__("clicket.search.index.files", fromlist=["files"])):
+    for module in (folder_sync, file_tables):
         monkeypatch.setattr(module, "READER", formats.READER + 1)
     assert counts(index.add_folder(place)) == (0, 1, 0, 0)
     assert counts(index.add_folder(place)) == (0, 0, 1, 0)

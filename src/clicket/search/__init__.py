@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from clicket.search.deep import deep_search, deep_search_stream
     from clicket.search.dossier import Analysis, Dossier, Found, Round, SearchResult, Synthesis
     from clicket.search.embedding.minilm import MiniLM
-    from clicket.search.engines.adapting import as_engine
+    from clicket.search.engines.adapter import as_engine
     from clicket.search.engines.fusion import Mixed
     from clicket.search.index.index import Index
     from clicket.search.modelled import ModelAnalyzer, ModelPlanner, ModelSynthesizer
@@ -72,7 +72,7 @@ _HOMES = {
     "clicket.search.deep": "deep_search deep_search_stream",
     "clicket.search.dossier": "Analysis Dossier Found Round SearchResult Synthesis",
     "clicket.search.embedding.minilm": "MiniLM",
-    "clicket.search.engines.adapting": "as_engine",
+    "clicket.search.engines.adapter": "as_engine",
     "clicket.search.engines.fusion": "Mixed",
     "clicket.search.index.index": "Index",
     "clicket.search.modelled": "ModelAnalyzer ModelPlanner ModelSynthesizer",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clicket.search.engines.adapting import EngineFailed
+from clicket.search.engines.adapter import EngineFailed
 from clicket.web.declared import JsonEngine
 from clicket.web.declaring import engine_of, engines_of
 from clicket.web.fetching import PageFailed

@@ -9,7 +9,7 @@ from typing import Any
 from clicket.errors import UsageError
 from clicket.model.document import Document
 from clicket.ports import Caller
-from clicket.search.engines.adapting import Answer, EngineFailed
+from clicket.search.engines.adapter import Answer, EngineFailed
 from clicket.web.failing import failed
 from clicket.web.listing import entries_of
 from clicket.web.paths import Path

@@ -1,6 +1,6 @@
-"""Whole documents in a tantivy index: an engine for many documents, in the terms of the local index, so that all scripts work.
+"""An engine over a tantivy index, for many documents. Its terms are those of the local index, so that all scripts work.
 
-What was added is found when `add` has returned. Equal scores are told apart by the id, never by where a document lies.
+Documents are found as soon as `add` has returned. Documents with equal scores are ordered by id.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from clicket.search.text.terms import terms
 
 __all__ = ["Tantivy"]
 
-_TITLE = 2.0
-"""What a term in the title counts, beside one in the text."""
+_TITLE_WEIGHT = 2.0
+"""The weight of a term in the title; in the text it is 1."""
 _HEAP = 64_000_000
 
 
 class Tantivy:
-    """A `SearchEngine` over the documents that were added. One process writes at a time; `path` None keeps it in memory."""
+    """A `SearchEngine` over the documents added to it. One process writes at a time. Without `path` it is in memory."""
 
     name = "tantivy"
 
@@ -59,7 +59,7 @@ class Tantivy:
         return int(self._index.searcher().num_docs)
 
     def add(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
-        """Add or replace, by id; says how many there were. All of them are found afterwards, or, when it raises, none."""
+        """Add or replace documents by id, and return their number. When it raises, none of them was added."""
         count = 0
         with self._writer() as writer:
             for one in documents:
@@ -75,7 +75,7 @@ class Tantivy:
                 writer.delete_documents_by_term("id", one)
 
     async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Sequence[Document]:
-        """The best `k`. It takes milliseconds and cannot be stopped on its way: whoever has a deadline waits no longer."""
+        """The best `k`. It takes milliseconds and cannot be interrupted, so `deadline` is not used."""
         return await self._workers.run(lambda: self._find(query, k))
 
     def close(self) -> None:
@@ -90,17 +90,19 @@ class Tantivy:
         self.close()
 
     def _find(self, query: str, k: int) -> list[Document]:
-        asked = list(dict.fromkeys(terms(query)))
-        if not asked or k < 1:
+        query_terms = list(dict.fromkeys(terms(query)))
+        if not query_terms or k < 1:
             return []
         make, should = self._tantivy.Query, self._tantivy.Occur.Should
         parts = []
-        for term in asked:
-            parts.append((should, make.boost_query(make.term_query(self._index.schema, "title", term, "freq"), _TITLE)))
+        for term in query_terms:
+            parts.append(
+                (should, make.boost_query(make.term_query(self._index.schema, "title", term, "freq"), _TITLE_WEIGHT))
+            )
             parts.append((should, make.term_query(self._index.schema, "text", term, "freq")))
         searcher = self._index.searcher()
         wanted, limit = make.boolean_query(parts), k + 1
-        # More are asked for until the last one is worse than the k-th: of equals the ids decide, so all must be seen.
+        # Ask for more until the last one scores less than the k-th: of equal ones the ids decide, so all must be read.
         while len(hits := searcher.search(wanted, limit, count=False).hits) == limit and hits[-1][0] == hits[k - 1][0]:
             limit *= 2
         found = [
@@ -119,12 +121,12 @@ class Tantivy:
             document=msgspec.json.encode(document),
         )
 
-    def _writer(self) -> _Writing:
-        return _Writing(self._index)
+    def _writer(self) -> _Transaction:
+        return _Transaction(self._index)
 
 
-class _Writing:
-    """All of it or nothing, and one thread: more would leave the order of the documents to chance."""
+class _Transaction:
+    """Commits all changes or none. One thread writes: with more, the order of the documents would be random."""
 
     def __init__(self, index: Any) -> None:
         self._index = index

@@ -27,7 +27,8 @@ _MAX_RATIO, _RATIO_FROM = 500, 16 * 1024 * 1024
 """The compression ratio that a part may have once it has unpacked to `_RATIO_FROM` bytes."""
 
 OnOpen = Callable[[str, Mapping[str, str]], None]
-OnClose = OnText = Callable[[str], None]
+OnClose = Callable[[str], None]
+OnText = Callable[[str], None]
 
 
 def _ignore(_: str) -> None:

@@ -45,7 +45,7 @@ def row_of(number: int, given: object) -> Row:
         key = str(key)
     if not isinstance(key, str) or not key:
         raise UsageError(f"row {number} has no id (got {key!r}). Give every document an 'id', a string of its own.")
-    values = dict.fromkeys(_FIELDS, "")
+    values = []
     for name in _FIELDS:
         value = given.get(name)
         if value is None and name == "text":
@@ -54,8 +54,10 @@ def row_of(number: int, given: object) -> Row:
                 raise UsageError(f"row {number} (id {key!r}) has no 'text'. An empty text is allowed, none is not.")
         if value is not None and not isinstance(value, str):
             raise UsageError(f"row {number} (id {key!r}): {name!r} is {type(value).__name__}, and must be a string.")
-        values[name] = value or ""
-    return Row(document=Document(id=key, **values), headings=_headings(number, key, given.get("headings")))
+        values.append(value or "")
+    title, text, url, source = values
+    document = Document(id=key, title=title, text=text, url=url, source=source)
+    return Row(document=document, headings=_headings(number, key, given.get("headings")))
 
 
 def _headings(number: int, key: str, given: Any) -> tuple[tuple[int, str], ...]:

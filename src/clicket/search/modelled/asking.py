@@ -19,7 +19,7 @@ from clicket.ports.services import ChatModel
 from clicket.search import ledger
 from clicket.search.modelled.fitting import tokens_of
 from clicket.search.modelled.reading import MAX_TEXT, values_in
-from clicket.search.text.cleaning import clean
+from clicket.search.text.surrogates import clean
 from clicket.vault import hide_text
 
 __all__ = ["SPENT", "Asking", "Form", "NoAnswer"]

@@ -12,7 +12,7 @@ import msgspec
 
 from clicket.search.dossier import Analysis, Dossier, Synthesis
 from clicket.search.synthesis.citations import check
-from clicket.search.text.cleaning import clean
+from clicket.search.text.surrogates import clean
 
 __all__ = ["analysis", "queries", "ranking", "synthesis"]
 

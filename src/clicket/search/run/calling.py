@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.search.dossier import Analysis, Dossier, Synthesis
-from clicket.search.engines.adapting import beside, off_loop, said, stop
+from clicket.search.engines.tasks import cancel_tasks, describe_error, run_by_size, run_in_thread
 from clicket.search.ledger import opened
 from clicket.search.run.failure import SearchFailed
-from clicket.search.text.cleaning import clean
+from clicket.search.text.surrogates import clean
 
 __all__ = ["Aside", "Outcome", "Part", "aside", "bounded"]
 
@@ -64,11 +64,11 @@ class Part(Generic[T]):
                     value = self._accept(await bounded(self._given, dossier, seconds), dossier)
                     return Outcome(value, tuple(map(clean, ledger.notes)), ledger.usage)
                 except Exception as error:
-                    failed = f"The {self.role} failed ({said(error)}); the deterministic one took over"
+                    failed = f"The {self.role} failed ({describe_error(error)}); the deterministic one took over"
             try:
                 value = self._accept(await aside(self._default, dossier, slow=self._slow), dossier)
             except Exception as error:
-                raise SearchFailed(f"The {self.role} failed: {said(error)}", role=self.role) from error
+                raise SearchFailed(f"The {self.role} failed: {describe_error(error)}", role=self.role) from error
             notes = (*ledger.notes, failed) if failed else ledger.notes
             return Outcome(value, tuple(map(clean, notes)), ledger.usage)
 
@@ -95,7 +95,7 @@ class Aside:
 async def aside(part: Callable[[Dossier], Any], dossier: Dossier, *, slow: bool = False) -> Any:
     """What a deterministic part makes of a dossier. The loop goes on while it reads long texts."""
     size = sum([len(one.text) for one in dossier.documents.values()])
-    return await (off_loop if slow else partial(beside, size))(lambda: _made(part(dossier)))
+    return await (run_in_thread if slow else partial(run_by_size, size))(lambda: _made(part(dossier)))
 
 
 def _made(answer: Any) -> Any:
@@ -117,7 +117,7 @@ async def bounded(function: Callable[[Dossier], Any], dossier: Dossier, seconds:
         await asyncio.wait((task,), timeout=seconds)
     finally:
         ended = task.done()
-        await stop((task,), min(_GRACE, seconds))
+        await cancel_tasks((task,), min(_GRACE, seconds))
     if not ended:
         raise TimeoutError(f"no answer within {seconds:g} s")
     if task.cancelled():
@@ -128,7 +128,7 @@ async def bounded(function: Callable[[Dossier], Any], dossier: Dossier, seconds:
 async def _called(function: Callable[[Dossier], Any], dossier: Dossier) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(dossier)
-    answer = await off_loop(lambda: function(dossier))
+    answer = await run_in_thread(lambda: function(dossier))
     return await _awaited(answer) if inspect.isawaitable(answer) else answer
 
 

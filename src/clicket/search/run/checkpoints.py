@@ -20,7 +20,7 @@ from clicket.model.chat import Usage
 from clicket.model.document import Document
 from clicket.private_files import make_folder, opener
 from clicket.search.dossier import Analysis, Synthesis
-from clicket.search.engines.adapting import off_loop
+from clicket.search.engines.tasks import run_in_thread
 
 __all__ = [
     "AnalysisKept",
@@ -82,7 +82,7 @@ class FileCheckpoints:
         if len(data) <= _LONG:
             self._write(key, data)
         else:
-            await off_loop(lambda: self._write(key, data))
+            await run_in_thread(lambda: self._write(key, data))
 
     def clear(self) -> None:
         """Forget everything. The next search begins from the start."""

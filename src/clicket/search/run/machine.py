@@ -12,8 +12,8 @@ import msgspec
 from clicket.kernel import SEARCH, SearchState
 from clicket.model.chat import Usage
 from clicket.search.dossier import Analysis, Dossier, Round, SearchResult
-from clicket.search.engines.adapting import beside
-from clicket.search.engines.merging import Pool
+from clicket.search.engines.document_pool import DocumentPool
+from clicket.search.engines.tasks import run_by_size
 from clicket.search.run.calling import Outcome, Part
 from clicket.search.run.checkpoints import AnalysisKept, Kept, PlanKept, SearchKept, SynthesisKept
 from clicket.search.run.failure import SearchFailed
@@ -49,7 +49,7 @@ class Machine:
         self._said: list[Message] = []
         self._quiet = False
         self._dossier = Dossier(question=order.question, max_loop=order.max_loop)
-        self._pool = Pool(near=order.near, limit=order.budget.max_documents)
+        self._pool = DocumentPool(near=order.near, limit=order.budget.max_documents)
         self._loop = 1
         """The round that is under way, or about to begin."""
         self._queries: tuple[str, ...] = ()
@@ -248,7 +248,7 @@ class Machine:
     async def _merged(self, ended: list[SearchKept]) -> Round:
         """The round as part of all that is known; it is merged before anybody judges it."""
         size = sum(len(document.text) for one in ended for document in one.documents)
-        found = await beside(size, lambda: tuple(found_by(one, self._pool) for one in ended))
+        found = await run_by_size(size, lambda: tuple(found_by(one, self._pool) for one in ended))
         done = Round(number=self._loop, found=found)
         self._dossier = msgspec.structs.replace(
             self._dossier,

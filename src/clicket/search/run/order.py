@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from clicket.search.dossier import Analysis, Synthesis
-from clicket.search.engines.adapting import Asked
+from clicket.search.engines.adapter import AskableEngine
 from clicket.search.run.budget import Budget
 from clicket.search.run.calling import Part
 
@@ -28,7 +28,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 class Crew(msgspec.Struct, frozen=True, kw_only=True):
     """Who does it."""
 
-    engine: Asked
+    engine: AskableEngine
     planner: Part[tuple[str, ...]]
     ranker: Part[tuple[tuple[str, float], ...]]
     analyzer: Part[Analysis]

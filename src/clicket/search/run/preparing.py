@@ -13,7 +13,7 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.ports.services import Embedder
 from clicket.search.analyzing import CoverageAnalyzer
-from clicket.search.engines.adapting import MAX_RESULTS, Asked, as_engine
+from clicket.search.engines.adapter import MAX_RESULTS, AskableEngine, as_engine
 from clicket.search.engines.fusion import Mixed
 from clicket.search.parts import Collection, is_collection
 from clicket.search.planning import BridgePlanner
@@ -27,7 +27,7 @@ from clicket.search.run.nearness import Nearness
 from clicket.search.run.order import Crew, Order
 from clicket.search.run.recall import Recall
 from clicket.search.synthesis import ExtractiveSynthesizer
-from clicket.search.text.cleaning import clean
+from clicket.search.text.surrogates import clean
 
 __all__ = ["MAX_QUESTION", "prepare"]
 
@@ -146,7 +146,7 @@ def _page_size(given: Any) -> int:
     return given
 
 
-def _engine(engine: Any, engines: Any) -> tuple[Asked, Collection | None]:
+def _engine(engine: Any, engines: Any) -> tuple[AskableEngine, Collection | None]:
     """The engine to ask, and the collection that it is, if it is one."""
     if engine is not None and engines is not None:
         raise UsageError("Give engine= or engines=, not both.")

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from clicket.search.dossier import Found
-from clicket.search.engines.adapting import Answer, Asked, EngineFailed, said, stop
-from clicket.search.engines.merging import Pool
+from clicket.search.engines.adapter import Answer, AskableEngine, EngineFailed
+from clicket.search.engines.document_pool import DocumentPool
+from clicket.search.engines.tasks import cancel_tasks, describe_error
 from clicket.search.run.checkpoints import SearchKept
-from clicket.search.text.cleaning import clean
+from clicket.search.text.surrogates import clean
 
 __all__ = ["found_by", "notes_on", "search_all"]
 
@@ -19,7 +20,7 @@ Ended = Callable[[int, SearchKept], Awaitable[None]]
 
 
 async def search_all(
-    engine: Asked,
+    engine: AskableEngine,
     queries: Mapping[int, str],
     ended: Ended,
     *,
@@ -61,7 +62,7 @@ async def search_all(
                 at = tasks[task]
                 await ended(at, _outcome(queries[at], task))
     finally:
-        await stop(tasks, _GRACE)
+        await cancel_tasks(tasks, _GRACE)
     cut = together < each
     why = spent if cut else f"no answer within {each:g} s"
     for task in sorted(waiting, key=tasks.__getitem__):
@@ -74,7 +75,7 @@ def _outcome(query: str, task: asyncio.Task[Answer]) -> SearchKept:
         return SearchKept(fingerprint="", query=query, error="the search was cancelled by its engine")
     error = task.exception()
     if error is not None:
-        told = clean(error.message) if isinstance(error, EngineFailed) else said(error)
+        told = clean(error.message) if isinstance(error, EngineFailed) else describe_error(error)
         return SearchKept(fingerprint="", query=query, error=told)
     answer = task.result()
     if not isinstance(answer, Answer):  # of an engine that somebody else wrote
@@ -84,7 +85,7 @@ def _outcome(query: str, task: asyncio.Task[Answer]) -> SearchKept:
     return SearchKept(fingerprint="", query=query, documents=answer.documents, notes=tuple(map(clean, answer.notes)))
 
 
-def found_by(ended: SearchKept, pool: Pool) -> Found:
+def found_by(ended: SearchKept, pool: DocumentPool) -> Found:
     """What a search found, with the ids that its documents have in the pool."""
     scores: dict[str, float] = {}
     for document in ended.documents:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from clicket.errors import UsageError
-from clicket.search.engines.adapting import off_loop
+from clicket.search.engines.tasks import run_in_thread
 from clicket.search.index.index import Index
 from clicket.search.tool.options import Setup
 
@@ -61,7 +61,7 @@ class Shelf:
     async def close(self) -> None:
         held, self._open, self._now = self._open, [], None
         for one in held:
-            await off_loop(one.index.close)
+            await run_in_thread(one.index.close)
 
     @asynccontextmanager
     async def _used(self) -> AsyncIterator[Index]:
@@ -79,7 +79,7 @@ class Shelf:
             held.users -= 1
             for old in [one for one in self._open if one is not self._now and not one.users]:
                 self._open.remove(old)
-                await off_loop(old.index.close)
+                await run_in_thread(old.index.close)
 
     async def _opened(self) -> _Held:
         path = self._setup.index
@@ -93,7 +93,7 @@ class Shelf:
                 ) from None
             which = (found.st_dev, found.st_ino)
             if self._now is None or self._now.which != which:
-                index = await off_loop(lambda: Index.open(path, embedder=self._setup.embedder))
+                index = await run_in_thread(lambda: Index.open(path, embedder=self._setup.embedder))
                 self._now = _Held(index, which)
                 self._open.append(self._now)
             return self._now

@@ -13,7 +13,7 @@ import pytest
 from clicket.errors import UsageError
 from clicket.search.embedding import minilm
 from clicket.search.embedding.minilm import MiniLM
-from clicket.search.embedding.tensors import tensors
+from clicket.search.embedding.safetensors import tensors
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("onnxruntime")

@@ -10,7 +10,7 @@ from tests.unit.search.fakes import Engine, Plans, Scores, document, leaping
 
 from clicket.errors import UsageError
 from clicket.search import Mixed, deep_search
-from clicket.search.engines.adapting import Answer, EngineFailed
+from clicket.search.engines.adapter import Answer, EngineFailed
 
 
 def engine(name: str, *ids: str) -> Engine:

@@ -10,7 +10,7 @@ import pytest
 
 from clicket.errors import UsageError
 from clicket.model.document import Document
-from clicket.search.engines.adapting import EngineFailed, as_engine
+from clicket.search.engines.adapter import EngineFailed, as_engine
 
 ENTRY = {"id": "1", "title": "One", "text": "The first."}
 

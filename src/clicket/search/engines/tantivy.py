@@ -5,10 +5,10 @@ Documents are found as soon as `add` has returned. Documents with equal scores a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -61,7 +61,7 @@ class Tantivy:
     def add(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
         """Add or replace documents by id, and return their number. When it raises, none of them was added."""
         count = 0
-        with self._writer() as writer:
+        with self._transaction() as writer:
             for one in documents:
                 document = _document(one)
                 writer.delete_documents_by_term("id", document.id)
@@ -70,7 +70,7 @@ class Tantivy:
         return count
 
     def remove(self, ids: Iterable[str]) -> None:
-        with self._writer() as writer:
+        with self._transaction() as writer:
             for one in ids:
                 writer.delete_documents_by_term("id", one)
 
@@ -84,9 +84,7 @@ class Tantivy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _find(self, query: str, k: int) -> list[Document]:
@@ -121,48 +119,36 @@ class Tantivy:
             document=msgspec.json.encode(document),
         )
 
-    def _writer(self) -> _Transaction:
-        return _Transaction(self._index)
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """A writer whose changes are all committed or, when the block raises, none.
 
-
-class _Transaction:
-    """Commits all changes or none. One thread writes: with more, the order of the documents would be random."""
-
-    def __init__(self, index: Any) -> None:
-        self._index = index
-
-    def __enter__(self) -> Any:
+        One thread writes: with more, the order of the documents would be random.
+        """
         try:
-            self._writer = self._index.writer(_HEAP, 1)
+            writer = self._index.writer(_HEAP, 1)
         except ValueError as error:
             raise UsageError(f"the tantivy index cannot be written to now: {error}") from None
-        return self._writer
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._writer.rollback()
-            return
-        self._writer.commit()
-        self._writer.wait_merging_threads()
+        try:
+            yield writer
+        except BaseException:
+            writer.rollback()
+            raise
+        writer.commit()
+        writer.wait_merging_threads()
         self._index.reload()
 
 
 def _document(given: Document | Mapping[str, Any]) -> Document:
-    document = given if isinstance(given, Document) else _read(given)
+    if isinstance(given, Document):
+        document = given
+    else:
+        try:
+            document = msgspec.convert({"text": given.get("content", ""), **given}, Document)
+        except msgspec.ValidationError as error:
+            raise UsageError(
+                f"this is no document: {error}. It needs an id and may have title, text, url, source."
+            ) from None
     if not document.id:
         raise UsageError("a document needs an id that is not empty")
     return msgspec.structs.replace(document, source=document.source or "tantivy")
-
-
-def _read(given: Mapping[str, Any]) -> Document:
-    plain = dict(given)
-    if "text" not in plain and "content" in plain:
-        plain["text"] = plain["content"]
-    try:
-        return msgspec.convert(plain, Document)
-    except msgspec.ValidationError as error:
-        raise UsageError(
-            f"this is no document: {error}. It needs an id and may have title, text, url, source."
-        ) from None

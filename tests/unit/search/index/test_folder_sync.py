@@ -53,6 +53,12 @@ def found(index: Index, query: str) -> list[str]:
     return [one.id for one in index.find(query)]
 
 
+def assert_parts(texts: dict[str, str], expected: dict[str, tuple[str, ...]]) -> None:
+    """The texts are of these files, and each has the parts that matter."""
+    assert sorted(texts) == sorted(expected)
+    assert [(path, part) for path, parts in expected.items() for part in parts if part not in texts[path]] == []
+
+
 def test_every_kind_of_file_is_found(index: Index, place: Path) -> None:
     put(place / "a.txt", "The zebra.")
     put(place / "docs/guide.md", "# The guide\n\nThe okapi.")
@@ -137,7 +143,7 @@ def test_what_is_left_out(index: Index, place: Path) -> None:
     index.add_folder(place, patterns=["docs", "/keep.m[a-d]"])
     assert sorted(found(index, "zebra")) == ["docs/a/b.md", "docs/c.txt", "keep.md"]
     for wrong in ("!x", "/", ""):
-        with pytest.raises(UsageError, match="is no pattern"):
+        with pytest.raises(UsageError, match="pattern"):
             index.add_folder(place, exclude=[wrong])
     with pytest.raises(UsageError, match=r"exclude=\['x'\]"):
         index.add_folder(place, exclude="x")
@@ -193,8 +199,7 @@ def test_nothing_stops_the_others(index: Index, place: Path, monkeypatch: pytest
         "pipe.txt": "not a regular file",
         "secret.txt": "permission denied",
     }
-    assert sorted(reasons) == sorted(expected)
-    assert [path for path, part in expected.items() if part not in reasons[path]] == []
+    assert_parts(reasons, {path: (part,) for path, part in expected.items()})
     assert counts(report) == (0, 0, 2, 0)
     assert (found(index, "zebra"), found(index, "okapi")) == (
         ["good.txt"],
@@ -231,11 +236,11 @@ def test_documents_of_json_lines(index: Index, place: Path, monkeypatch: pytest.
     put(place / "settings.json", '{"colour": "ochre"}')
     report = index.add_folder(place)
     assert counts(report) == (4, 0, 0, 0)
-    assert dict(report.notes) == {
-        "other.json": "1 of 2 items are no documents (item 2: no text: a document has {id, title, text})",
-        "packed.jsonl.gz": "line 2 is longer than 0 MiB; it was read up to there",
-        "rows.jsonl": "3 of 6 lines are no documents (line 3: not an object)",
-    }
+    assert_parts(dict(report.notes), {
+        "other.json": ("1 of 2", "item 2"),
+        "packed.jsonl.gz": ("line 2",),
+        "rows.jsonl": ("3 of 6", "line 3"),
+    })  # fmt: skip
     assert [found(index, word) for word in ("yak", "lynx", "zebra", "okapi", "ochre")] == [
         ["1"],
         ["packed.jsonl.gz#1"],
@@ -257,10 +262,7 @@ def test_packed_lines_that_unpack_without_end(index: Index, place: Path, monkeyp
     put(place / "blank.jsonl.gz", gzip.compress((line + "\n" * 50_000).encode()))
     put(place / "cut.jsonl.gz", gzip.compress(os.urandom(500).hex().encode())[:-30])
     report = index.add_folder(place)
-    assert {path: reason.partition(";")[0] for path, reason in report.notes} == {
-        "blank.jsonl.gz": "it is mostly empty lines",
-        "zeros.jsonl.gz": "it unpacks to more than 200 times its size",
-    }
+    assert_parts(dict(report.notes), {"blank.jsonl.gz": ("empty",), "zeros.jsonl.gz": ("200 times",)})
     assert "damaged" in dict(report.skipped)["cut.jsonl.gz"]
 
 
@@ -293,11 +295,11 @@ def test_several_folders(index: Index, tmp_path: Path) -> None:
         ("one", 2, 2),
         ("two", 2, 2),
     ]
-    with pytest.raises(UsageError, match="is part of"):
+    with pytest.raises(UsageError, match=r"/one\b"):
         put(tmp_path / "one/sub/c.txt", "c")
         index.add_folder(tmp_path / "one" / "sub")
     assert index.remove_folder(tmp_path / "one") == 2
-    with pytest.raises(NotFound, match="There are"):
+    with pytest.raises(NotFound, match=r"/two\b"):
         index.remove_folder(tmp_path / "one")
     assert found(index, "zebra") == ["two/a.txt"]
     assert counts(index.add_folder(tmp_path)) == (5, 0, 0, 0)  # takes over what lies in it
@@ -312,7 +314,7 @@ def test_a_single_file(index: Index, tmp_path: Path) -> None:
     assert (found(index, "zebra"), index.count) == (["1"], 1)
     for wrong in ("none", "x.png"):
         (tmp_path / "x.png").touch()
-        with pytest.raises(UsageError, match=r"there is no folder|cannot be indexed"):
+        with pytest.raises(UsageError, match=rf"\b{wrong}\b"):
             index.add_folder(tmp_path / wrong)
 
 

@@ -70,32 +70,22 @@ def graph(encoder: Encoder, shapes: Mapping[str, Sequence[int]]) -> bytes:
     embedding = ["ids", "kinds_of", "words", "positions", "kinds", "norm.weight", "norm.bias", "mask"]
     nodes = [_node("EmbedLayerNormalization", embedding, ["hidden.0", "lengths"], eps)]
     for layer in range(encoder.num_hidden_layers):
-        before, after, ours = f"hidden.{layer}", f"hidden.{layer + 1}", f"{layer}."
-        steps: tuple[tuple[str, list[str], str, Mapping[str, int | float]], ...] = (
-            (
-                "Attention",
-                [before, ours + "attention.weight", ours + "attention.bias", "lengths"],
-                ours + "a",
-                {"num_heads": encoder.num_attention_heads},
-            ),
-            ("MatMul", [ours + "a", ours + "mix.weight"], ours + "b", {}),
-            (
-                "SkipLayerNormalization",
-                [ours + "b", before, ours + "mixed.weight", ours + "mixed.bias", ours + "mix.bias"],
-                ours + "c",
-                eps,
-            ),
-            ("MatMul", [ours + "c", ours + "widen.weight"], ours + "d", {}),
-            ("BiasGelu", [ours + "d", ours + "widen.bias"], ours + "e", {}),
-            ("MatMul", [ours + "e", ours + "narrow.weight"], ours + "f", {}),
-            (
-                "SkipLayerNormalization",
-                [ours + "f", ours + "c", ours + "narrowed.weight", ours + "narrowed.bias", ours + "narrow.bias"],
-                after,
-                eps,
-            ),
+        before, after = f"hidden.{layer}", f"hidden.{layer + 1}"
+        a, b, c, d, e, f = (f"{layer}.{step}" for step in "abcdef")
+        heads = {"num_heads": encoder.num_attention_heads}
+        attention, mix, mixed, widen, narrow, narrowed = (
+            [f"{layer}.{name}.weight", f"{layer}.{name}.bias"]
+            for name in ("attention", "mix", "mixed", "widen", "narrow", "narrowed")
         )
-        nodes += [_node(kind, takes, [gives], options) for kind, takes, gives, options in steps]
+        nodes += [
+            _node("Attention", [before, *attention, "lengths"], [a], heads),
+            _node("MatMul", [a, mix[0]], [b], {}),
+            _node("SkipLayerNormalization", [b, before, *mixed, mix[1]], [c], eps),
+            _node("MatMul", [c, widen[0]], [d], {}),
+            _node("BiasGelu", [d, widen[1]], [e], {}),
+            _node("MatMul", [e, narrow[0]], [f], {}),
+            _node("SkipLayerNormalization", [f, c, *narrowed, narrow[1]], [after], eps),
+        ]
     last = f"hidden.{encoder.num_hidden_layers}"
     body = b"".join(_field(1, one) for one in nodes)
     body += _field(2, b"encoder")

@@ -212,10 +212,10 @@ class FileWriter:
     def _file(self, path: str) -> int:
         known = self._keys.get(path)
         if known is None:
-            execute, given = self._writer.connection.execute, (self._root, os.fsencode(path))
-            known = execute("SELECT key FROM files WHERE root = ? AND path = ?", given).get
+            execute, place = self._writer.connection.execute, (self._root, os.fsencode(path))
+            known = execute("SELECT key FROM files WHERE root = ? AND path = ?", place).get
             if known is None:
-                execute(_NEW, given)
+                execute(_NEW, place)
                 known = self._writer.connection.last_insert_rowid()
                 self._new.add(known)
             self._keys[path] = int(known)

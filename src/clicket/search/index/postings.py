@@ -60,10 +60,10 @@ class Postings:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.documents, self.size, length = connection.execute("SELECT documents, passages, length FROM totals").get
-        holders, lengths = _by_key(connection)
+        document_of, lengths = _by_key(connection)
         average = length / self.size if self.size and length else 1.0
         norms = [K1 * (1 - B + B * one / average) for one in range(max(lengths) + 1)]
-        self.holders = holders
+        self.document_of = document_of
         """The document of each passage, by the key of the passage."""
         self._norms = [norms[one] for one in lengths]
         once = [1 / (1 + norm) for norm in norms]
@@ -94,14 +94,14 @@ class Postings:
         left = [0.0, *accumulate([each[0] for each in reversed(ordered)])][::-1]
         rest = [*accumulate([len(each[1].passages) for each in reversed(ordered)])][::-1]
         scores: dict[int, float] = {}
-        bar, guess = 0.0, inf
+        threshold, guess = 0.0, inf
         for at, (_, one, count) in enumerate(ordered):
-            if bar <= left[at] <= guess and len(scores) >= k and rest[at] > max(_SHORT, len(scores)):
-                bar = max(bar, _threshold(scores, ordered[at:], k) - _SLACK)
-                guess = bar * _GROWTH  # not computed again before the remaining weights fall below it
-            if bar > left[at] and len(scores) > _SHORT:
-                scores = _above(scores, bar - left[at])
-            if bar > left[at]:
+            if threshold <= left[at] <= guess and len(scores) >= k and rest[at] > max(_SHORT, len(scores)):
+                threshold = max(threshold, _threshold(scores, ordered[at:], k) - _SLACK)
+                guess = threshold * _GROWTH  # not computed again before the remaining weights fall below it
+            if threshold > left[at] and len(scores) > _SHORT:
+                scores = _above(scores, threshold - left[at])
+            if threshold > left[at]:
                 _add_to_known(scores, one, count)
             elif scores or count > 1:
                 get = scores.get
@@ -110,11 +110,11 @@ class Postings:
             else:
                 scores = dict(zip(one.passages, one.weights, strict=True))
         if len(scores) <= k:
-            return {key: round(score, 6) for key, score in scores.items()}, bar > 0
-        scores = _above(scores, bar)
-        bar = round(nlargest(k, scores.values())[-1], 6)
-        near = _above(scores, bar - _SLACK)
-        return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= bar}, True
+            return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
+        scores = _above(scores, threshold)
+        threshold = round(nlargest(k, scores.values())[-1], 6)
+        near = _above(scores, threshold - _SLACK)
+        return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
 
     def _list(self, term: str) -> _PostingList:
         known = self._lists.get(term)

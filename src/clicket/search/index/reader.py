@@ -109,22 +109,22 @@ class IndexReader:
 
     def _by_document(self, scores: dict[int, float]) -> _Ranked:
         """Scores of passages as scores of documents."""
-        holders = self._postings.holders
+        document_of = self._postings.document_of
         if self._postings.size == self._postings.documents:
-            return {holders[key]: (score, [key]) for key, score in scores.items()}
+            return {document_of[key]: (score, [key]) for key, score in scores.items()}
         found: _Ranked = {}
         for key in sorted(scores, key=lambda one: (-scores[one], one)):
-            holder = holders[key]
-            if holder in found:
-                found[holder][1].append(key)
+            document = document_of[key]
+            if document in found:
+                found[document][1].append(key)
             else:
-                found[holder] = (scores[key], [key])
+                found[document] = (scores[key], [key])
         return found
 
     def _best(self, ranked: _Ranked, k: int) -> list[Document]:
         scores = sorted((score for score, _ in ranked.values()), reverse=True)
-        bar = scores[k - 1] if len(scores) > k else float("-inf")
-        chosen = [(key, score, passages) for key, (score, passages) in ranked.items() if score >= bar]
+        threshold = scores[k - 1] if len(scores) > k else float("-inf")
+        chosen = [(key, score, passages) for key, (score, passages) in ranked.items() if score >= threshold]
         if len(chosen) > 4 * k:  # many are equal: compare their ids before reading their texts
             chosen.sort(key=lambda one: (-one[1], self._connection.execute(_DOCUMENT, (one[0],)).get[0]))
             del chosen[k:]

@@ -120,12 +120,12 @@ def name_key(text: str) -> str:
 
 def _unqualified(text: str) -> str:
     """The text without a "(qualifier)" at its end."""
-    said = text.rstrip()
-    at = max(said.rfind("("), said.rfind("（"))
-    inside = said[at + 1 : -1]
-    if at < 0 or not said.endswith((")", "）")) or ")" in inside or "）" in inside:
+    name = text.rstrip()
+    at = max(name.rfind("("), name.rfind("（"))
+    inside = name[at + 1 : -1]
+    if at < 0 or not name.endswith((")", "）")) or ")" in inside or "）" in inside:
         return text
-    return said[:at].rstrip()
+    return name[:at].rstrip()
 
 
 def joined_key(words: list[str]) -> str:
@@ -231,9 +231,9 @@ def leading_name(text: str) -> str:
 
 def _name_of_clause(clause: str) -> str:
     """The name at the begin of a clause in unspaced text."""
-    said = _AFTER_NAME.search(clause, 2)
-    if said is not None:
-        return clause[: said.start()].strip()
+    after = _AFTER_NAME.search(clause, 2)
+    if after is not None:
+        return clause[: after.start()].strip()
     kinds = list(_NAME_ENDING.finditer(clause, 2)) if len(clause) > _LONG_LEAD else []
     return clause[: kinds[-1].end()] if kinds else clause.strip()
 
@@ -241,13 +241,13 @@ def _name_of_clause(clause: str) -> str:
 @lru_cache(maxsize=16384)
 def own_names(title: str, text: str) -> tuple[str, ...]:
     """Keys of the names of a document, the surest first: its title, its subject, and the aliases that its begin gives."""
-    given: list[str] = []
+    found: list[str] = []
     if title:
-        given += [title, title.split(",", 1)[0], flattened(title)]
+        found += [title, title.split(",", 1)[0], flattened(title)]
     lead = leading_name(text)
-    given += [lead, lead.split(",", 1)[0], *_OR.split(lead), *_aliases(text)]
-    given += _shorter(lead.split(",", 1)[0].split())
-    keys = dict.fromkeys([name_key(one) for one in dict.fromkeys(given) if one])
+    found += [lead, lead.split(",", 1)[0], *_OR.split(lead), *_aliases(text)]
+    found += _shorter(lead.split(",", 1)[0].split())
+    keys = dict.fromkeys([name_key(one) for one in dict.fromkeys(found) if one])
     return tuple([key for key in keys if len(key) > 1 and key not in FUNCTION_WORDS])
 
 

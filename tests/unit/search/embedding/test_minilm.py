@@ -1,4 +1,4 @@
-"""MiniLM: what the encoder computes, what its vectors mean, and what it says when something is missing or damaged."""
+"""MiniLM: the encoder against a reference, the meaning of its vectors, and its errors for missing or damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever searches can be an engine, and whatever it answers does no harm."""
+"""Any object that searches can be an engine, and no answer of it does harm."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_one_id_twice_in_an_answer_is_one_document() -> None:
 
 
 class _AlsoAnswers(_Sync):
-    """Somebody's own object, which has an `ask` that is not ours."""
+    """An object with an `ask` of its own, which takes only a question."""
 
     def ask(self, question: str) -> str:
         return "42"

@@ -1,4 +1,4 @@
-"""When two finds are one document, and when they are not."""
+"""Which documents are duplicates, and which are not."""
 
 from __future__ import annotations
 

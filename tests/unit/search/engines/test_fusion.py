@@ -1,4 +1,4 @@
-"""Several engines as one: orders fused, failures kept apart."""
+"""Several engines as one: fused orders, and failures that do not affect the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files become text: every kind of file, with its title and its headings, and what is wrong with those that cannot be read."""
+"""The readers of every file format: text, title and headings, and the reasons for files that cannot be read."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_mail() -> None:
 
 
 def test_word() -> None:
-    read = extract(files.word(title="Of the template"), "a.docx")
+    read = extract(files.docx(title="Of the template"), "a.docx")
     assert read.title == "Manual"
     assert headings(read) == [("Manual", 1), ("Install", 1), ("Linux", 2)]
     assert read.text == (
@@ -139,7 +139,7 @@ def test_word() -> None:
 
 
 def test_sheets() -> None:
-    read = extract(files.sheets(), "a.xlsx")
+    read = extract(files.xlsx(), "a.xlsx")
     assert headings(read) == [("People", 1), ("Numbers", 1)]
     assert read.text == (
         "People\n\nname: Ada Lovelace; born: 1995-12-10; height: 1.65; alive: TRUE\n"
@@ -148,7 +148,7 @@ def test_sheets() -> None:
 
 
 def test_slides() -> None:
-    read = extract(files.slides(), "a.pptx")
+    read = extract(files.pptx(), "a.pptx")
     assert (read.title, headings(read)) == ("Roadmap", [("Roadmap", 1), ("Figures", 1)])
     assert read.text == "Roadmap\n\nFirst point\nSecond point\nSay hello.\n\nFigures\n\nusers | 12"
 
@@ -169,7 +169,7 @@ def test_opendocument() -> None:
 
 
 def test_books() -> None:
-    read = extract(files.book(), "a.epub")
+    read = extract(files.epub(), "a.epub")
     assert (read.title, headings(read)) == ("The Book", [("One", 1), ("Two", 1)])
     assert read.text == "One\n\nIt began.\n\nTwo\n\nIt ended."
 
@@ -221,7 +221,7 @@ def test_hostile_archives(parts: dict[str, str], reason: str, monkeypatch: pytes
 
 def test_archives_that_are_none() -> None:
     assert "not a zip" in refused(b"junk", "a.docx")
-    assert "damaged" in refused(files.word()[:-100], "a.docx")
+    assert "damaged" in refused(files.docx()[:-100], "a.docx")
     assert "password" in refused(b"\xd0\xcf\x11\xe0" + b"\0" * 600, "a.xlsx")
 
 

@@ -1,4 +1,4 @@
-"""Folders in an index: what is read, what is not, what happens when files change, and that nothing stops the others."""
+"""Folders in an index: which files are read, what happens when files change, and that a bad file does not stop the others."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_kind_of_file_is_found(index: Index, place: Path) -> None:
     put(place / "a.txt", "The zebra.")
     put(place / "docs/guide.md", "# The guide\n\nThe okapi.")
     put(place / "page.html", "<title>Page</title><p>The gnu.")
-    put(place / "word.docx", files.word())
+    put(place / "word.docx", files.docx())
     put(place / "paper.pdf", files.pdf("The yak", "The ibex"))
     put(place / "rows.jsonl", lines({"id": "own", "title": "Own", "text": "The lynx.", "url": "https://e.org/1"}))
     put(place / "Makefile", "all:\n\techo tapir")

@@ -1,4 +1,4 @@
-"""Documents go in, are replaced and removed, and the right ones come out."""
+"""Adding, replacing, removing and finding documents."""
 
 from __future__ import annotations
 

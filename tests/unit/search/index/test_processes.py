@@ -1,4 +1,4 @@
-"""Several processes, threads and hash seeds, and one that is killed: what is seen is always a whole state."""
+"""Several processes, threads and hash seeds, and a killed process: a reader always sees a complete state."""
 
 from __future__ import annotations
 

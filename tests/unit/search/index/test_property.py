@@ -1,4 +1,4 @@
-"""An index against a plain dictionary: whatever is added, replaced and removed, both know the same."""
+"""An index compared with a dictionary: after any additions, replacements and removals both hold the same."""
 
 from __future__ import annotations
 

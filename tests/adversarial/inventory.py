@@ -6,7 +6,7 @@ __all__ = ["BOUNDED", "MADE", "NOT_OUTSIDE"]
 
 BOUNDED: dict[str, tuple[int, str]] = {
     "search/synthesis/expecting.py:_TOLD": (400, "a sentence is cut at MAX_SENTENCE"),
-    "search/text/names.py:_SAYING": (40, "_UNSPACED_LEAD matches no more"),
+    "search/text/names.py:_AFTER_NAME": (40, "_UNSPACED_LEAD matches no more"),
     "search/text/sentences.py:_WORD": (24, "the search begins that far before a full stop"),
 }
 """Quadratic, and never used on more than so many characters. What they take at that size is measured."""

@@ -192,7 +192,7 @@ ERRORS_ELSEWHERE = (
     "clicket.interpreter.starting.packages",
     "clicket.interpreter.session.fate",
     "clicket.search.findings",
-    "clicket.search.engines.adapting",
+    "clicket.search.engines.adapter",
     "clicket.web.page_fetch",
 )
 

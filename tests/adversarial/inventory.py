@@ -6,7 +6,7 @@ __all__ = ["BOUNDED", "MADE", "NOT_OUTSIDE"]
 
 BOUNDED: dict[str, tuple[int, str]] = {
     "search/synthesis/answer_types.py:_TOLD": (400, "a sentence is cut at MAX_SENTENCE"),
-    "search/text/names.py:_SAYING": (40, "_UNSPACED_LEAD matches no more"),
+    "search/text/names.py:_AFTER_NAME": (40, "_UNSPACED_LEAD matches no more"),
     "search/text/sentences.py:_WORD": (24, "the search begins that far before a full stop"),
 }
 """Quadratic, and never used on more than so many characters. What they take at that size is measured."""
@@ -14,8 +14,8 @@ BOUNDED: dict[str, tuple[int, str]] = {
 MADE: dict[str, str] = {
     "adapters/runtime_access.py:re.compile(f'(?<![\\\\w.-])({names})(?![\\\\w-]|\\\\.\\\\w)')": "names of tools in a message",
     "interpreter/run/parsing.py:re.compile(f' {{0,3}}{re.escape(block.markup[0])}{{{len(bloc": "a task of many fences",
-    "search/extract/markup.py:_RAW_END": "HTML: scripts without an end",
-    "search/index/walking.py:re.compile('|'.join(expressions) if expressions else '(?!)',": "a path for patterns",
+    "search/extract/html_tokens.py:_RAW_END": "HTML: scripts without an end",
+    "search/index/folder_walk.py:re.compile('|'.join(expressions) if expressions else '(?!)',": "a path for patterns",
     "search/synthesis/quotes.py:re.compile(before + ''.join(parts) + after)": "a quote in a document",
     "vault/shapes.py:re.compile(whole)": "secrets: markers of every shape",
     "vault/shapes.py:re.compile(start or re.escape(marker))": "secrets: markers of every shape",

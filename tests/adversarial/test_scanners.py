@@ -34,14 +34,14 @@ from clicket.models.server_sent_events import EventParser
 from clicket.models.transcript import Names
 from clicket.pipeline.validate import _further
 from clicket.search.extract.charset import declared_in
-from clicket.search.extract.failing import Unreadable
+from clicket.search.extract.extracted_text import Unreadable
 from clicket.search.extract.html import extract_html, plain_text
 from clicket.search.extract.mail import extract_mail
-from clicket.search.extract.prose import extract_text, markdown
+from clicket.search.extract.plain_text import extract_text, markdown
 from clicket.search.extract.tables import extract_table
 from clicket.search.findings import Synthesis
-from clicket.search.index.passages import passages
-from clicket.search.index.walking import Patterns
+from clicket.search.index.folder_walk import Patterns
+from clicket.search.index.splitter import passages
 from clicket.search.llm.lenient_json import values_in
 from clicket.search.llm.numbers import numbers_in
 from clicket.search.llm.parts import add_marks

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clicket.model.document import Citation, Document
     from clicket.ports.services import ChatModel, Embedder, SearchEngine
     from clicket.search.embedding.minilm import MiniLM
-    from clicket.search.engines.adapting import as_engine
+    from clicket.search.engines.adapter import as_engine
     from clicket.search.engines.fusion import Mixed
     from clicket.search.findings import Analysis, Findings, QueryResult, Round, SearchFailed, SearchResult, Synthesis
     from clicket.search.index.index import Index
@@ -78,7 +78,7 @@ _HOMES = {
     "clicket.model.document": "Citation Document",
     "clicket.ports.services": "ChatModel Embedder SearchEngine",
     "clicket.search.embedding.minilm": "MiniLM",
-    "clicket.search.engines.adapting": "as_engine",
+    "clicket.search.engines.adapter": "as_engine",
     "clicket.search.engines.fusion": "Mixed",
     "clicket.search.findings": "Analysis Findings QueryResult Round SearchFailed SearchResult Synthesis",
     "clicket.search.index.index": "Index",

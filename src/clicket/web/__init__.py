@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from clicket.search.engines.adapting import EngineFailed
+from clicket.search.engines.adapter import EngineFailed
 from clicket.web.engine_config import engine_of, engines_of
 from clicket.web.json_engine import JsonEngine
 from clicket.web.page_fetch import PageFailed

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ssl
 from functools import cache
 
-from clicket.search.engines.adapting import off_loop
+from clicket.search.engines.tasks import run_in_thread
 
 __all__ = ["certificates"]
 
 
 async def certificates() -> ssl.SSLContext:
-    context: ssl.SSLContext = await off_loop(_read) if not _read.cache_info().currsize else _read()
+    context: ssl.SSLContext = await run_in_thread(_read) if not _read.cache_info().currsize else _read()
     return context
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from clicket.model import ToolResult
-from clicket.search.engines.adapting import EngineFailed
+from clicket.search.engines.adapter import EngineFailed
 from clicket.search.extract.html import plain_text
 
 __all__ = ["USUAL_HINTS", "engine_error"]

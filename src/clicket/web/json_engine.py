@@ -16,7 +16,7 @@ from clicket.model import ToolResult
 from clicket.model.document import Document
 from clicket.ports import Clock
 from clicket.runtime import Runtime
-from clicket.search.engines.adapting import Answer, EngineFailed
+from clicket.search.engines.adapter import Answer, EngineFailed
 from clicket.vault import guard_logs, hide_always
 from clicket.web.engine_errors import USUAL_HINTS, engine_error
 from clicket.web.json_path import JsonPath

@@ -17,10 +17,11 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.model.document import Document
-from clicket.search.engines.adapting import Answer, as_engine, off_loop
-from clicket.search.engines.merging import canonical_url
+from clicket.search.engines.adapter import Answer, as_engine
+from clicket.search.engines.document_pool import canonical_url
+from clicket.search.engines.tasks import run_in_thread
 from clicket.search.extract.charset import decode
-from clicket.search.extract.failing import Unreadable
+from clicket.search.extract.extracted_text import Unreadable
 from clicket.search.extract.html import extract_html
 from clicket.search.extract.pdf import extract_pdf
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
@@ -186,7 +187,7 @@ class Pages:
         ends_at = loop.time() + limit
         got = await fetch(client, url, max_size=self._max_size, timeout=limit, max_redirects=self._max_redirects)
         left = max(ends_at - loop.time(), _MIN_TIME)
-        page: Page = await off_loop(lambda: _extracted(got, left))
+        page: Page = await run_in_thread(lambda: _extracted(got, left))
         if not page.text.strip():
             raise PageFailed("there is no text on it")
         return page

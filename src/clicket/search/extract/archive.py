@@ -1,6 +1,6 @@
-"""Files that are archives of XML, read with bounds: how many parts, how much they unpack to, how many elements.
+"""ZIP files of XML parts, read with bounds on the number of parts, the unpacked size and the number of elements.
 
-Document types are refused, so no entity can multiply. Nothing is written to a disk, and nothing is looked up.
+Document type declarations are refused, so no XML entity can expand. Nothing is written to disk, and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from urllib.parse import unquote
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
-from clicket.search.extract.failing import Unreadable
+from clicket.search.extract.extracted_text import TextLimitReached, Unreadable
 
-__all__ = ["Archive", "Full", "related_id"]
+__all__ = ["Archive", "related_id"]
 
 MAX_UNPACKED = 200 * 1024 * 1024
 MAX_ELEMENTS = 2_000_000
@@ -23,22 +23,24 @@ MAX_PARTS = 20_000
 _CHUNK = 256 * 1024
 _DIRECTORY = b"PK\x01\x02"
 _OLE = b"\xd0\xcf\x11\xe0"
-_MAX_RATIO, _FREE = 500, 16 * 1024 * 1024
-"""How much more than it is a part may unpack to, once it is this long."""
+_MAX_RATIO, _RATIO_FROM = 500, 16 * 1024 * 1024
+"""The compression ratio that a part may have once it has unpacked to `_RATIO_FROM` bytes."""
 
-Opened = Callable[[str, Mapping[str, str]], None]
+OnOpen = Callable[[str, Mapping[str, str]], None]
+OnClose = Callable[[str], None]
+OnText = Callable[[str], None]
 
 
-class Full(Exception):
-    """Enough was read; the rest is left out."""
+def _ignore(_: str) -> None:
+    """The reader has no use for this event."""
 
 
 class Archive:
-    """The parts of one file, by name. `truncated`: some part was longer than what may be read."""
+    """The parts of one file, by name. `truncated`: some part had more elements or text than may be read."""
 
     def __init__(self, data: bytes, needed: str) -> None:
         if data.startswith(_OLE):
-            raise Unreadable("encrypted, or of an old kind; save it anew without a password")
+            raise Unreadable("encrypted, or in an old Office format; save it again without a password")
         if data.count(_DIRECTORY) > MAX_PARTS:
             raise Unreadable(f"it has more than {MAX_PARTS:,} parts")
         try:
@@ -49,68 +51,68 @@ class Archive:
         self.truncated = False
         self._unpacked = self._elements = 0
         if needed not in self.names:
-            raise Unreadable(f"damaged: there is no {needed} in it")
+            raise Unreadable(f"damaged: it has no {needed}")
 
-    def read(self, name: str, most: int = 8 * 1024 * 1024) -> bytes:
-        """A small part as a whole; nothing when it is not there."""
-        made = bytearray()
-        self._each(name, made.extend, most)
-        return bytes(made)
+    def read(self, name: str, max_size: int = 8 * 1024 * 1024) -> bytes:
+        """A small part as a whole; empty when there is no such part."""
+        data = bytearray()
+        self._each_chunk(name, data.extend, max_size)
+        return bytes(data)
 
-    def parse(self, name: str, opened: Opened, closed: Callable[[str], None], text: Callable[[str], None]) -> None:
-        """Tell the elements and texts of a part, in order. A part that is not there has none."""
-        parser = _parser(self._counted(opened), closed, text)
+    def parse(self, name: str, on_open: OnOpen, on_close: OnClose = _ignore, on_text: OnText = _ignore) -> None:
+        """Call back for each element and text of a part, in order. A missing part has none. Names come without a prefix."""
+        parser = _parser(self._counted(on_open), on_close, on_text)
         try:
-            self._each(name, lambda chunk: parser.Parse(chunk, False), MAX_UNPACKED)
+            self._each_chunk(name, lambda chunk: parser.Parse(chunk, False), MAX_UNPACKED)
             if name in self.names:
                 parser.Parse(b"", True)
-        except Full:
+        except TextLimitReached:
             self.truncated = True
         except expat.ExpatError as error:
             raise Unreadable(f"damaged: {name}: {expat.ErrorString(error.code)}") from None
 
     def relations(self, name: str) -> dict[str, tuple[str, str]]:
-        """What a part refers to inside the archive: by id, the kind and the name."""
+        """The parts of the archive that a part refers to: by relation id, the kind and the name of the part."""
         folder, base = posixpath.split(name)
         found: dict[str, tuple[str, str]] = {}
 
-        def opened(tag: str, given: Mapping[str, str]) -> None:
-            if tag == "Relationship" and given.get("TargetMode") != "External":
-                target = unquote(given.get("Target", ""))
-                whole = target.lstrip("/") if target.startswith("/") else posixpath.join(folder, target)
-                kind = given.get("Type", "").rpartition("/")[2]
-                found[given.get("Id", "")] = (kind, posixpath.normpath(whole))
+        def on_open(tag: str, attributes: Mapping[str, str]) -> None:
+            if tag == "Relationship" and attributes.get("TargetMode") != "External":
+                target = unquote(attributes.get("Target", ""))
+                path = target.lstrip("/") if target.startswith("/") else posixpath.join(folder, target)
+                kind = attributes.get("Type", "").rpartition("/")[2]
+                found[attributes.get("Id", "")] = (kind, posixpath.normpath(path))
 
-        self.parse(f"{folder}/_rels/{base}.rels".lstrip("/"), opened, _nothing, _nothing)
+        self.parse(f"{folder}/_rels/{base}.rels".lstrip("/"), on_open)
         return found
 
     def title(self) -> str:
-        """What the file says that its title is."""
+        """The title in the file's properties."""
         title: list[str] = []
         inside = False
 
-        def opened(tag: str, _: Mapping[str, str]) -> None:
+        def on_open(tag: str, _: Mapping[str, str]) -> None:
             nonlocal inside
             inside = tag == "title"
 
-        def text(data: str) -> None:
+        def on_text(data: str) -> None:
             if inside:
                 title.append(data)
 
         for name in ("docProps/core.xml", "meta.xml"):
-            self.parse(name, opened, lambda _: opened("", {}), text)
+            self.parse(name, on_open, lambda _: on_open("", {}), on_text)
         return " ".join("".join(title).split())[:500]
 
-    def _counted(self, opened: Opened) -> Opened:
-        def count(tag: str, given: Mapping[str, str]) -> None:
+    def _counted(self, on_open: OnOpen) -> OnOpen:
+        def count(tag: str, attributes: Mapping[str, str]) -> None:
             self._elements += 1
             if self._elements > MAX_ELEMENTS:
-                raise Full
-            opened(tag, given)
+                raise TextLimitReached
+            on_open(tag, attributes)
 
         return count
 
-    def _each(self, name: str, take: Callable[[bytes], object], most: int) -> None:
+    def _each_chunk(self, name: str, take: Callable[[bytes], object], max_size: int) -> None:
         if name not in self.names:
             return
         packed, length = self._zip.getinfo(name).compress_size, 0
@@ -119,39 +121,35 @@ class Archive:
                 while chunk := part.read(_CHUNK):
                     length += len(chunk)
                     self._unpacked += len(chunk)
-                    if length > max(_FREE, packed * _MAX_RATIO) or self._unpacked > MAX_UNPACKED or length > most:
+                    allowed = min(max(_RATIO_FROM, packed * _MAX_RATIO), max_size)
+                    if length > allowed or self._unpacked > MAX_UNPACKED:
                         raise Unreadable("it unpacks to more than a document of its size could")
                     take(chunk)
-        except RuntimeError as error:  # how zipfile says that a password is needed
+        except RuntimeError as error:  # zipfile raises it when a password is needed
             raise Unreadable(f"encrypted: {error}") from None
         except (BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
             raise Unreadable(f"damaged: {name}: {error}") from None
 
 
-def related_id(given: Mapping[str, str]) -> str:
-    """The id of another part among the attributes of an element; the short name before it is the writer's choice."""
-    return next((value for name, value in given.items() if name.endswith(":id")), "")
+def related_id(attributes: Mapping[str, str]) -> str:
+    """The relation id among an element's attributes. The namespace prefix differs between writers."""
+    return next((value for name, value in attributes.items() if name.endswith(":id")), "")
 
 
 def _local(tag: str) -> str:
-    """The name of an element without the short name of its kind, whatever that is."""
     return tag.rpartition(":")[2]
 
 
-def _nothing(_: str) -> None:
-    """For what nobody wants to know."""
-
-
-def _parser(opened: Opened, closed: Callable[[str], None], text: Callable[[str], None]) -> expat.XMLParserType:
+def _parser(on_open: OnOpen, on_close: OnClose, on_text: OnText) -> expat.XMLParserType:
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.buffer_size = 65536
-    parser.StartElementHandler = lambda tag, given: opened(_local(tag), given)
-    parser.EndElementHandler = lambda tag: closed(_local(tag))
-    parser.CharacterDataHandler = text
-    parser.StartDoctypeDeclHandler = _refuse
+    parser.StartElementHandler = lambda tag, attributes: on_open(_local(tag), attributes)
+    parser.EndElementHandler = lambda tag: on_close(_local(tag))
+    parser.CharacterDataHandler = on_text
+    parser.StartDoctypeDeclHandler = _refuse_doctype
     return parser
 
 
-def _refuse(*_: object) -> None:
-    raise Unreadable("it declares a document type, which files of its kind do not")
+def _refuse_doctype(*_: object) -> None:
+    raise Unreadable("it declares a document type, which files of its format do not")

@@ -1,6 +1,6 @@
-"""The main text of an HTML page: what a reader came for, without menus, banners and scripts. Headings, lists and tables stay.
+"""The main text of an HTML page, without menus, banners and scripts. Headings, lists and tables stay.
 
-Linear in the page and without recursion, whatever the page is: it may be a stranger's. Nothing is looked up or fetched.
+Time and memory are linear in the size of the page, and there is no recursion: a page may be hostile. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from itertools import islice
 import msgspec
 
 from clicket.search.extract.charset import declared_in, decode
-from clicket.search.extract.extracted import Extracted, Heading
-from clicket.search.extract.markup import attributes, tokens, unescape
+from clicket.search.extract.extracted_text import Extracted, Heading
+from clicket.search.extract.html_tokens import attributes, tokens, unescape
 
 __all__ = ["extract_html", "plain_text"]
 
 MAX_SIZE = 8 * 1024 * 1024
 MAX_TOKENS = 300_000
-"""No page that people read has as many tags; each costs microseconds, which a stranger should not multiply at will."""
+"""Tags and texts that are read. Each costs microseconds, and a page for people has fewer."""
 
 _NEVER = frozenset(
     "svg template noscript select datalist object canvas audio video map script style iframe noembed noframes".split()
 )
 _BOILERPLATE = frozenset("nav footer aside dialog menu".split())
 _MAIN = frozenset({"main", "article"})
-# The ones that hold others. Only they are kept track of; `p`, `li` and `td` are so often left open that they mean no more
-# than that something new begins.
+# Elements that hold others. Only these are on the stack: `p`, `li` and `td` are so often left open that they only mark the
+# begin of a new block.
 _CONTAINERS = (
     _NEVER
     | _BOILERPLATE
@@ -41,7 +41,7 @@ _INLINE_HIDDEN = {
     "span": ("editsection", "sr-only", "visually-hidden", "screen-reader"),
     "a": ("headerlink", "doc-anchor"),
 }
-"""Marks of references, links to edit and to a heading itself: by words in their attributes."""
+"""Reference marks, edit links and links from a heading to itself, recognised by words in their attributes."""
 
 _WORDS = re.compile(r"[a-z0-9]+")
 _MENU_WORDS = frozenset(
@@ -54,7 +54,7 @@ _MENU_ROLES = frozenset("navigation banner contentinfo complementary search dial
 _MAIN_NAMES = frozenset("main-content article-body articlebody post-content entry-content mw-content-text".split())
 
 _CELL = "\x1f"
-_ODD = str.maketrans(dict.fromkeys("\x00\u00ad\u200b\u2060\ufeff" + _CELL))
+_INVISIBLE = str.maketrans(dict.fromkeys("\x00\u00ad\u200b\u2060\ufeff" + _CELL))
 _SPACE = re.compile(r"[^\S\n]+")
 _TITLE_REST = re.compile(r"\s*[-|–—·:»«•]")
 
@@ -62,7 +62,7 @@ HIDDEN, MENU, MAIN = 1, 2, 4
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A paragraph, a heading, an item, a row. `linked` is how much of it is links, from 0 to 1."""
+    """A paragraph, heading, list item or table row. `linked` is the share of its text that is links, from 0 to 1."""
 
     text: str
     kind: str
@@ -71,33 +71,33 @@ class Block(msgspec.Struct, frozen=True):
 
 
 def extract_html(data: bytes | str, *, charset: str | None = None, max_size: int = MAX_SIZE) -> Extracted:
-    """Title, main text and headings of a page. `charset` is what its sender said; the rest of a longer page is not read."""
+    """Title, main text and headings of a page. `charset` is the encoding that the server declared. Only `max_size` is read."""
     truncated = len(data) > max_size
     data = data[:max_size]
     page = _Page()
-    whole = page.read(decode(data, charset, declared_in(data)) if isinstance(data, bytes) else data)
-    text, headings = _joined(_chosen(page.blocks))
-    return Extracted(title=page.best_title(), text=text, headings=headings, truncated=truncated or not whole)
+    complete = page.read(decode(data, charset, declared_in(data)) if isinstance(data, bytes) else data)
+    text, headings = _joined(_main_blocks(page.blocks))
+    return Extracted(title=page.best_title(), text=text, headings=headings, truncated=truncated or not complete)
 
 
 def plain_text(markup: str, *, max_size: int = 100_000) -> str:
-    """A piece of HTML, such as a search result's snippet, as one line of text."""
+    """A piece of HTML, such as the snippet of a search result, as one line of text."""
     parts = (unescape(written) for kind, _, written in tokens(markup[:max_size]) if kind == "text")
-    return " ".join("".join(parts).translate(_ODD).split())
+    return " ".join("".join(parts).translate(_INVISIBLE).split())
 
 
 class _Page:
-    """Reads a page into blocks. The stack knows, for each container that is open, what it does to the text in it."""
+    """Reads a page into blocks. The stack holds, for each open container, the flags of the text in it."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.title = ""
-        self._told_title = ""
+        self._meta_title = ""
         self._names: list[str] = []
         self._flags = bytearray()
         self._open: dict[str, int] = {}
         self._count = 0
-        self._now = 0  # the flags of the innermost container, which has those of all around it
+        self._now = 0  # the flags of the innermost container, which include those of the outer ones
         self._parts: list[str] = []
         self._linked = self._length = 0
         self._kind = "p"
@@ -105,7 +105,7 @@ class _Page:
         self._hidden_name, self._hidden_depth = "", 0
 
     def read(self, text: str) -> bool:
-        """False: it was not read to its end."""
+        """Read the page; False when it has more tokens than are read."""
         for kind, name, written in islice(tokens(text), MAX_TOKENS):
             self._count += 1
             if kind == "text":
@@ -118,8 +118,8 @@ class _Page:
         return self._count < MAX_TOKENS
 
     def best_title(self) -> str:
-        """Sites put their name behind the title; where the page's own heading says how far the title goes, it is cut there."""
-        title = self.title or self._told_title
+        """The title without the name of the site, if the first heading shows where the title ends."""
+        title = self.title or self._meta_title
         first = next((block.text for block in self.blocks if block.kind == "h1"), "")
         if not title:
             return first
@@ -129,10 +129,10 @@ class _Page:
 
     def _text(self, written: str) -> None:
         if self._in_title:
-            self.title = self.title or " ".join(unescape(written[:2000]).translate(_ODD).split())
+            self.title = self.title or " ".join(unescape(written[:2000]).translate(_INVISIBLE).split())
             self._in_title = False
         elif not self._now & HIDDEN and not self._hidden_depth:
-            text = unescape(written).translate(_ODD)
+            text = unescape(written).translate(_INVISIBLE)
             if self._kind != "pre":
                 text = text.replace("\n", " ").replace("\r", " ")
             self._parts.append(text)
@@ -145,10 +145,8 @@ class _Page:
             self._push(name, self._now | self._flags_of(name, written))
             self._in_link = self._in_link and name not in _MAIN
         elif name in _BREAKS:
-            item = (
-                name == "p" and self._kind in ("li", "dd") and not self._length
-            )  # its first paragraph is the item itself
-            kind = self._kind if item else name
+            # The first paragraph of a list item is the item itself.
+            kind = self._kind if name == "p" and self._kind in ("li", "dd") and not self._length else name
             self._boundary(row=name == "tr")
             self._kind, self._in_link, self._hidden_depth = kind, False, 0
         elif name in ("td", "th"):
@@ -164,8 +162,8 @@ class _Page:
             self._in_link = True
         elif name == "title":
             self._in_title = not self.title and not self._now & HIDDEN
-        elif name == "meta" and not self._told_title and "og:title" in written:
-            self._told_title = " ".join(attributes(written).get("content", "").split())
+        elif name == "meta" and not self._meta_title and "og:title" in written:
+            self._meta_title = " ".join(attributes(written).get("content", "").split())
 
     def _closed(self, name: str) -> None:
         if name in _CONTAINERS:
@@ -188,7 +186,7 @@ class _Page:
         self._now = flags
 
     def _pop(self, name: str) -> None:
-        """Close the innermost of this name and all in it. One that is not open is not looked for, so this stays linear."""
+        """Close the innermost container of this name and all in it. A name that is not open costs nothing, so the time stays linear."""
         if not self._open.get(name):
             return
         while True:
@@ -205,11 +203,11 @@ class _Page:
         if name == "header" and not self._now & MAIN:
             flags |= MENU
         if written.strip(" /") and name not in ("html", "body", "table"):
-            flags |= _told(attributes(written), menus=name not in _MAIN)
+            flags |= _attribute_flags(attributes(written), menus=name not in _MAIN)
         return flags
 
     def _boundary(self, *, row: bool = False) -> None:
-        """Something new begins. Inside a row that is a new line, so that the cells of a row stay together."""
+        """A new block begins. Inside a row this is only a line break: the cells of a row stay together."""
         if self._in_row and not row:
             self._parts.append("\n")
         else:
@@ -228,17 +226,14 @@ class _Page:
         self._kind = "p"
 
 
-def _told(given: dict[str, str], *, menus: bool) -> int:
-    """What its attributes say that an element is."""
-    if (
-        "hidden" in given
-        or given.get("aria-hidden") == "true"
-        or "display:none" in given.get("style", "").replace(" ", "")
-    ):
+def _attribute_flags(found: dict[str, str], *, menus: bool) -> int:
+    """The flags that an element's attributes give it."""
+    style = found.get("style", "").replace(" ", "")
+    if "hidden" in found or found.get("aria-hidden") == "true" or "display:none" in style:
         return HIDDEN
-    role = given.get("role", "").lower()
-    names = f"{given.get('id', '')} {given.get('class', '')}".lower().split()[:40]
-    if role in ("main", "article") or not _MAIN_NAMES.isdisjoint(names) or given.get("itemprop") == "articleBody":
+    role = found.get("role", "").lower()
+    names = f"{found.get('id', '')} {found.get('class', '')}".lower().split()[:40]
+    if role in ("main", "article") or not _MAIN_NAMES.isdisjoint(names) or found.get("itemprop") == "articleBody":
         return MAIN
     if role in _MENU_ROLES:
         return MENU
@@ -257,7 +252,7 @@ def _tidy(text: str, *, verbatim: bool) -> str:
         lines = (line.strip() for line in _SPACE.sub(" ", cell).split("\n"))
         cells.append("\n".join(line for line in lines if line))
     cells = [cell for cell in cells if cell]
-    # A row of short cells is a row; tables that were used to lay out a page have whole texts in their cells.
+    # A row of a data table has short cells. A table that lays out a page has whole texts in its cells.
     if len(cells) > 1 and all(len(cell) <= 200 for cell in cells):
         return " | ".join(cell.replace("\n", " ") for cell in cells)
     return "\n".join(cells)
@@ -267,12 +262,12 @@ def _size(blocks: Sequence[Block]) -> int:
     return sum(len(block.text) for block in blocks)
 
 
-def _chosen(blocks: Sequence[Block]) -> Sequence[Block]:
-    """The part that is marked as the main one if there is enough of it, else what is no menu, else everything."""
+def _main_blocks(blocks: Sequence[Block]) -> Sequence[Block]:
+    """The blocks marked as the main text if there are enough of them, else those outside of menus, else all."""
     body = [block for block in blocks if not block.flags & MENU]
     main = [block for block in body if block.flags & MAIN]
     if _size(main) >= 140 or _size(main) * 2 > _size(body):
-        return main  # with its lists of links: there they are part of the text
+        return main  # including lists of links, which are content there
     kept = [block for block in body if block.kind in _HEADINGS or block.linked < 0.6 or len(block.text) > 200]
     for choice in (kept, body):
         if _size(choice) >= 200 or _size(choice) * 5 >= _size(blocks):

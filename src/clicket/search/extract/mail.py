@@ -1,6 +1,6 @@
-"""Mail as it is saved by mail programs: who wrote what to whom, and the text. What is attached is only named.
+"""Saved mail: the headers that a reader sees, and the text. Attachments are listed by name only.
 
-Python's parser was not made for mail that wants to keep it busy, so what no real mail has is refused before it is parsed.
+Python's parser is slow on hostile mail, so a file with more lines or parts than real mail has is refused before parsing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from email.header import decode_header, make_header
 from email.message import Message
 
 from clicket.search.extract.charset import decode
-from clicket.search.extract.extracted import Extracted
-from clicket.search.extract.failing import Unreadable
+from clicket.search.extract.extracted_text import Extracted, Unreadable
 from clicket.search.extract.html import extract_html
 
 __all__ = ["extract_mail"]
@@ -25,7 +24,7 @@ _STRUCTURE = re.compile(rb"^content-(?:type|disposition):[^\n]*(?:\n[ \t][^\n]*)
 
 
 def extract_mail(data: bytes) -> Extracted:
-    """Texts come first in a mail; of a long one the rest is attachments, and is not read."""
+    """Only the first 8 MiB are read: texts come first in a mail, attachments after them."""
     read = data[:_MAX_READ]
     if (
         read.count(b"\n") > _MAX_LINES
@@ -35,36 +34,35 @@ def extract_mail(data: bytes) -> Extracted:
     ):
         raise Unreadable("it has more lines or parts than mail has")
     message = message_from_bytes(read)
-    told = {name: said for name in _HEADERS if (said := _header(message, name))}
-    if not told:
-        raise Unreadable("it has no sender and no subject, so it is no mail")
-    texts, attached = _texts(message)
-    lines = [f"{name}: {said}" for name, said in told.items()] + [f"Attached: {one}" for one in attached]
-    return Extracted(
-        title=told.get("Subject", ""), text="\n\n".join(("\n".join(lines), *texts)), truncated=len(read) < len(data)
-    )
+    headers = {name: value for name in _HEADERS if (value := _header(message, name))}
+    if not headers:
+        raise Unreadable("it is no mail: it has no sender and no subject")
+    texts, attachments = _texts(message)
+    lines = [f"{name}: {value}" for name, value in headers.items()] + [f"Attached: {name}" for name in attachments]
+    text = "\n\n".join(("\n".join(lines), *texts))
+    return Extracted(title=headers.get("Subject", ""), text=text, truncated=len(read) < len(data))
 
 
 def _header(message: Message, name: str) -> str:
     raw = str(message.get(name, ""))[:_MAX_HEADER]
     try:
-        said = str(make_header(decode_header(raw)))
-    except (LookupError, ValueError):  # a charset that nobody knows
-        said = raw
-    return " ".join(said.encode(errors="replace").decode().split())
+        value = str(make_header(decode_header(raw)))
+    except (LookupError, ValueError):  # an unknown charset
+        value = raw
+    return " ".join(value.encode(errors="replace").decode().split())
 
 
 def _texts(message: Message) -> tuple[list[str], list[str]]:
-    """The texts, and the names of what is attached. A page is read only where there is no plain text beside it."""
+    """The texts, and the names of the attachments. HTML parts are read only in mail without a plain text."""
     plain: list[str] = []
     pages: list[str] = []
-    attached: list[str] = []
+    attachments: list[str] = []
     for part in message.walk():
         if part.is_multipart():
             continue
         name = part.get_filename()
         if name:
-            attached.append(" ".join(name.encode(errors="replace").decode().split())[:200])
+            attachments.append(" ".join(name.encode(errors="replace").decode().split())[:200])
             continue
         content = part.get_payload(decode=True)
         if not isinstance(content, bytes):
@@ -74,4 +72,4 @@ def _texts(message: Message) -> tuple[list[str], list[str]]:
             plain.append(decode(content, charset).replace("\r\n", "\n").strip())
         elif part.get_content_type() == "text/html":
             pages.append(extract_html(content, charset=charset).text)
-    return [one for one in (plain if any(plain) else pages) if one], attached
+    return [text for text in (plain if any(plain) else pages) if text], attachments

@@ -1,6 +1,6 @@
-"""PDF files, read in a child process that may use so much memory and time, and no more: such files can be made to never end.
+"""PDF files, read by pypdf in a child process with limits on memory and time: a hostile file can make a parser run forever.
 
-Pages end with a form feed, so the page of any place can be counted. Needs pypdf.
+Pages are separated by form feeds, so the page of an offset can be counted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from clicket.search.extract.extracted import Extracted, Heading
-from clicket.search.extract.failing import Unreadable
+from clicket.search.extract.extracted_text import Extracted, Heading, Unreadable
 
 __all__ = ["MAX_SECONDS", "extract_pdf"]
 
@@ -24,24 +23,25 @@ MAX_SECONDS = 60.0
 MAX_MEMORY = 1024**3
 MAX_PAGES = 3000
 _READER = Path(__file__).with_name("pdf_reader.py")
+_BETWEEN = "\n\n\f"
 _NEEDED = "needs pypdf: pip install 'clicket[documents]'"
 
 
 class _Read(msgspec.Struct, frozen=True):
-    """What the child says."""
+    """The output of the child process."""
 
     title: str = ""
     pages: list[str] = []
     outline: list[tuple[int, int, str]] = []
-    """Page (counted from 0), level (from 1) and text of what its table of contents names."""
+    """The table of contents: page (from 0), level (from 1) and text of each entry."""
     truncated: bool = False
     error: str = ""
 
 
 def extract_pdf(data: bytes, *, seconds: float = MAX_SECONDS) -> Extracted:
     if b"%PDF-" not in data[:1024]:
-        raise Unreadable("damaged: it does not begin as a PDF file does")
-    if not _installed():
+        raise Unreadable("damaged: it does not begin like a PDF file")
+    if not pypdf_installed():
         raise Unreadable(_NEEDED, again=True)
     read = _run(data, seconds)
     if read.error:
@@ -52,7 +52,7 @@ def extract_pdf(data: bytes, *, seconds: float = MAX_SECONDS) -> Extracted:
         at += len(page) + len(_BETWEEN)
     text = _BETWEEN.join(read.pages)
     if not text.strip():
-        raise Unreadable("there is no text in it: its pages are pictures")
+        raise Unreadable("it has no text: its pages are pictures")
     headings = []
     for number, level, title in read.outline:
         if number < len(starts):
@@ -63,20 +63,17 @@ def extract_pdf(data: bytes, *, seconds: float = MAX_SECONDS) -> Extracted:
     return Extracted(title=read.title, text=text, headings=tuple(headings), truncated=read.truncated)
 
 
-_BETWEEN = "\n\n\f"
-
-
 @cache
-def _installed() -> bool:
+def pypdf_installed() -> bool:
     return find_spec("pypdf") is not None
 
 
 def _run(data: bytes, seconds: float) -> _Read:
-    path = [os.path.abspath(one) for one in sys.path]  # the child stands elsewhere
-    how = json.dumps({"path": path, "memory": MAX_MEMORY, "seconds": seconds, "pages": MAX_PAGES})
+    path = [os.path.abspath(entry) for entry in sys.path]  # the child has another working directory
+    settings = json.dumps({"path": path, "memory": MAX_MEMORY, "seconds": seconds, "pages": MAX_PAGES})
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-S", str(_READER), how],
+            [sys.executable, "-I", "-S", str(_READER), settings],
             input=data, capture_output=True, timeout=seconds, check=False, cwd="/", env={"LC_ALL": "C.UTF-8"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -85,5 +82,5 @@ def _run(data: bytes, seconds: float) -> _Read:
         return msgspec.json.decode(done.stdout, type=_Read)
     except msgspec.DecodeError:
         if done.returncode < 0:
-            raise Unreadable("reading it took more time or memory than there is for one file") from None
-        raise Unreadable("reading it failed, and nobody knows why") from None
+            raise Unreadable("reading it took more time or memory than one file may use") from None
+        raise Unreadable("reading it failed for an unknown reason") from None

@@ -1,6 +1,6 @@
-"""Runs as a process of its own, without the package: a PDF file on stdin, its text as JSON on stdout. Bounds are set first.
+"""The child process of `pdf`: reads a PDF file from stdin and writes its text as JSON to stdout. It imports nothing of clicket.
 
-Whatever the file does to it, the worst is the end of this process.
+Limits are set before the file is read. At worst, a file ends this process.
 """
 
 from __future__ import annotations
@@ -16,34 +16,38 @@ _MAX_OUTLINE = 5_000
 
 
 def main() -> None:
-    how = json.loads(sys.argv[1])
-    sys.path[:] = how["path"]
-    _bound(how)
+    settings = json.loads(sys.argv[1])
+    sys.path[:] = settings["path"]
+    _set_limits(settings)
     try:
-        told = _read(how["pages"])
+        output = _read(settings["pages"])
     except MemoryError:
-        told = {"error": "reading it takes more memory than there is for one file"}
+        output = {"error": "reading it takes more memory than one file may use"}
     except RecursionError:
-        told = {"error": "damaged: nested too deeply"}
-    except Exception as error:  # of a file that may be anything
-        told = {"error": f"damaged: {str(error) or type(error).__name__}"[:300]}
-    sys.stdout.buffer.write(json.dumps(told).encode())
+        output = {"error": "damaged: nested too deeply"}
+    except Exception as error:  # a hostile file can make pypdf raise anything
+        output = {"error": f"damaged: {str(error) or type(error).__name__}"[:300]}
+    sys.stdout.buffer.write(json.dumps(output).encode())
 
 
-def _bound(how: dict[str, Any]) -> None:
+def _set_limits(settings: dict[str, Any]) -> None:
     try:
         import resource
-    except ImportError:  # the clock of the parent is all there is
+    except ImportError:  # no limits on this system but the parent's timeout
         return
-    seconds = int(how["seconds"]) + 1
-    for kind, most in ((resource.RLIMIT_AS, how["memory"]), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_FSIZE, 0)):
+    seconds = int(settings["seconds"]) + 1
+    for kind, limit in (
+        (resource.RLIMIT_AS, settings["memory"]),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, 0),
+    ):
         try:
-            resource.setrlimit(kind, (most, most))
-        except (ValueError, OSError):  # not on this system, or less is allowed already
+            resource.setrlimit(kind, (limit, limit))
+        except (ValueError, OSError):  # unknown to this system, or a lower limit holds already
             continue
 
 
-def _read(most: int) -> dict[str, Any]:
+def _read(max_pages: int) -> dict[str, Any]:
     import logging
     import warnings
     from io import BytesIO
@@ -58,17 +62,17 @@ def _read(most: int) -> dict[str, Any]:
         try:
             if not reader.decrypt(""):
                 return locked
-        except Exception:  # a way to encrypt that is not known here
+        except Exception:  # an unknown encryption
             return locked
     pages, length, failed, count = [], 0, 0, len(reader.pages)
-    for number in range(min(count, most)):
+    for number in range(min(count, max_pages)):
         try:
             text = reader.pages[number].extract_text()
         except (MemoryError, RecursionError):
             raise
-        except Exception:  # the next page may be well
+        except Exception:  # the next page may be readable
             text, failed = "", failed + 1
-        pages.append(_sound(text))
+        pages.append(_clean(text))
         length += len(text)
         if length > _MAX_TEXT:
             break
@@ -82,42 +86,42 @@ def _read(most: int) -> dict[str, Any]:
     }
 
 
-def _sound(text: str) -> str:
-    """No half characters, no form feeds but ours, no blanks at the ends of lines."""
+def _clean(text: str) -> str:
+    """Without surrogates, form feeds, NUL characters and trailing blanks."""
     plain = text.encode("utf-8", "replace").decode().replace("\f", "\n").replace("\x00", "")
     return "\n".join(line.rstrip() for line in plain.splitlines()).strip()
 
 
 def _title(reader: Any) -> str:
     try:
-        found = reader.metadata.title if reader.metadata else None
+        title = reader.metadata.title if reader.metadata else None
     except Exception:
         return ""
-    title = " ".join(_sound(found).split()) if isinstance(found, str) else ""
+    title = " ".join(_clean(title).split()) if isinstance(title, str) else ""
     title = title.removeprefix("Microsoft Word - ").removeprefix("Microsoft PowerPoint - ")
     return "" if title.lower().startswith("untitled") else title[:500]
 
 
 def _outline(reader: Any) -> list[tuple[int, int, str]]:
-    made: list[tuple[int, int, str]] = []
+    found: list[tuple[int, int, str]] = []
 
     def walk(entries: Any, level: int) -> None:
-        for one in entries:
-            if len(made) >= _MAX_OUTLINE or level > 9:
+        for entry in entries:
+            if len(found) >= _MAX_OUTLINE or level > 9:
                 return
-            if isinstance(one, list):
-                walk(one, level + 1)
+            if isinstance(entry, list):
+                walk(entry, level + 1)
                 continue
-            number = reader.get_destination_page_number(one)
-            title = " ".join(_sound(str(one.title)).split())[:200]
+            number = reader.get_destination_page_number(entry)
+            title = " ".join(_clean(str(entry.title)).split())[:200]
             if number is not None and number >= 0 and title:
-                made.append((number, level, title))
+                found.append((number, level, title))
 
     try:
         walk(reader.outline, 1)
-    except Exception:  # a text without its contents is a text
-        return made
-    return made
+    except Exception:  # the text is useful without its table of contents
+        return found
+    return found
 
 
 if __name__ == "__main__":

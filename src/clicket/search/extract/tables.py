@@ -1,74 +1,73 @@
-"""Tables as text: each row a line in which every cell stands beside the name of its column, so that it can be understood alone."""
+"""Tables as text: each row becomes a line that names the column of every cell, so that the line can be understood alone."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 
-from clicket.search.extract.extracted import Extracted
-from clicket.search.extract.failing import Unreadable
-from clicket.search.extract.guessing import decode_text, is_binary
+from clicket.search.extract.charset import decode_text, is_binary
+from clicket.search.extract.extracted_text import Extracted, Unreadable
 
 __all__ = ["Cell", "extract_table", "lines_of"]
 
 _MAX_TEXT = 50_000_000
-_LOOK = 20
+_SAMPLE_LINES = 20
 _MAX_COLUMNS = 10_000
 _SEPARATORS = ",\t;|"
 _MAX_CELL = 1_000_000
 
 Cell = tuple[int, str]
-"""The column, counted from 0, and what stands there. Empty ones may be left out."""
+"""The column (from 0) and the text of a cell. Empty cells may be left out."""
 
 
 def extract_table(data: bytes) -> Extracted:
-    """CSV and its like. What cannot be told apart into cells stays as it is."""
+    """CSV and TSV. Text that cannot be split into cells stays as it is."""
     if is_binary(data):
-        raise Unreadable("not text, whatever its name says")
+        raise Unreadable("it is not text")
     text = decode_text(data)
     separator = _separator(text)
     before = csv.field_size_limit(_MAX_CELL)
     try:
-        made, whole = lines_of(_cells(row) for row in csv.reader(_lines(text), delimiter=separator))
+        lines, complete = lines_of(_cells(row) for row in csv.reader(_lines(text), delimiter=separator))
     except csv.Error:
         return Extracted(text=text)
     finally:
         csv.field_size_limit(before)
-    return Extracted(text="\n".join(made), truncated=not whole)
+    return Extracted(text="\n".join(lines), truncated=not complete)
 
 
-def lines_of(rows: Iterable[Sequence[Cell]], most: int = _MAX_TEXT) -> tuple[list[str], bool]:
-    """Rows as lines, and whether these are all of them. A first row of names is not a line but goes into all others."""
-    made: list[str] = []
+def lines_of(rows: Iterable[Sequence[Cell]], max_length: int = _MAX_TEXT) -> tuple[list[str], bool]:
+    """Rows as lines, and whether all rows are in. A first row of column names is no line of its own: the others repeat it."""
+    lines: list[str] = []
     length = 0
     names: dict[int, str] | None = None
     for number, row in enumerate(rows):
-        cells = [(column, said) for column, given in row if (said := " ".join(given.split()))]
+        cells = [(column, cell) for column, text in row if (cell := " ".join(text.split()))]
         if number == 0 and _is_header(cells):
             names = dict(cells)
             continue
         if names is None:
-            line = " | ".join(said for _, said in cells)
+            line = " | ".join(cell for _, cell in cells)
         else:
-            line = "; ".join(f"{names[column]}: {said}" if column in names else said for column, said in cells)
+            line = "; ".join(f"{names[column]}: {cell}" if column in names else cell for column, cell in cells)
         if line:
-            made.append(line)
+            lines.append(line)
             length += len(line)
-            if length > most:
-                return made, False
-    if not made and names is not None:
-        made.append(" | ".join(names.values()))
-    return made, True
+            if length > max_length:
+                return lines, False
+    if not lines and names is not None:
+        lines.append(" | ".join(names.values()))
+    return lines, True
 
 
 def _is_header(cells: Sequence[Cell]) -> bool:
-    """Names: side by side, short, all different, no numbers among them."""
-    given = [said for _, said in cells]
+    """Column names are adjacent, short, all different, and no numbers."""
+    names = [name for _, name in cells]
     return (
-        len(given) >= 2
+        len(names) >= 2
         and [column for column, _ in cells] == list(range(len(cells)))
-        and len(set(given)) == len(given)
-        and all(len(said) <= 60 and not _is_number(said) for said in given)
+        and len(set(names)) == len(names)
+        and all(len(name) <= 60 and not _is_number(name) for name in names)
     )
 
 
@@ -82,22 +81,22 @@ def _is_number(text: str) -> bool:
 
 def _cells(row: Sequence[str]) -> list[Cell]:
     if len(row) > _MAX_COLUMNS:
-        raise csv.Error("no table has as many columns")
+        raise csv.Error("too many columns")
     return list(enumerate(row))
 
 
 def _lines(text: str) -> Iterator[str]:
-    """With their ends, which may stand inside of a cell. Not those of `splitlines`, which knows more ends than CSV does."""
+    """Lines with their ends, which may be part of a cell. `splitlines` would also split at characters that end no line in CSV."""
     return (f"{line}\n" for line in text.split("\n"))
 
 
 def _separator(text: str) -> str:
-    """The one that stands equally often in all of the first lines, and most often."""
-    lines = [one for one in text[:_MAX_CELL].split("\n", _LOOK)[:_LOOK] if one]
+    """The separator with the largest count that every one of the first lines reaches."""
+    lines = [line for line in text[:_MAX_CELL].split("\n", _SAMPLE_LINES)[:_SAMPLE_LINES] if line]
     best, most = ",", 0
-    for one in _SEPARATORS:
-        counts = [line.count(one) for line in lines]
+    for separator in _SEPARATORS:
+        counts = [line.count(separator) for line in lines]
         least = min(counts, default=0)
         if least > most:
-            best, most = one, least
+            best, most = separator, least
     return best

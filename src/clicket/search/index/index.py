@@ -1,6 +1,6 @@
-"""Documents of your own, searched without a key, a network or a model. One SQLite file holds all of it.
+"""The public index: your own documents in one SQLite file, searched without a key, a network or a model.
 
-A change is made whole or not at all, and whoever searches meanwhile sees the state before it or the one after it.
+A change is one transaction. A search that runs meanwhile sees the state before it or the state after it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from functools import partial
 from os import PathLike, fspath
 from threading import RLock
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import uuid4
 
@@ -22,23 +21,23 @@ from clicket.errors import UsageError
 from clicket.model.document import Document
 from clicket.ports.services import Embedder
 from clicket.search.index import vectors
-from clicket.search.index.reading import Reading
-from clicket.search.index.schema import MEMORY, connect, explained, prepare
-from clicket.search.index.writing import Added, Writing
+from clicket.search.index.reader import IndexReader
+from clicket.search.index.schema import MEMORY, connect, prepare, store_error
+from clicket.search.index.writer import Added, IndexWriter
 
 if TYPE_CHECKING:
-    from clicket.search.index.files import Contents, Folder
-    from clicket.search.index.folder import FolderProgress, FolderReport
+    from clicket.search.index.file_tables import Contents, Folder
+    from clicket.search.index.folder_sync import FolderProgress, FolderReport
 
 __all__ = ["Added", "Index"]
 
 T = TypeVar("T")
-_INLINE = 20_000
-"""Passages up to which a search is shorter than the way to a thread and back is worth."""
+MAX_INLINE = 20_000
+"""Passages. A search of a larger index runs in a thread."""
 
 
 class Index:
-    """A search engine, and a collection that knows its documents as a whole. Use it with `with`, or `close` it."""
+    """A search engine and a `Collection`. Use it with `with`, or `close` it."""
 
     name = "index"
 
@@ -48,17 +47,17 @@ class Index:
         self.embedder = embedder
         self._closed = False
         self._changes = 0
-        self._writer = connect(path)
+        self._write_connection = connect(path)
         try:
-            prepare(path, self._writer)
-            self._reader = self._writer if path == MEMORY else connect(path)
+            prepare(path, self._write_connection)
+            self._read_connection = self._write_connection if path == MEMORY else connect(path)
         except BaseException:
-            self._writer.close()
+            self._write_connection.close()
             raise
-        self._own = uuid4().hex
-        self._writing = RLock()
-        self._reading = self._writing if path == MEMORY else RLock()
-        self._view = Reading(self._reader, embedder)
+        self._id = uuid4().hex
+        self._write_lock = RLock()
+        self._read_lock = self._write_lock if path == MEMORY else RLock()
+        self._reader = IndexReader(self._read_connection, embedder)
         self._workers = Workers(1, "clicket-index")
 
     @classmethod
@@ -69,7 +68,7 @@ class Index:
         embedder: Embedder | None = None,
         on_progress: vectors.Progress | None = None,
     ) -> Index:
-        """Open an index, or make one. With an embedder, passages that have no vector are given one now."""
+        """Open an index, or create one. With an embedder, passages without a vector get one now."""
         index = cls(fspath(path), embedder=embedder)
         try:
             index._embed(on_progress)
@@ -81,9 +80,7 @@ class Index:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -91,20 +88,20 @@ class Index:
             return
         self._closed = True
         self._workers.close()
-        with self._writing:
-            self._writer.close()
-        if self._reader is not self._writer:
-            with self._reading:
-                self._reader.close()
+        with self._write_lock:
+            self._write_connection.close()
+        if self._read_connection is not self._write_connection:
+            with self._read_lock:
+                self._read_connection.close()
 
     def add(self, documents: Iterable[object], *, on_progress: vectors.Progress | None = None) -> Added:
         """Add documents, or replace those of the same id: mappings {id, title, text, url, source}, or Documents.
 
-        All of them or, when one of them is wrong, none. `headings`, pairs of an offset and the headings above it, make
-        passages of a long text findable by them.
+        All of them are added or, when one of them is wrong, none. `headings` are pairs of an offset and the headings that
+        hold from there: passages below them are found by them.
         """
-        with self.changing() as writing:
-            counts = writing.add(documents)
+        with self.transaction() as writer:
+            counts = writer.add(documents)
         if counts.added or counts.changed:
             self._embed(on_progress)
         return counts
@@ -117,12 +114,12 @@ class Index:
         exclude: Sequence[str] = (),
         on_progress: Callable[[FolderProgress], None] | None = None,
     ) -> FolderReport:
-        """Bring the index up to date with the files of a folder: only what changed is read, what is gone is removed.
+        """Bring the index up to date with the files of a folder: read those that changed, and remove those that are gone.
 
-        `patterns` are the files that are wanted, `exclude` those that are not, both as in `.gitignore`. Hidden ones, and
-        folders such as `node_modules`, never are. A file that cannot be read is skipped, with the reason.
+        `patterns` select files and `exclude` excludes some, both as in `.gitignore`. Hidden files, and folders such as
+        `node_modules`, are always excluded. A file that cannot be read is skipped, with the reason.
         """
-        from clicket.search.index.folder import FolderProgress, add_folder
+        from clicket.search.index.folder_sync import FolderProgress, add_folder
 
         report = add_folder(self, path, patterns=patterns, exclude=exclude, on_progress=on_progress)
         self._embed(
@@ -133,129 +130,133 @@ class Index:
         return report
 
     def remove_folder(self, path: str | PathLike[str]) -> int:
-        """Remove a folder with all its documents; how many there were."""
-        from clicket.search.index.folder import remove_folder
+        """Remove a folder with all its documents, and return their number."""
+        from clicket.search.index.folder_sync import remove_folder
 
         return remove_folder(self, path)
 
     def folders(self) -> Sequence[Folder]:
         """The folders that were added, by path."""
-        from clicket.search.index.files import folders
+        from clicket.search.index.file_tables import folders
 
-        return self._read(lambda: folders(self._reader))
+        return self._read(lambda: folders(self._read_connection))
 
     def contents(self) -> Contents:
-        """How much is in it."""
-        from clicket.search.index.files import contents
+        """Counts of documents, passages and vectors, and the size of the file."""
+        from clicket.search.index.file_tables import contents
 
-        return self._read(lambda: contents(self._reader))
+        return self._read(lambda: contents(self._read_connection))
 
     def remove(self, ids: Iterable[str]) -> int:
-        """Remove documents; how many of them were there."""
+        """Remove documents, and return the number of those that were there."""
         if isinstance(ids, str):
             raise UsageError(f"remove takes a list of ids: remove([{ids!r}]).")
-        with self.changing() as writing:
-            return writing.remove(ids)
+        with self.transaction() as writer:
+            return writer.remove(ids)
 
     @contextmanager
-    def changing(self) -> Iterator[Writing]:
-        """Several changes as one: all of them when the block ends, none when it raises."""
-        with self._writing:
-            self._refuse_closed()
-            if self._writer.in_transaction:
-                raise UsageError("the index is being changed by what gives it its rows. Make a list of them first.")
+    def transaction(self) -> Iterator[IndexWriter]:
+        """Several changes as one: committed when the block ends, rolled back when it raises."""
+        connection = self._write_connection
+        with self._write_lock:
+            self._check_open()
+            if connection.in_transaction:
+                raise UsageError("the rows given to the index change the index themselves. Make a list of them first.")
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
-                writing = Writing(self._writer)
-                yield writing
-                writing.close()
-                self._writer.execute("COMMIT")
+                connection.execute("BEGIN IMMEDIATE")
+                writer = IndexWriter(connection)
+                yield writer
+                writer.close()
+                connection.execute("COMMIT")
                 self._changes += 1
             except apsw.Error as error:
-                raise explained(error, self.path) from error
+                raise store_error(error, self.path) from error
             finally:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                self._view.forget()
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                self._reader.invalidate()
+
+    changing = transaction
+    """The former name of `transaction`."""
 
     @property
     def revision(self) -> str | None:
-        """Of an index in memory, which is in no file that tells when it was changed: another one after every change."""
-        return f"{self._own}-{self._changes}" if self.path == MEMORY else None
+        """Differs after every change. Only of an index in memory: the others have a file with a time."""
+        return f"{self._id}-{self._changes}" if self.path == MEMORY else None
 
     @property
     def count(self) -> int:
         """Documents in all."""
-        return self._read(lambda: int(self._reader.execute("SELECT documents FROM totals").get))
+        return self._read(lambda: int(self._read_connection.execute("SELECT documents FROM totals").get))
 
     async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Sequence[Document]:
-        """The best `k` documents, equal ones by id. `spans` say which parts of a long text were found, the best first."""
-        self._refuse_closed()
-        if self.embedder is None and self._reading.acquire(blocking=False):
+        """The best `k` documents, equal ones by id. `spans` are the parts of a long text that were found, the best first."""
+        self._check_open()
+        if self.embedder is None and self._read_lock.acquire(blocking=False):
             try:
-                if 0 <= self._view.size <= _INLINE or self.size() <= _INLINE:
+                if 0 <= self._reader.size <= MAX_INLINE or self.size() <= MAX_INLINE:
                     return self.find(query, k=k)
             finally:
-                self._reading.release()
+                self._read_lock.release()
         async with asyncio.timeout(deadline):
             return await self._workers.run(lambda: self.find(query, k=k))
 
     def find(self, query: str, *, k: int = 10) -> list[Document]:
-        """`search` for programs without a loop."""
-        return self._read(lambda: self._view.find(query, k))
+        """`search` for programs without an event loop."""
+        return self._read(lambda: self._reader.find(query, k))
 
     def size(self) -> int:
         """Passages in all."""
-        return self._read(lambda: int(self._reader.execute("SELECT passages FROM totals").get))
+        return self._read(lambda: int(self._read_connection.execute("SELECT passages FROM totals").get))
 
     def frequencies(self, terms: Sequence[str]) -> Sequence[int]:
-        return self._read(lambda: self._view.frequencies(terms))
+        return self._read(lambda: self._reader.frequencies(terms))
 
     def named(self, names: Sequence[str]) -> Sequence[Sequence[str]]:
-        return self._read(lambda: self._view.named(names))
+        return self._read(lambda: self._reader.named(names))
 
     def names(self, ids: Sequence[str]) -> Sequence[Sequence[str]]:
-        """For each document, the names it bears (normalised), the surest first."""
-        return self._read(lambda: self._view.names(ids))
+        """For each document its names (normalised), the surest first."""
+        return self._read(lambda: self._reader.names(ids))
 
     def fetch(self, ids: Sequence[str]) -> Sequence[Document]:
-        return self._read(lambda: self._view.fetch(ids))
+        return self._read(lambda: self._reader.fetch(ids))
 
     def similarities(self, text: str, ids: Sequence[str]) -> Sequence[float] | None:
         if self.embedder is None:
             return None
-        return self._read(lambda: self._view.similarities(text, ids))
+        return self._read(lambda: self._reader.similarities(text, ids))
 
     def _read(self, function: Callable[[], T]) -> T:
-        with self._reading:
-            self._refuse_closed()
-            if self._reader.in_transaction:
+        with self._read_lock:
+            self._check_open()
+            if self._read_connection.in_transaction:
                 raise UsageError(
-                    "an index in memory cannot be searched by what gives it its rows. Make a list of them first."
+                    "the rows given to an index in memory search the index themselves. Make a list of them first."
                 )
             try:
                 return function()
             except apsw.Error as error:
-                raise explained(error, self.path) from error
+                raise store_error(error, self.path) from error
 
-    def _refuse_closed(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise UsageError(f"the index {self.path} is closed.")
 
     def _embed(self, on_progress: vectors.Progress | None) -> None:
-        """Give every passage its vector. The embedder works outside of any transaction."""
+        """Give every passage its vector. The embedder runs outside of any transaction."""
         embedder, after, done = self.embedder, 0, 0
         if embedder is None:
             return
-        with self.changing() as writing:
-            total = vectors.settle(writing.connection, self.path, embedder)
+        with self.transaction() as writer:
+            total = vectors.check_embedder(writer.connection, self.path, embedder)
         while True:
-            rows = self._read(partial(vectors.missing, self._reader, after))
+            rows = self._read(partial(vectors.passages_without_vector, self._read_connection, after))
             if not rows:
                 break
-            made = vectors.embedded(rows, embedder)
-            with self.changing() as writing:
-                vectors.store(writing.connection, made)
+            made = vectors.embed_passages(rows, embedder)
+            with self.transaction() as writer:
+                vectors.store_vectors(writer.connection, made)
             after, done = made[-1][0], done + len(made)
             if on_progress is not None:
                 on_progress(done, max(total, done))

@@ -1,4 +1,4 @@
-"""What is given to an index, as documents. A row that cannot be one is named, with its place and the reason."""
+"""The documents that a caller adds, checked. The error for a bad row names its number and the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIELDS = ("title", "text", "url", "source")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A document to be added. `headings` are the headings above a place, each with the offset from which it holds."""
+    """A document to be added. `headings` are offsets in its text, each with the headings that hold from there."""
 
     document: Document
     headings: tuple[tuple[int, str], ...] = ()
@@ -45,7 +45,7 @@ def row_of(number: int, given: object) -> Row:
         key = str(key)
     if not isinstance(key, str) or not key:
         raise UsageError(f"row {number} has no id (got {key!r}). Give every document an 'id', a string of its own.")
-    values = dict.fromkeys(_FIELDS, "")
+    values = []
     for name in _FIELDS:
         value = given.get(name)
         if value is None and name == "text":
@@ -54,13 +54,10 @@ def row_of(number: int, given: object) -> Row:
                 raise UsageError(f"row {number} (id {key!r}) has no 'text'. An empty text is allowed, none is not.")
         if value is not None and not isinstance(value, str):
             raise UsageError(f"row {number} (id {key!r}): {name!r} is {type(value).__name__}, and must be a string.")
-        values[name] = value or ""
-    return Row(
-        document=Document(
-            id=key, title=values["title"], text=values["text"], url=values["url"], source=values["source"]
-        ),
-        headings=_headings(number, key, given.get("headings")),
-    )
+        values.append(value or "")
+    title, text, url, source = values
+    document = Document(id=key, title=title, text=text, url=url, source=source)
+    return Row(document=document, headings=_headings(number, key, given.get("headings")))
 
 
 def _headings(number: int, key: str, given: Any) -> tuple[tuple[int, str], ...]:
@@ -75,7 +72,7 @@ def _headings(number: int, key: str, given: Any) -> tuple[tuple[int, str], ...]:
 
 
 def encoded(text: str) -> bytes:
-    """A lone surrogate is kept as it is: a page may have one."""
+    """As UTF-8. A lone surrogate, which a page may have, is kept."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -1,7 +1,7 @@
-"""The tables of an index, and the refusal of every file that is not one.
+"""The SQL tables of an index, and the errors for files that are no index or fail.
 
-Postings are FTS5's, over terms that were made by `search.text.terms`; the texts stand once, beside it. Text of documents is
-kept as bytes, so that a lone surrogate or a NUL comes back as it was given.
+FTS5 holds the postings, over terms of `search.text.terms`; the texts are stored once, in `documents`. Texts are stored as
+bytes, so that a lone surrogate or a NUL is returned as it was given.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from clicket.sqlite_file import MEMORY, Unusable
 from clicket.sqlite_file import connect as connect_file
 from clicket.sqlite_file import prepare as prepare_file
 
-__all__ = ["APPLICATION_ID", "MEMORY", "VERSION", "connect", "explained", "prepare"]
+__all__ = ["APPLICATION_ID", "MEMORY", "VERSION", "connect", "prepare", "store_error"]
 
 APPLICATION_ID = 0x434C4B49  # "CLKI"
 _BUSY = 30.0
@@ -22,16 +22,16 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE documents (
             key INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, title BLOB NOT NULL, text BLOB NOT NULL, url BLOB NOT NULL,
             source BLOB NOT NULL, hash BLOB NOT NULL, page BLOB NOT NULL) STRICT""",
-        # Keys of passages are used again: what is kept in memory for each of them stays as small as the index is.
+        # Keys of passages are reused, so that lists by key stay as short as the index.
         """CREATE TABLE passages (
             key INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
             length INTEGER NOT NULL, headings BLOB NOT NULL) STRICT""",
         "CREATE INDEX passages_document ON passages (document)",
         "CREATE TABLE free (key INTEGER PRIMARY KEY) STRICT",
-        # Without positions: half the size, and read twice as fast. How often a term occurs is a token of its own.
+        # Without positions: half the size, and read twice as fast. The number of occurrences is a token of its own.
         "CREATE VIRTUAL TABLE postings USING fts5 (terms, content='', contentless_delete=1, detail=none, tokenize='ascii')",
         "CREATE VIRTUAL TABLE instances USING fts5vocab (postings, instance)",
-        # FTS5 would count by walking over all of them.
+        # FTS5 would count by a scan.
         "CREATE TABLE frequencies (term TEXT NOT NULL PRIMARY KEY, passages INTEGER NOT NULL) STRICT, WITHOUT ROWID",
         """CREATE TABLE names (
             name TEXT NOT NULL, rank INTEGER NOT NULL, document INTEGER NOT NULL,
@@ -42,7 +42,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             documents INTEGER NOT NULL, passages INTEGER NOT NULL, length INTEGER NOT NULL, space TEXT NOT NULL,
             dimensions INTEGER NOT NULL) STRICT""",
         "INSERT INTO totals VALUES (0, 0, 0, '', 0)",
-        # Folders that were indexed, their files, and which documents are made of which file. Paths are the bytes of the system.
+        # Indexed folders, their files, and the documents made of each file. Paths are bytes, as the system gives them.
         """CREATE TABLE roots (
             key INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, options TEXT NOT NULL, indexed_at REAL NOT NULL) STRICT""",
         """CREATE TABLE files (
@@ -51,7 +51,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             UNIQUE (root, path)) STRICT""",
         "CREATE TABLE holdings (document INTEGER PRIMARY KEY, file INTEGER NOT NULL) STRICT",
         "CREATE INDEX holdings_file ON holdings (file)",
-        # Keys of documents are used again, so nothing may be left that names a document which is gone.
+        # Keys of documents are reused, so no row may refer to a deleted document.
         """CREATE TRIGGER documents_gone AFTER DELETE ON documents BEGIN
             DELETE FROM holdings WHERE document = OLD.key; END""",
     ),
@@ -67,7 +67,7 @@ _ADVICE = {
 
 
 def connect(path: str) -> apsw.Connection:
-    """A connection with the settings of an index."""
+    """A connection with the settings of an index. Raises `UsageError` when the file cannot be opened."""
     try:
         return connect_file(
             path,
@@ -75,11 +75,11 @@ def connect(path: str) -> apsw.Connection:
             settings="PRAGMA synchronous=NORMAL; PRAGMA cache_size=-64000; PRAGMA journal_size_limit=67108864",
         )
     except apsw.Error as error:
-        raise _refusal(error, path) from error
+        raise _open_error(error, path) from error
 
 
 def prepare(path: str, connection: apsw.Connection) -> None:
-    """Create or migrate the file, or refuse it."""
+    """Create or migrate the file. Raises `UsageError` when it is no index."""
     try:
         prepare_file(path, connection, APPLICATION_ID, _MIGRATIONS)
     except Unusable as refused:
@@ -89,23 +89,23 @@ def prepare(path: str, connection: apsw.Connection) -> None:
         text = what.get(refused.reason, str(refused))
         raise UsageError(f"{path} {text}. It was left untouched: {_ADVICE[refused.reason]}") from refused
     except apsw.Error as error:
-        raise _refusal(error, path) from error
+        raise _open_error(error, path) from error
 
 
-def _refusal(error: apsw.Error, path: str) -> Exception:
+def _open_error(error: apsw.Error, path: str) -> Exception:
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return UsageError(f"{path} is not a sound index ({error}). It was left untouched: {_ADVICE['damaged']}")
     if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError):
         return UsageError(
             f"{path}: no index can be opened or made there ({error}). Does its folder exist, and may you write to it?"
         )
-    return explained(error, path)
+    return store_error(error, path)
 
 
-def explained(error: apsw.Error, path: str) -> StoreUnavailable:
-    """What went wrong in a file that was sound when it was opened, and what to do."""
+def store_error(error: apsw.Error, path: str) -> StoreUnavailable:
+    """The error for a file that fails after it was opened, with advice."""
     if isinstance(error, apsw.BusyError):
-        hint = "Another process has been writing to it all the time; try again."
+        hint = "Another process was writing to it for a long time; try again."
     elif isinstance(error, apsw.CorruptError | apsw.NotADBError):
         hint = "It was damaged: move it away and index again."
     elif isinstance(error, apsw.FullError | apsw.IOError):

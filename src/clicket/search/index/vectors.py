@@ -1,6 +1,7 @@
-"""Vectors of passages, kept as half floats and compared by scanning them all: exact, and fast enough below a million.
+"""Vectors of passages, stored as half floats and compared by scanning all of them: exact, and fast enough below a million.
 
-They are filled in after their documents, in small transactions: what a kill leaves out is made up for when next opened.
+They are written after their documents, in small transactions. Vectors that a killed process did not write are made when the
+index is next opened.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from clicket.errors import UsageError
 from clicket.ports.services import Embedder
 from clicket.search.index.rows import decoded
 
-__all__ = ["Progress", "Vectors", "embedded", "missing", "settle", "store"]
+__all__ = ["Progress", "Vectors", "check_embedder", "embed_passages", "passages_without_vector", "store_vectors"]
 
 Progress = Callable[[int, int], None]
-"""Called with how many are done, and how many there are."""
+"""Called with the number of passages done, and the number of all."""
 
 _BATCH = 64
 _MISSING = """SELECT p.key, d.hash, d.title, d.text, p.start, p.stop FROM passages p JOIN documents d ON d.key = p.document
     WHERE p.key NOT IN (SELECT passage FROM vectors) AND p.key > ? ORDER BY p.key LIMIT ?"""
-_STILL = "SELECT 1 FROM passages p JOIN documents d ON d.key = p.document WHERE p.key = ? AND d.hash = ?"
+_UNCHANGED = "SELECT 1 FROM passages p JOIN documents d ON d.key = p.document WHERE p.key = ? AND d.hash = ?"
 
 
 def _numpy() -> ModuleType:
@@ -35,7 +36,7 @@ def _numpy() -> ModuleType:
 
 
 class Vectors:
-    """All vectors at one moment, as one matrix."""
+    """All vectors of a snapshot, as one matrix."""
 
     def __init__(self, connection: apsw.Connection, dimensions: int) -> None:
         np = self._np = _numpy()
@@ -45,10 +46,10 @@ class Vectors:
         self.matrix = np.frombuffer(joined, dtype="<f2").reshape(len(rows), dimensions).astype(np.float32)
 
     def best(self, vector: Any, k: int) -> list[tuple[int, float]]:
-        """The nearest `k` passages, and those as near as the last."""
+        """The nearest `k` passages, and those as near as the last, with their similarities."""
         if not len(self.keys):
             return []
-        near = self._nearness(self.matrix, vector)
+        near = self._similarities(self.matrix, vector)
         if len(near) > k:
             bar = self._np.partition(near, len(near) - k)[len(near) - k]
             chosen = self._np.nonzero(near >= bar)[0]
@@ -56,23 +57,23 @@ class Vectors:
             chosen = self._np.arange(len(near))
         return [(int(self.keys[at]), float(near[at])) for at in chosen]
 
-    def _nearness(self, rows: Any, vector: Any) -> Any:
-        """Row by row: a product of the whole would wake all cores for a millisecond's work, and cost ten times as much."""
+    def _similarities(self, rows: Any, vector: Any) -> Any:
+        """Row by row: one product of the whole matrix would use all cores for a millisecond's work, and cost ten times as much."""
         return self._np.round(self._np.vecdot(rows, vector), 6)
 
-    def near(self, vector: Any, passages: Sequence[int]) -> list[float | None]:
-        """How near each of these passages is; None for one that has no vector."""
+    def similarities(self, vector: Any, passages: Sequence[int]) -> list[float | None]:
+        """The similarity of each of these passages; None for one without a vector."""
         if not len(self.keys):
             return [None] * len(passages)
         places = self._np.searchsorted(self.keys, self._np.asarray(passages, dtype=self._np.int64))
         places = self._np.minimum(places, len(self.keys) - 1)
-        near = self._nearness(self.matrix[places], vector)
+        near = self._similarities(self.matrix[places], vector)
         there = self.keys[places] == passages
         return [float(one) if found else None for one, found in zip(near, there, strict=True)]
 
 
-def settle(connection: apsw.Connection, path: str, embedder: Embedder) -> int:
-    """Agree on the space that the vectors are in: the first embedder says it, others are refused. How many are missing?"""
+def check_embedder(connection: apsw.Connection, path: str, embedder: Embedder) -> int:
+    """Raise `UsageError` when the index has vectors of another embedder. Returns the number of passages without a vector."""
     _numpy()
     space, dimensions = connection.execute("SELECT space, dimensions FROM totals").get
     if not space:
@@ -86,13 +87,13 @@ def settle(connection: apsw.Connection, path: str, embedder: Embedder) -> int:
     return int(connection.execute("SELECT (SELECT passages FROM totals) - (SELECT count(*) FROM vectors)").get)
 
 
-def missing(connection: apsw.Connection, after: int) -> list[Any]:
-    """The next passages that have no vector."""
+def passages_without_vector(connection: apsw.Connection, after: int) -> list[Any]:
+    """The next passages without a vector, after a key."""
     return connection.execute(_MISSING, (after, _BATCH)).fetchall()
 
 
-def embedded(rows: Sequence[Any], embedder: Embedder) -> list[tuple[int, bytes, bytes]]:
-    """Key, hash of the document, and vector of these passages."""
+def embed_passages(rows: Sequence[Any], embedder: Embedder) -> list[tuple[int, bytes, bytes]]:
+    """For each of these passages its key, the hash of its document, and its vector."""
     texts = []
     for _, _, title, text, start, stop in rows:
         name, body = decoded(title), decoded(text)[start:stop]
@@ -106,8 +107,8 @@ def embedded(rows: Sequence[Any], embedder: Embedder) -> list[tuple[int, bytes, 
     return [(row[0], row[1], vector.astype("<f2").tobytes()) for row, vector in zip(rows, vectors, strict=True)]
 
 
-def store(connection: apsw.Connection, made: Sequence[tuple[int, bytes, bytes]]) -> None:
-    """Write vectors of passages that are still what they were."""
+def store_vectors(connection: apsw.Connection, made: Sequence[tuple[int, bytes, bytes]]) -> None:
+    """Write vectors of passages whose documents did not change meanwhile."""
     for key, hashed, vector in made:
-        if connection.execute(_STILL, (key, hashed)).get:
+        if connection.execute(_UNCHANGED, (key, hashed)).get:
             connection.execute("INSERT OR REPLACE INTO vectors (passage, vector) VALUES (?, ?)", (key, vector))

@@ -9,7 +9,7 @@ from typing import Any
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatReply, ChatRequest
 from clicket.ports.services import ChatModel
-from clicket.search.engines.adapting import off_loop
+from clicket.search.engines.tasks import run_in_thread
 
 __all__ = ["as_model"]
 
@@ -78,7 +78,7 @@ class _Function:
         if self._is_async:
             answer = await self._ask(prompt)
         else:
-            answer = await off_loop(lambda: self._ask(prompt))
+            answer = await run_in_thread(lambda: self._ask(prompt))
             if inspect.isawaitable(answer):
                 answer = await answer
         return _reply(answer, self.name)

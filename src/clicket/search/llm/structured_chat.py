@@ -18,7 +18,7 @@ from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Usage
 from clicket.ports.services import ChatModel
 from clicket.search.llm.context_budget import count_tokens
 from clicket.search.llm.lenient_json import MAX_TEXT, values_in
-from clicket.search.text.cleaning import clean
+from clicket.search.text.surrogates import clean
 from clicket.search.usage import add_usage, current_usage
 from clicket.vault import hide_text
 

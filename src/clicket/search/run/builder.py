@@ -12,7 +12,7 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.ports.services import Embedder
-from clicket.search.engines.adapting import MAX_RESULTS, Asked, as_engine
+from clicket.search.engines.adapter import MAX_RESULTS, AskableEngine, as_engine
 from clicket.search.engines.fusion import Mixed
 from clicket.search.planning import BridgePlanner, CoverageAnalyzer
 from clicket.search.protocols import Collection, is_collection
@@ -22,7 +22,7 @@ from clicket.search.run.machine import Machine
 from clicket.search.run.part import Part, ThreadedPart
 from clicket.search.run.spec import Budget, Parts, SearchSpec
 from clicket.search.synthesis import ExtractiveSynthesizer
-from clicket.search.text.cleaning import clean
+from clicket.search.text.surrogates import clean
 
 __all__ = ["MAX_QUESTION", "SearchOptions", "build_search"]
 
@@ -139,7 +139,7 @@ def _page_size(given: Any) -> int:
     return given
 
 
-def _engine(engine: Any, engines: Any) -> tuple[Asked, Collection | None]:
+def _engine(engine: Any, engines: Any) -> tuple[AskableEngine, Collection | None]:
     """The engine to ask, and the same as a `Collection` if it is one."""
     if engine is not None and engines is not None:
         raise UsageError("Give engine= or engines=, not both.")

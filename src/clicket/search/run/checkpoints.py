@@ -20,7 +20,7 @@ from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.model.document import Document
 from clicket.private_files import make_folder, opener
-from clicket.search.engines.adapting import off_loop
+from clicket.search.engines.tasks import run_in_thread
 from clicket.search.findings import Analysis, Synthesis
 
 __all__ = [
@@ -83,7 +83,7 @@ class FileCheckpoints:
         if len(data) <= _LARGE:
             self._write(key, data)
         else:
-            await off_loop(lambda: self._write(key, data))
+            await run_in_thread(lambda: self._write(key, data))
 
     def clear(self) -> None:
         """Delete all checkpoints. The next search starts from the beginning."""

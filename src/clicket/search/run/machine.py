@@ -14,8 +14,8 @@ import msgspec
 
 from clicket.kernel import SEARCH, SearchState
 from clicket.model.chat import Usage
-from clicket.search.engines.adapting import beside
-from clicket.search.engines.merging import Pool
+from clicket.search.engines.document_pool import DocumentPool
+from clicket.search.engines.tasks import run_by_size
 from clicket.search.findings import Analysis, Findings, Round, SearchFailed, SearchResult
 from clicket.search.run.checkpoints import (
     AnalysisRecord,
@@ -57,7 +57,7 @@ class Machine:
         self._unsent: list[Message] = []
         self._silent = False
         self._findings = Findings(question=spec.question, max_loop=spec.max_loop)
-        self._pool = Pool(near=spec.merge_similar, limit=spec.budget.max_documents)
+        self._pool = DocumentPool(near=spec.merge_similar, limit=spec.budget.max_documents)
         self._loop = 1
         """The current round, from 1."""
         self._queries: tuple[str, ...] = ()
@@ -250,7 +250,7 @@ class Machine:
     async def _add_round(self, ended: list[QueryRecord]) -> Round:
         """Add the round to the findings, its documents merged with those of earlier rounds."""
         size = sum(len(document.text) for one in ended for document in one.documents)
-        found = await beside(size, lambda: tuple(merge_documents(one, self._pool) for one in ended))
+        found = await run_by_size(size, lambda: tuple(merge_documents(one, self._pool) for one in ended))
         done = Round(number=self._loop, found=found)
         self._update(
             rounds=(*self._findings.rounds, done),

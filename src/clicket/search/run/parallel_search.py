@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
-from clicket.search.engines.adapting import Answer, Asked, EngineFailed, said, stop
-from clicket.search.engines.merging import Pool
+from clicket.search.engines.adapter import Answer, AskableEngine, EngineFailed
+from clicket.search.engines.document_pool import DocumentPool
+from clicket.search.engines.tasks import cancel_tasks, describe_error
 from clicket.search.findings import QueryResult
 from clicket.search.run.checkpoints import QueryRecord
-from clicket.search.text.cleaning import clean
+from clicket.search.text.surrogates import clean
 
 __all__ = ["merge_documents", "notes_on", "search_all"]
 
@@ -18,7 +19,7 @@ _GRACE = 1.0
 
 
 async def search_all(
-    engine: Asked,
+    engine: AskableEngine,
     queries: Mapping[int, str],
     on_ended: Callable[[int, QueryRecord], Awaitable[None]],
     *,
@@ -63,7 +64,7 @@ async def search_all(
                 at = tasks[task]
                 await on_ended(at, _outcome(queries[at], task))
     finally:
-        await stop(tasks, _GRACE)
+        await cancel_tasks(tasks, _GRACE)
     cut = round_seconds < query_seconds
     why = spent if cut else f"no answer within {query_seconds:g} s"
     for task in sorted(waiting, key=tasks.__getitem__):
@@ -76,7 +77,7 @@ def _outcome(query: str, task: asyncio.Task[Answer]) -> QueryRecord:
         return QueryRecord(query=query, error="the search was cancelled by its engine")
     error = task.exception()
     if error is not None:
-        text = clean(error.message) if isinstance(error, EngineFailed) else said(error)
+        text = clean(error.message) if isinstance(error, EngineFailed) else describe_error(error)
         return QueryRecord(query=query, error=text)
     answer = task.result()
     if not isinstance(answer, Answer):  # a user's engine may return anything
@@ -84,7 +85,7 @@ def _outcome(query: str, task: asyncio.Task[Answer]) -> QueryRecord:
     return QueryRecord(query=query, documents=answer.documents, notes=tuple(map(clean, answer.notes)))
 
 
-def merge_documents(record: QueryRecord, pool: Pool) -> QueryResult:
+def merge_documents(record: QueryRecord, pool: DocumentPool) -> QueryResult:
     """Add the documents of a query to the pool. The result names them by their ids in the pool."""
     scores: dict[str, float] = {}
     for document in record.documents:

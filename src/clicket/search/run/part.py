@@ -19,10 +19,10 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
-from clicket.search.engines.adapting import beside, off_loop, said, stop
+from clicket.search.engines.tasks import cancel_tasks, describe_error, run_by_size, run_in_thread
 from clicket.search.findings import Analysis, Findings, SearchFailed, Synthesis
 from clicket.search.synthesis.citations import check
-from clicket.search.text.cleaning import clean
+from clicket.search.text.surrogates import clean
 from clicket.search.usage import track_usage
 
 __all__ = ["Part", "PartResult", "ThreadedPart"]
@@ -66,11 +66,11 @@ class Part(Generic[T]):
                     value = self._accept(await _call_with_timeout(self._given, findings, seconds), findings)
                     return PartResult(value, tuple(map(clean, stage.notes)), stage.usage)
                 except Exception as error:
-                    failed = f"The {self.role} failed ({said(error)}); the built-in one took over"
+                    failed = f"The {self.role} failed ({describe_error(error)}); the built-in one took over"
             try:
                 value = self._accept(await _run_built_in(self._default, findings, slow=self._slow), findings)
             except Exception as error:
-                raise SearchFailed(f"The {self.role} failed: {said(error)}", role=self.role) from error
+                raise SearchFailed(f"The {self.role} failed: {describe_error(error)}", role=self.role) from error
             notes = (*stage.notes, failed) if failed else stage.notes
             return PartResult(value, tuple(map(clean, notes)), stage.usage)
 
@@ -97,7 +97,7 @@ class ThreadedPart:
 async def _run_built_in(part: Callable[[Findings], Any], findings: Findings, *, slow: bool = False) -> Any:
     """Run it on the loop, or in a thread if it is slow or the texts are long."""
     size = sum([len(one.text) for one in findings.documents.values()])
-    return await (off_loop if slow else partial(beside, size))(lambda: _finished(part(findings)))
+    return await (run_in_thread if slow else partial(run_by_size, size))(lambda: _finished(part(findings)))
 
 
 def _finished(answer: Any) -> Any:
@@ -119,7 +119,7 @@ async def _call_with_timeout(function: Callable[[Findings], Any], findings: Find
         await asyncio.wait((task,), timeout=seconds)
     finally:
         ended = task.done()
-        await stop((task,), min(_GRACE, seconds))
+        await cancel_tasks((task,), min(_GRACE, seconds))
     if not ended:
         raise TimeoutError(f"no answer within {seconds:g} s")
     if task.cancelled():
@@ -130,7 +130,7 @@ async def _call_with_timeout(function: Callable[[Findings], Any], findings: Find
 async def _called(function: Callable[[Findings], Any], findings: Findings) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(findings)
-    answer = await off_loop(lambda: function(findings))
+    answer = await run_in_thread(lambda: function(findings))
     return await answer if inspect.isawaitable(answer) else answer
 
 

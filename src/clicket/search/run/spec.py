@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.search.engines.adapting import Asked
+from clicket.search.engines.adapter import AskableEngine
 from clicket.search.findings import Analysis, Synthesis
 from clicket.search.protocols import MAX_QUERIES
 from clicket.search.run.part import Part
@@ -75,7 +75,7 @@ class SearchSpec(msgspec.Struct, frozen=True, kw_only=True):
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of one search."""
 
-    engine: Asked
+    engine: AskableEngine
     planner: Part[tuple[str, ...]]
     ranker: Part[tuple[tuple[str, float], ...]]
     analyzer: Part[Analysis]

@@ -1,7 +1,7 @@
-"""Names in a text, and the form in which two of them are the same.
+"""Names in a text, and the normalised form (`name_key`) by which two of them are equal.
 
-A name is a run of capitalised words (with the small words between them), a quoted phrase, or text in 《》 and its like.
-`name_key` makes "The Théâtre's (film)" and "Theatre" one; every other function here speaks in such keys or in offsets.
+A name is a run of capitalised words (with the function words between them), a quoted phrase, or text in 《》 and similar marks.
+`name_key` of "The Théâtre's (film)" and of "Theatre" is the same. The other functions return such keys or offsets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = [
 ]
 
 _LONGEST = 10
-"""Words in a name, at most."""
+"""The most words of a name."""
 
 _LETTERS = (
     *(("ø", "o"), ("ł", "l"), ("đ", "d"), ("ı", "i"), ("æ", "ae"), ("œ", "oe"), ("þ", "th"), ("ð", "d")),
     *(("’", "'"), ("‘", "'"), ("`", "'")),
 )
 _PLAIN = "".join(chr(at).lower() if chr(at).isalnum() else " " for at in range(128))
-"""ASCII for `str.translate`: small letters and digits, all else a blank."""
+"""For `str.translate` of ASCII: lowercase letters and digits, all else a blank."""
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _MARKS = re.compile("[\u0300-\u036f]")
 _POSSESSIVE = re.compile(r"'s?(?![^\W_])")
@@ -47,7 +47,7 @@ FUNCTION_WORDS = frozenset(
 )
 _ARTICLES = ("the", "a", "an")
 _OPENERS = FUNCTION_WORDS.difference(_ARTICLES)
-"""Capitalised only because a sentence starts with them."""
+"""Capitalised only at the begin of a sentence."""
 _JOINERS = (
     "of the and de la le les du des da do dos di del della van von der den und y e et al el ibn bin in on at for to a an"
     " from with".split()
@@ -58,12 +58,12 @@ _LOOSE = frozenset(
     + [f" {one} {two} " for one in _JOINERS for two in ("the", "la", "a", "les", "der", "den")]
     + [" their ", " of their ", " his ", " is ", " from the ", " by the "]
 )
-"""What may stand between two words of a name: close, or close enough for a title."""
+"""What may stand between two words of a name, and of a title."""
 _UPPER = "A-ZÀ-ÖØ-Þ\u0100-\u017fΑ-ΩЀ-Я"
 _CAPITAL = re.compile(rf"(?:[{_UPPER}]|(?<![^\W_])\d)[^\W_{_CJK}]*")
-"""It ends where unspaced text begins: "1987年由…" is a year and no name."""
+"""Ends where unspaced text begins: "1987年由…" is a year, not a name."""
 _ASCII_CAPITAL = re.compile("[A-Z0-9](?:(?<=[A-Z])|(?<![A-Za-z0-9].))[A-Za-z0-9]*", re.DOTALL)
-"""The same, for text that is ASCII: it begins with one set of characters, and is found several times faster."""
+"""The same for ASCII text, several times faster: the pattern begins with one set of characters."""
 _QUOTED = re.compile(
     r"《([^《》\n]{1,60})》|「([^「」\n]{1,60})」|『([^『』\n]{1,60})』|“([^“”\n]{1,90})”"
     r"|\"\s?([^\"\n]{2,90}?)\s?\"|``\s?([^`'\n]{2,90}?)\s?''"
@@ -80,27 +80,27 @@ _ALIAS = re.compile(
     r"\s(?:the\s)?[\"“`]*"
 )
 _UNSPACED_LEAD = re.compile(r"(?=[\u3040-\u30ff\u3400-\u9fff])[^，。、；：！？（(《》“”「」『』—…\n]{2,40}")
-_SAYING = re.compile(
+_AFTER_NAME = re.compile(
     "[是被曾每的了は]|(?<![自理])由|(?<!行)为|(?<!基)因|于|在|(?:位于|地处|坐落|创[办建立]|成立|建[于成立]|始建|设[有在立]|发源|流经"
     "|收录|讲述|描写|改编|上映|首演|出版(?!社)|出生|毕业|海拔|面积|人口|全长|全[称名]|简称|[又原也]名|[又也]称|总部|隶属|属于|拥有"
     "|包[括含]|横跨|担任|主演|执导|获得|著有|提供|承担|盛产|主要|通常|目前|最[早初]|\\d+年)"
 )
-"""Where a name in unspaced text ends, going by what is said of it. Two characters at least stand before."""
-_KIND = re.compile(
+"""Words that follow a name in unspaced text. At least two characters stand before them."""
+_NAME_ENDING = re.compile(
     "山脉|水库|学[院校会]|[大中小]学|公司|集团|科技|银行|出版社|杂志|奖学金|电影节|[书物术气象览]馆|医院|研究[所院]|委员会|协会|广场"
     "|[大铁]桥|机场|车站|铁路|运河|[省市县镇乡村区岛江河湖海峰塔寺奖]"
 )
-"""What names of places and bodies end with, where nothing else tells."""
+"""Endings of the names of places and organisations, used when no such word follows."""
 _LONG_LEAD = 6
 _CAP = rf"[{_UPPER}][^\W_]*"
 _ALIAS_NAME = re.compile(rf"{_CAP}(?:(?:[ \-']|\. | of | de | the | of the ){_CAP})*")
 
 
 def flattened(text: str) -> str:
-    """The words of a text as they are compared: no case, accents, punctuation or possessive, one space between."""
+    """The words of a text without case, accents, punctuation and possessive, with one space between."""
     text = text.casefold()
     if not text.isascii():
-        for letter, plain in _LETTERS:  # one look for each is many times faster than str.translate
+        for letter, plain in _LETTERS:  # many times faster than str.translate
             text = text.replace(letter, plain)
         text = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
     if "'" in text:
@@ -112,7 +112,7 @@ def flattened(text: str) -> str:
 
 @lru_cache(maxsize=65536)
 def name_key(text: str) -> str:
-    """The form in which names are compared: `flattened`, and no leading article or "(qualifier)"."""
+    """The normalised form of a name: `flattened`, without a leading article or a "(qualifier)"."""
     if ")" in text or "）" in text:
         text = _unqualified(text) or text
     return joined_key(flattened(text).split())
@@ -120,12 +120,12 @@ def name_key(text: str) -> str:
 
 def _unqualified(text: str) -> str:
     """The text without a "(qualifier)" at its end."""
-    said = text.rstrip()
-    at = max(said.rfind("("), said.rfind("（"))
-    inside = said[at + 1 : -1]
-    if at < 0 or not said.endswith((")", "）")) or ")" in inside or "）" in inside:
+    name = text.rstrip()
+    at = max(name.rfind("("), name.rfind("（"))
+    inside = name[at + 1 : -1]
+    if at < 0 or not name.endswith((")", "）")) or ")" in inside or "）" in inside:
         return text
-    return said[:at].rstrip()
+    return name[:at].rstrip()
 
 
 def joined_key(words: list[str]) -> str:
@@ -137,7 +137,7 @@ def joined_key(words: list[str]) -> str:
 
 
 def is_cjk(text: str) -> bool:
-    """Is some of it written without spaces between words?"""
+    """Does it contain Chinese, Japanese or Korean characters?"""
     return not text.isascii() and _HAS_CJK.search(text) is not None
 
 
@@ -154,7 +154,7 @@ def _quoted(text: str) -> list[tuple[str, int, int]]:
 
 
 def _runs(text: str) -> list[list[tuple[int, int, bool]]]:
-    """Capitalised words that belong together: from, to, and is it close to the one before."""
+    """Runs of capitalised words: start and end of each word, and whether it directly follows the one before."""
     runs: list[list[tuple[int, int, bool]]] = []
     previous, since = -2, 0
     for match in (_ASCII_CAPITAL if text.isascii() else _CAPITAL).finditer(text):
@@ -173,12 +173,12 @@ def _runs(text: str) -> list[list[tuple[int, int, bool]]]:
 
 
 def _abbreviated(word: str, gap: str) -> bool:
-    """Does the full stop after a word belong to it? That after a number ends a sentence."""
+    """Does the full stop belong to the word, as in an abbreviation? After a number it ends a sentence."""
     return word in ("Mrs", "Rev", "Gen") or (len(word) <= 2 and (gap == "." or not word.isdigit()))
 
 
 def names(text: str) -> list[tuple[str, int, int]]:
-    """All names, in order: as written, and from where to where. Longest runs only; a quoted name hides those inside."""
+    """All names in order: text, start, end. Only the longest runs; names inside a quoted name are left out."""
     found = _quoted(text)
     starts, ends = [start for _, start, _ in found], [end for _, _, end in found]
     for run in _runs(text):
@@ -192,7 +192,9 @@ def names(text: str) -> list[tuple[str, int, int]]:
         if (
             name.isdigit()
             or name.casefold() in FUNCTION_WORDS
-            or ((before := bisect_right(starts, start)) and end <= ends[before - 1])  # quotes do not overlap
+            or (
+                (before := bisect_right(starts, start)) and end <= ends[before - 1]
+            )  # inside a quoted name; those do not overlap
         ):
             continue
         found.append((name, start, end))
@@ -200,20 +202,20 @@ def names(text: str) -> list[tuple[str, int, int]]:
 
 
 def _skipped(text: str, run: list[tuple[int, int, bool]], at: int) -> bool:
-    """Does a run begin with something that is no part of the name: a small word, or the year of "1930 in Turku"?"""
+    """Is the word not part of the name: a function word, or the year of "1930 in Turku"?"""
     word = text[run[at][0] : run[at][1]]
     return word.casefold() in _OPENERS or (word.isdigit() and at + 1 < len(run) and not run[at + 1][2])
 
 
 def leading_name(text: str) -> str:
-    """What the text is about, going by how it begins: what stands before its first verb, or its first name."""
+    """The subject of the text: the words before its first verb, or its first name."""
     head = text[:200].lstrip(" *#")
     quoted = _QUOTED.match(head)
     if quoted is not None:
         return quoted.group(quoted.lastindex or 0).strip(" ,.")
     unspaced = _UNSPACED_LEAD.match(head)
     if unspaced is not None:
-        return _before_its_saying(unspaced.group())
+        return _name_of_clause(unspaced.group())
     stop = (_ASCII_COPULA if head.isascii() else _COPULA).search(head)
     if stop is not None and 0 < stop.start() <= 90:
         lead = head[: stop.start()].split("\n", 1)[0]
@@ -227,30 +229,30 @@ def leading_name(text: str) -> str:
     return found[0][0] if found else ""
 
 
-def _before_its_saying(clause: str) -> str:
-    """The name with which a clause begins that has no spaces to tell where it ends."""
-    said = _SAYING.search(clause, 2)
-    if said is not None:
-        return clause[: said.start()].strip()
-    kinds = list(_KIND.finditer(clause, 2)) if len(clause) > _LONG_LEAD else []
+def _name_of_clause(clause: str) -> str:
+    """The name at the begin of a clause in unspaced text."""
+    after = _AFTER_NAME.search(clause, 2)
+    if after is not None:
+        return clause[: after.start()].strip()
+    kinds = list(_NAME_ENDING.finditer(clause, 2)) if len(clause) > _LONG_LEAD else []
     return clause[: kinds[-1].end()] if kinds else clause.strip()
 
 
 @lru_cache(maxsize=16384)
 def own_names(title: str, text: str) -> tuple[str, ...]:
-    """Keys of all names that a document answers to, the surest first: its title, how it begins, what it says it is called."""
-    given: list[str] = []
+    """Keys of the names of a document, the surest first: its title, its subject, and the aliases that its begin gives."""
+    found: list[str] = []
     if title:
-        given += [title, title.split(",", 1)[0], flattened(title)]
+        found += [title, title.split(",", 1)[0], flattened(title)]
     lead = leading_name(text)
-    given += [lead, lead.split(",", 1)[0], *_OR.split(lead), *_aliases(text)]
-    given += _shorter(lead.split(",", 1)[0].split())
-    keys = dict.fromkeys([name_key(one) for one in dict.fromkeys(given) if one])
+    found += [lead, lead.split(",", 1)[0], *_OR.split(lead), *_aliases(text)]
+    found += _shorter(lead.split(",", 1)[0].split())
+    keys = dict.fromkeys([name_key(one) for one in dict.fromkeys(found) if one])
     return tuple([key for key in keys if len(key) > 1 and key not in FUNCTION_WORDS])
 
 
 def _shorter(words: list[str]) -> list[str]:
-    """A long name of a person as others say it: without the names in the middle, or the first, or the last."""
+    """Short forms of a person's long name: without the middle names, the first or the last."""
     if not 3 <= len(words) <= 6 or not all(word[:1].isupper() for word in words):
         return []
     parts = [words[1:], words[:-1], [words[0], words[-1]], words[-2:], words[:2]]
@@ -258,7 +260,7 @@ def _shorter(words: list[str]) -> list[str]:
 
 
 def _aliases(text: str) -> list[str]:
-    """ "…, also known as X", "… (X)" for initials: in the first sentence only."""
+    """Names after "also known as" and acronyms in parentheses, in the first sentence."""
     stop = _SENTENCE.search(text, 40)
     head = text[: min(stop.start() if stop else 300, 300)]
     found = [match.group(1) for match in _ACRONYM.finditer(head)]
@@ -270,8 +272,9 @@ def _aliases(text: str) -> list[str]:
 
 
 def candidates(text: str) -> list[tuple[str, int, int]]:
-    """Keys under which a name could stand in the text, with their places: each stretch of words that starts and ends like
-    one. Of text without spaces only what is quoted: its stretches are too many, and who needs them says so.
+    """Keys of all possible names in the text, with start and end: each part of a run of capitalised words.
+
+    Of text without spaces only quoted names: every substring could be one.
     """
     found = [(name_key(inside), start, end) for inside, start, end in _quoted(text)]
     runs = _runs(text)

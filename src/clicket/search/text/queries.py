@@ -1,4 +1,4 @@
-"""Which queries are new. Two that have the same words, in any order and form, are the same query."""
+"""Which queries are new. Two queries with the same terms, in any order, are equal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MAX_LENGTH = 2_000
 
 @lru_cache(maxsize=256)
 def key_of(query: str) -> frozenset[str] | str:
-    """What makes a query the same as another; one that is nothing but stopwords is compared as it stands."""
+    """Equal for equal queries. A query of stopwords only is compared as written."""
     return frozenset(terms(query)) or " ".join(query.casefold().split())
 
 
 def fresh(planned: Iterable[str], searched: Iterable[str], limit: int) -> tuple[str, ...]:
-    """The first queries that say something and were not asked before, at most `limit`."""
+    """The first `limit` of the planned queries that are not empty and were not searched before."""
     seen = {key_of(one) for one in searched}
     new: list[str] = []
     for one in planned:

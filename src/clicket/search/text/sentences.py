@@ -1,6 +1,6 @@
-"""A text in sentences, as spans of it: nothing is changed, nothing overlaps, and what is left out is blank or a list mark.
+"""The sentences of a text, as spans that do not overlap. Only blanks and list marks are left out.
 
-A rule-based cut that prefers too long to too short: half a sentence says something else than the whole.
+The rules prefer a span that is too long to one that is too short: half a sentence may have another meaning than the whole.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from clicket.model.document import Span
 __all__ = ["MAX_SENTENCE", "sentences"]
 
 MAX_SENTENCE = 400
-"""Characters. What is longer is cut at a clause."""
+"""Characters. A longer sentence is cut at a clause."""
 
 _SHORT_LINE = 45
-"""A line that ends this early was ended on purpose; a longer one may be wrapped text that goes on in the next."""
+"""Characters. A shorter line ends its sentence; a longer one may be wrapped text that continues in the next line."""
 
 _BREAK = re.compile(
-    r"[.!?…\n。！？；｡](?:"  # one set to begin with: found several times faster than by alternatives
-    r"(?<=[.!?…])[.!?…]{0,5}+[\"'”’»)\]]{0,4}+(?:\[\d{1,3}\]){0,4}+(?=\s)"  # a full stop, what closes after it, footnotes
+    r"[.!?…\n。！？；｡](?:"  # begins with one set of characters: several times faster than alternatives
+    r"(?<=[.!?…])[.!?…]{0,5}+[\"'”’»)\]]{0,4}+(?:\[\d{1,3}\]){0,4}+(?=\s)"  # a full stop, closing quotes and brackets, footnotes
     r"|(?<=\n)\s*+"
     r"|(?<=[。！？；｡])[。！？；｡]*+[」』”’）】》]*+)"
 )
@@ -34,11 +34,11 @@ _NEVER = frozenset(
     "e.g i.e eg ie al approx est b d r fl no nos vol vols pp p fig figs eq sec ch art op ed eds trans dept univ "
     "jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun messrs lit orig".split()
 )
-"""No sentence ends with these: something always follows."""
+"""Abbreviations that never end a sentence."""
 _SELDOM = frozenset(
     "jr sr inc ltd co corp bros llc plc etc esq ph.d m.d b.a m.a a.m p.m a.d b.c u.s u.k u.n d.c u.s.a".split()
 )
-"""One may: it did when the next word is one that opens sentences."""
+"""Abbreviations that end a sentence when the next word is one of `_OPENERS`."""
 _OPENERS = frozenset(
     "the a an it its he his she her they their this that these those there in on at after before during since when while "
     "as by for from with although though however but and so if we our you your i my one some many most all both such "
@@ -47,7 +47,7 @@ _OPENERS = frozenset(
 
 
 def sentences(text: str) -> list[Span]:
-    """The sentences of a text, in order, each without blanks around it."""
+    """The sentences of a text in order, each without blanks around it."""
     spans: list[Span] = []
     at = 0
     for match in _BREAK.finditer(text):
@@ -55,18 +55,18 @@ def sentences(text: str) -> list[Span]:
         if text[match.start()] == "\n":
             if not _line_ends(text, at, match):
                 continue
-            _keep(text, at, match.start(), spans)
+            _append(text, at, match.start(), spans)
         else:
             if text[match.start()] == "." and not _sentence_ends(text, at, match):
                 continue
-            _keep(text, at, end, spans)
+            _append(text, at, end, spans)
         at = end
-    _keep(text, at, len(text), spans)
+    _append(text, at, len(text), spans)
     return spans
 
 
 def _line_ends(text: str, at: int, match: re.Match[str]) -> bool:
-    """Is the end of this line the end of what it says? Blank lines, list items and headings say so."""
+    """Does the sentence end with this line? It does before blank lines and list items, and after headings."""
     if match[0].count("\n") > 1 or match.end() == len(text) or _ITEM.match(text, match.end()):
         return True
     begin = max(text.rfind("\n", 0, match.start()) + 1, at)
@@ -74,7 +74,7 @@ def _line_ends(text: str, at: int, match: re.Match[str]) -> bool:
 
 
 def _sentence_ends(text: str, at: int, match: re.Match[str]) -> bool:
-    """Is this full stop an end, or part of an abbreviation, an initial, a number?"""
+    """Does this full stop end a sentence, or is it part of an abbreviation, an initial or a number?"""
     dot, behind = match.span()
     if dot - at > 7 and text[dot - 7 : dot].isalpha() and text[behind + 1 : behind + 2].isupper():
         return True  # no abbreviation is that long
@@ -91,18 +91,18 @@ def _sentence_ends(text: str, at: int, match: re.Match[str]) -> bool:
     if word in _NEVER:
         return False
     if word.isdigit():
-        return at < match.start() - len(word)  # a number and nothing else is that of a list item
+        return at < match.start() - len(word)  # a number alone is that of a list item
     if word in _SELDOM or len(word) == 1 or (len(word) > 2 and word[-2] == "." and word.isascii()):
         return following.casefold() in _OPENERS
     return True
 
 
-def _keep(text: str, start: int, end: int, spans: list[Span]) -> None:
-    """The span without blanks and list marks around it, in pieces when it is too long."""
+def _append(text: str, start: int, end: int, spans: list[Span]) -> None:
+    """Append the span without blanks and list marks around it, in pieces when it is too long."""
     while start < end and text[start].isspace():
         start += 1
     begin = text[start : start + 2]
-    if not (begin.isalpha() and begin.isascii()):  # as most do, and no mark does
+    if not (begin.isalpha() and begin.isascii()):  # most sentences begin like this, and no list mark does
         mark = _MARK.match(text, start, end)
         if mark is not None:
             start = mark.end()
@@ -123,7 +123,7 @@ def _keep(text: str, start: int, end: int, spans: list[Span]) -> None:
 
 
 def _clause(text: str, start: int) -> int:
-    """Where to cut what is too long: after a clause, else between words, else anywhere."""
+    """Where to cut a long sentence: after a clause, else between words, else anywhere."""
     least, most = start + MAX_SENTENCE // 3, start + MAX_SENTENCE
     for marks in (("; ", "；"), (": ", "：", " – ", " — "), (", ", "，", "、"), (" ", "\n", "\t")):
         cut = max(

@@ -1,7 +1,7 @@
-"""The words by which texts are compared. Index, planner and ranker use this one function, so that they mean the same.
+"""The terms by which texts are compared. Index, planner and ranker all use `terms`.
 
-Text is brought to one form (NFKC, no case, no accents), stopwords are dropped and English endings taken off. Scripts that
-are written without spaces between words become pairs of characters, a lone character stays as it is.
+Text is folded (NFKC, no case, no accents), stopwords are dropped, and English words are stemmed. Scripts without spaces between
+words become pairs of characters; a single character stays as it is.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _INDIC = "\u0900-\u0963\u0966-\u0dff"  # their vowel signs are marks, which Pyth
 _WORD = re.compile(f"[{_UNSPACED}]+|(?:[^\\W_{_UNSPACED}]|[{_INDIC}]){{1,100}}")
 _LONGEST = 100
 _PLAIN = "".join(chr(at).lower() if chr(at).isalnum() else " " for at in range(128))
-"""ASCII for `str.translate`: small letters and digits, all else a blank. Split, that is several times faster than a pattern."""
+"""For `str.translate` of ASCII: lowercase letters and digits, all else a blank. Several times faster than a pattern."""
 _SIGNS = "–—’‘“”−°\u00a0"
-"""No part of any word, and often all of a text that is not ASCII."""
+"""Not part of any word, and often the only characters of a text beyond ASCII."""
 _RUN = re.compile(f"[{_UNSPACED}]+")
 
-# Accents, and the points of Hebrew and Arabic, that are left when letters are taken apart.
+# Accents, and the vowel points of Hebrew and Arabic, as combining characters.
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]+")
 _LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"}
 _LETTER = re.compile(f"[{''.join(_LETTERS)}]")  # many times faster than str.translate
@@ -54,7 +54,7 @@ _known: dict[str, str] = {}  # word -> its term, "" for a stopword
 
 
 def fold(text: str) -> str:
-    """One form for all that reads the same: no case, no accents, no ligatures, no wide letters."""
+    """The text without case, accents, ligatures and wide letters."""
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text).casefold())
@@ -73,19 +73,19 @@ def terms(text: str) -> list[str]:
 
 
 def all_terms(text: str) -> list[str]:
-    """The terms of a text, or its stopwords when it has nothing else: a band may be called The Who."""
-    return terms(text) or _words(text)  # those that must be cut are no stopwords
+    """The terms of a text, or its stopwords when it has nothing else, as the name The Who."""
+    return terms(text) or _words(text)  # words that are too long are no stopwords
 
 
 def singles(text: str) -> list[str]:
-    """Characters of unspaced scripts, one by one: an index keeps them too, so that one character alone can be asked for."""
+    """The single characters of unspaced scripts. An index stores them too, so that a query of one character finds them."""
     if text.isascii():
         return []
     return [character for run in _RUN.findall(fold(text)) if len(run) > 1 for character in run]
 
 
 def is_unspaced(term: str) -> bool:
-    """Does it stand for characters of a script that is written without spaces?"""
+    """Is the term of a script without spaces between words?"""
     return _RUN.match(term) is not None
 
 
@@ -95,7 +95,7 @@ def stem(word: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Not yet cut where they are too long: what is not cut is not known, so those who look it up see it."""
+    """The folded words of a text. Words that are too long are not cut yet."""
     if not text.isascii():
         for sign in _SIGNS:
             text = text.replace(sign, " ")
@@ -132,7 +132,7 @@ def _learn(words: Iterable[str]) -> None:
 
 
 def _stemmed(words: list[str]) -> list[str]:
-    """Porter's algorithm, as SQLite has it; it leaves other alphabets, numbers and words of two letters alone."""
+    """Porter's algorithm of SQLite. It leaves other alphabets, numbers and words of two letters unchanged."""
     plain = [word for word in words if word.isascii()]
     if not plain:
         return words

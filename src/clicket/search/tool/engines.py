@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.search.engines.adapting import off_loop
+from clicket.search.engines.tasks import run_in_thread
 from clicket.search.index.index import Index
 from clicket.search.tool.options import Setup
 
@@ -58,7 +58,7 @@ class Engines:
     async def close(self) -> None:
         opened, self._open, self._current = self._open, [], None
         for one in opened:
-            await off_loop(one.index.close)
+            await run_in_thread(one.index.close)
 
     @asynccontextmanager
     async def _index(self) -> AsyncIterator[Index]:
@@ -77,7 +77,7 @@ class Engines:
             opened.users -= 1
             for old in [one for one in self._open if one is not self._current and not one.users]:
                 self._open.remove(old)
-                await off_loop(old.index.close)
+                await run_in_thread(old.index.close)
 
     async def _open_index(self) -> _OpenIndex:
         path = self._setup.index
@@ -91,7 +91,7 @@ class Engines:
                 ) from None
             file_id = (found.st_dev, found.st_ino)
             if self._current is None or self._current.file_id != file_id:
-                index = await off_loop(lambda: Index.open(path, embedder=self._setup.embedder))
+                index = await run_in_thread(lambda: Index.open(path, embedder=self._setup.embedder))
                 self._current = _OpenIndex(index, file_id)
                 self._open.append(self._current)
             return self._current

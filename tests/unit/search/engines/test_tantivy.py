@@ -1,4 +1,4 @@
-"""The tantivy engine: finds in every script, replaces by id, keeps what it was given, and never answers by chance."""
+"""The tantivy engine: finds in every script, replaces by id, returns what was added, and is deterministic."""
 
 from __future__ import annotations
 

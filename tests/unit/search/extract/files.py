@@ -1,4 +1,4 @@
-"""Files for the tests, as bytes: written by the programs' own libraries where there are some, by hand where they must be odd."""
+"""Sample files as bytes: written by the formats' own libraries, or by hand where they must be unusual."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def outlined_pdf(*pages: str, title: str, outline: Mapping[str, int], password: 
     return made.getvalue()
 
 
-def word(title: str = "") -> bytes:
+def docx(title: str = "") -> bytes:
     import docx
 
     file = docx.Document()
@@ -77,7 +77,7 @@ def word(title: str = "") -> bytes:
     return _saved(file)
 
 
-def sheets() -> bytes:
+def xlsx() -> bytes:
     import datetime as dt
 
     import openpyxl
@@ -96,7 +96,7 @@ def sheets() -> bytes:
     return _saved(file)
 
 
-def slides() -> bytes:
+def pptx() -> bytes:
     import pptx
 
     file = pptx.Presentation()
@@ -122,7 +122,7 @@ def opendocument(body: str, *, title: str = "") -> bytes:
     )
 
 
-def book() -> bytes:
+def epub() -> bytes:
     return zipped(
         {
             "META-INF/container.xml": '<container><rootfiles><rootfile full-path="OPS/b.opf"/></rootfiles></container>',

@@ -1,4 +1,4 @@
-"""Pages become their main text: what stays, what goes, and how long the worst of them take."""
+"""The main text of HTML pages: what is kept, what is left out, and the time for hostile pages."""
 
 from __future__ import annotations
 

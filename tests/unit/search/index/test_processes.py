@@ -1,4 +1,4 @@
-"""Several processes, threads and hash seeds, and one that is killed: what is seen is always a whole state."""
+"""Several processes, threads and hash seeds, and a killed process: a reader always sees a complete state."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_searches_while_it_is_written(
 ) -> None:
     """Every answer is of one state: all rows of a batch are there, or none of them."""
     if not inline:
-        monkeypatch.setattr("clicket.search.index.index._INLINE", -1)
+        monkeypatch.setattr("clicket.search.index.index.MAX_INLINE", -1)
     with Index.open(tmp_path / "index.db" if where == "file" else ":memory:") as index:
 
         def write() -> None:

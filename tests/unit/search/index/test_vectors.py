@@ -1,4 +1,4 @@
-"""Vectors: made when documents are added or when they are missing, and fused with the words."""
+"""Vectors: made when documents are added or a vector is missing, and fused with the terms."""
 
 from __future__ import annotations
 

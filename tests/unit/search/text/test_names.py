@@ -1,3 +1,5 @@
+"""Names in texts, and which of them are equal."""
+
 from __future__ import annotations
 
 import pytest

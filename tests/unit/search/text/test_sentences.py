@@ -1,3 +1,5 @@
+"""Where sentences begin and end, and the time for hostile text."""
+
 from __future__ import annotations
 
 import time

@@ -1,4 +1,4 @@
-"""What reads the same is the same term, in every script."""
+"""Spellings of the same word have the same term, in every script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders in an index: what is read, what is not, what happens when files change, and that nothing stops the others."""
+"""Folders in an index: which files are read, what happens when files change, and that a bad file does not stop the others."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ import pytest
 from tests.unit.search.extract import files
 
 from clicket.errors import NotFound, UsageError
-from clicket.search.extract import pdf, reading, records
-from clicket.search.index import folder as folders
-from clicket.search.index import loading, parting
-from clicket.search.index.folder import FolderProgress, FolderReport
+from clicket.search.extract import formats, json_records, pdf
+from clicket.search.index import file_tables, folder_sync, source_file, splitter
+from clicket.search.index.folder_sync import FolderProgress, FolderReport
 from clicket.search.index.index import Index
 
 OLD = time.time() - 3600
@@ -54,11 +53,17 @@ def found(index: Index, query: str) -> list[str]:
     return [one.id for one in index.find(query)]
 
 
+def assert_parts(texts: dict[str, str], expected: dict[str, tuple[str, ...]]) -> None:
+    """The texts are of these files, and each has the parts that matter."""
+    assert sorted(texts) == sorted(expected)
+    assert [(path, part) for path, parts in expected.items() for part in parts if part not in texts[path]] == []
+
+
 def test_every_kind_of_file_is_found(index: Index, place: Path) -> None:
     put(place / "a.txt", "The zebra.")
     put(place / "docs/guide.md", "# The guide\n\nThe okapi.")
     put(place / "page.html", "<title>Page</title><p>The gnu.")
-    put(place / "word.docx", files.word())
+    put(place / "word.docx", files.docx())
     put(place / "paper.pdf", files.pdf("The yak", "The ibex"))
     put(place / "rows.jsonl", lines({"id": "own", "title": "Own", "text": "The lynx.", "url": "https://e.org/1"}))
     put(place / "Makefile", "all:\n\techo tapir")
@@ -76,10 +81,10 @@ def test_every_kind_of_file_is_found(index: Index, place: Path) -> None:
 
 
 def test_only_what_changed_is_read(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "_SETTLED", -(10**12))
+    monkeypatch.setattr(folder_sync, "CLOCK_TICK", -(10**12))
     opened: list[str] = []
-    load = loading.load
-    monkeypatch.setattr(folders, "load", lambda *given: opened.append(given[1]) or load(*given))
+    open_file = source_file.open_source_file
+    monkeypatch.setattr(folder_sync, "open_source_file", lambda *given: opened.append(given[1]) or open_file(*given))
     for name in ("same", "edited", "touched", "gone"):
         put(place / f"{name}.txt", f"{name}ish words")
     assert counts(index.add_folder(place)) == (4, 0, 0, 0)
@@ -100,13 +105,13 @@ def test_only_what_changed_is_read(index: Index, place: Path, monkeypatch: pytes
 def test_the_time_of_a_file_that_is_too_new_is_not_believed(
     index: Index, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "_SETTLED", 10**12)
+    monkeypatch.setattr(folder_sync, "CLOCK_TICK", 10**12)
     put(place / "a.txt", "zebra")
     index.add_folder(place)
-    stat, seen = os.stat(place / "a.txt"), folders.walk(str(place))
+    stat, seen = os.stat(place / "a.txt"), folder_sync.walk(str(place))
     put(place / "a.txt", "okapi")
     assert stat.st_size == os.stat(place / "a.txt").st_size
-    monkeypatch.setattr(folders, "walk", lambda *_, **__: seen)  # as if the clock of the file system had not moved
+    monkeypatch.setattr(folder_sync, "walk", lambda *_, **__: seen)  # as if the clock of the file system had not moved
     assert counts(index.add_folder(place)) == (0, 1, 0, 0)
 
 
@@ -138,15 +143,15 @@ def test_what_is_left_out(index: Index, place: Path) -> None:
     index.add_folder(place, patterns=["docs", "/keep.m[a-d]"])
     assert sorted(found(index, "zebra")) == ["docs/a/b.md", "docs/c.txt", "keep.md"]
     for wrong in ("!x", "/", ""):
-        with pytest.raises(UsageError, match="is no pattern"):
+        with pytest.raises(UsageError, match="pattern"):
             index.add_folder(place, exclude=[wrong])
     with pytest.raises(UsageError, match=r"exclude=\['x'\]"):
         index.add_folder(place, exclude="x")
 
 
 def test_nothing_stops_the_others(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "MAX_FILE", 1000)
-    monkeypatch.setattr(pdf, "_installed", lambda: False)
+    monkeypatch.setattr(source_file, "MAX_FILE", 1000)
+    monkeypatch.setattr(pdf, "pypdf_installed", lambda: False)
     put(place / "good.txt", "zebra")
     put(place / "binary.txt", b"\0\1\2" * 50)
     put(place / "big.txt", "x" * 1001)
@@ -194,8 +199,7 @@ def test_nothing_stops_the_others(index: Index, place: Path, monkeypatch: pytest
         "pipe.txt": "not a regular file",
         "secret.txt": "permission denied",
     }
-    assert sorted(reasons) == sorted(expected)
-    assert [path for path, part in expected.items() if part not in reasons[path]] == []
+    assert_parts(reasons, {path: (part,) for path, part in expected.items()})
     assert counts(report) == (0, 0, 2, 0)
     assert (found(index, "zebra"), found(index, "okapi")) == (
         ["good.txt"],
@@ -203,7 +207,7 @@ def test_nothing_stops_the_others(index: Index, place: Path, monkeypatch: pytest
     )  # who knows if it is gone
     (gnu,) = index.find("gnu")
     assert (gnu.id, gnu.url) == ("caf\\xe9.txt", f"file://{place}/caf%E9.txt")
-    monkeypatch.setattr(pdf, "_installed", lambda: True)  # installed meanwhile
+    monkeypatch.setattr(pdf, "pypdf_installed", lambda: True)  # installed meanwhile
     assert counts(index.add_folder(place))[0] == 1
 
 
@@ -218,7 +222,7 @@ def test_a_file_that_was_read_and_is_broken_now(index: Index, place: Path) -> No
 
 
 def test_documents_of_json_lines(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "MAX_LINE", 2000)
+    monkeypatch.setattr(json_records, "MAX_LINE", 2000)
     rows = put(
         place / "rows.jsonl",
         "\ufeff"
@@ -232,11 +236,11 @@ def test_documents_of_json_lines(index: Index, place: Path, monkeypatch: pytest.
     put(place / "settings.json", '{"colour": "ochre"}')
     report = index.add_folder(place)
     assert counts(report) == (4, 0, 0, 0)
-    assert dict(report.notes) == {
-        "other.json": "1 of 2 items are no documents (item 2: no text: a document has {id, title, text})",
-        "packed.jsonl.gz": "line 2 is longer than 0 MiB; it was read up to there",
-        "rows.jsonl": "3 of 6 lines are no documents (line 3: not an object)",
-    }
+    assert_parts(dict(report.notes), {
+        "other.json": ("1 of 2", "item 2"),
+        "packed.jsonl.gz": ("line 2",),
+        "rows.jsonl": ("3 of 6", "line 3"),
+    })  # fmt: skip
     assert [found(index, word) for word in ("yak", "lynx", "zebra", "okapi", "ochre")] == [
         ["1"],
         ["packed.jsonl.gz#1"],
@@ -251,22 +255,19 @@ def test_documents_of_json_lines(index: Index, place: Path, monkeypatch: pytest.
 
 
 def test_packed_lines_that_unpack_without_end(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_FREE", 100_000)
-    monkeypatch.setattr(records, "_MAX_BLANK", 1000)
+    monkeypatch.setattr(json_records, "RATIO_FROM", 100_000)
+    monkeypatch.setattr(json_records, "MAX_BLANK", 1000)
     line = lines({"id": "1", "text": "zebra"})
     put(place / "zeros.jsonl.gz", gzip.compress((line + " " * 90_000 + "\n" + line * 30_000).encode()))
     put(place / "blank.jsonl.gz", gzip.compress((line + "\n" * 50_000).encode()))
     put(place / "cut.jsonl.gz", gzip.compress(os.urandom(500).hex().encode())[:-30])
     report = index.add_folder(place)
-    assert {path: reason.partition(";")[0] for path, reason in report.notes} == {
-        "blank.jsonl.gz": "it is mostly empty lines",
-        "zeros.jsonl.gz": "it unpacks to more than 200 times its size",
-    }
+    assert_parts(dict(report.notes), {"blank.jsonl.gz": ("empty",), "zeros.jsonl.gz": ("200 times",)})
     assert "damaged" in dict(report.skipped)["cut.jsonl.gz"]
 
 
 def test_long_texts_are_cut_into_parts(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parting, "MAX_PART", 4000)
+    monkeypatch.setattr(splitter, "MAX_PART", 4000)
     filler = ("Nothing of interest is said here. " * 40).strip()
     text = f"# Title\n\n## Install\n\n### Linux\n\n{filler}\n\n{filler}\n\n{filler}\n\n{filler} zebra\n\n## Use\n\n{filler}"
     put(place / "long.md", text)
@@ -294,11 +295,11 @@ def test_several_folders(index: Index, tmp_path: Path) -> None:
         ("one", 2, 2),
         ("two", 2, 2),
     ]
-    with pytest.raises(UsageError, match="is part of"):
+    with pytest.raises(UsageError, match=r"/one\b"):
         put(tmp_path / "one/sub/c.txt", "c")
         index.add_folder(tmp_path / "one" / "sub")
     assert index.remove_folder(tmp_path / "one") == 2
-    with pytest.raises(NotFound, match="There are"):
+    with pytest.raises(NotFound, match=r"/two\b"):
         index.remove_folder(tmp_path / "one")
     assert found(index, "zebra") == ["two/a.txt"]
     assert counts(index.add_folder(tmp_path)) == (5, 0, 0, 0)  # takes over what lies in it
@@ -313,12 +314,12 @@ def test_a_single_file(index: Index, tmp_path: Path) -> None:
     assert (found(index, "zebra"), index.count) == (["1"], 1)
     for wrong in ("none", "x.png"):
         (tmp_path / "x.png").touch()
-        with pytest.raises(UsageError, match=r"there is no folder|cannot be indexed"):
+        with pytest.raises(UsageError, match=rf"\b{wrong}\b"):
             index.add_folder(tmp_path / wrong)
 
 
 def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "_MAX_DOCUMENTS", 10)
+    monkeypatch.setattr(folder_sync, "MAX_DOCUMENTS", 10)
     for number in range(35):
         put(tmp_path / "docs" / f"{number:02}.txt", f"zebra {number}")
     put(tmp_path / "docs" / "rows.jsonl", lines(*({"id": f"r{one}", "text": f"okapi {one}"} for one in range(25))))
@@ -342,14 +343,14 @@ def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.Mo
     with Index.open(path) as index:
         put(tmp_path / "docs" / "rows.jsonl", lines(*({"id": f"r{one}", "text": f"gnu {one}"} for one in range(25))))
         taken = iter(range(10**6))
-        changing = index.changing
+        transaction = index.transaction
 
         def failing() -> Any:
             if next(taken) == 2:
                 raise KeyboardInterrupt
-            return changing()
+            return transaction()
 
-        monkeypatch.setattr(index, "changing", failing)
+        monkeypatch.setattr(index, "transaction", failing)
         with pytest.raises(KeyboardInterrupt):
             index.add_folder(tmp_path / "docs")
         monkeypatch.undo()
@@ -361,8 +362,8 @@ def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_new_reader_reads_again(index: Index, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(place / "a.txt", "zebra")
     index.add_folder(place)
-    for module in (folders, __import__("clicket.search.index.files", fromlist=["files"])):
-        monkeypatch.setattr(module, "READER", reading.READER + 1)
+    for module in (folder_sync, file_tables):
+        monkeypatch.setattr(module, "READER", formats.READER + 1)
     assert counts(index.add_folder(place)) == (0, 1, 0, 0)
     assert counts(index.add_folder(place)) == (0, 0, 1, 0)
 

@@ -1,4 +1,4 @@
-"""E-books: their chapters in the order in which they are read, each of them a page of HTML."""
+"""E-books: their chapters in reading order. Each chapter is an HTML page."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from urllib.parse import unquote
 import msgspec
 
 from clicket.search.extract.archive import Archive
-from clicket.search.extract.extracted import Extracted, Heading
-from clicket.search.extract.failing import Unreadable
+from clicket.search.extract.extracted_text import MAX_TEXT, Extracted, Heading, Unreadable
 from clicket.search.extract.html import extract_html
-from clicket.search.extract.writing import MAX_TEXT
 
-__all__ = ["extract_book"]
+__all__ = ["extract_epub"]
 
 _CONTAINER = "META-INF/container.xml"
 _PROTECTED = "META-INF/encryption.xml"
 
 
-def extract_book(data: bytes) -> Extracted:
+def extract_epub(data: bytes) -> Extracted:
     archive = Archive(data, _CONTAINER)
     package = _package(archive)
     contents = _Contents(posixpath.dirname(package))
-    archive.parse(package, contents.opened, contents.closed, contents.text)
+    archive.parse(package, contents.on_open, contents.on_close, contents.on_text)
     texts: list[str] = []
     headings: list[Heading] = []
     length = 0
@@ -32,7 +30,7 @@ def extract_book(data: bytes) -> Extracted:
         page = extract_html(archive.read(name))
         if not page.text:
             continue
-        headings += [msgspec.structs.replace(one, start=one.start + length) for one in page.headings]
+        headings += [msgspec.structs.replace(heading, start=heading.start + length) for heading in page.headings]
         texts.append(page.text)
         length += len(page.text) + 2
         if length > MAX_TEXT:
@@ -46,41 +44,43 @@ def extract_book(data: bytes) -> Extracted:
 def _package(archive: Archive) -> str:
     found: list[str] = []
 
-    def opened(tag: str, given: Mapping[str, str]) -> None:
+    def on_open(tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "rootfile":
-            found.append(given.get("full-path", ""))
+            found.append(attributes.get("full-path", ""))
 
-    archive.parse(_CONTAINER, opened, lambda _: None, lambda _: None)
+    archive.parse(_CONTAINER, on_open)
     if not found or found[0] not in archive.names:
-        raise Unreadable("damaged: it does not tell where its contents are")
+        raise Unreadable("damaged: it does not say where its contents are")
     return found[0]
 
 
 class _Contents:
+    """The package document: the pages, their order, and the first title."""
+
     def __init__(self, folder: str) -> None:
         self.title: list[str] = []
         self._folder = folder
         self._pages: dict[str, str] = {}
         self._order: list[str] = []
-        self._titled = 0
-        self._reading = False
+        self._titles = 0
+        self._in_title = False
 
-    def opened(self, tag: str, given: Mapping[str, str]) -> None:
-        if tag == "item" and "html" in given.get("media-type", ""):
-            name = posixpath.join(self._folder, unquote(given.get("href", "")))
-            self._pages[given.get("id", "")] = posixpath.normpath(name)
+    def on_open(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag == "item" and "html" in attributes.get("media-type", ""):
+            name = posixpath.join(self._folder, unquote(attributes.get("href", "")))
+            self._pages[attributes.get("id", "")] = posixpath.normpath(name)
         elif tag == "itemref":
-            self._order.append(given.get("idref", ""))
+            self._order.append(attributes.get("idref", ""))
         elif tag == "title":
-            self._titled += 1
-            self._reading = self._titled == 1
+            self._titles += 1
+            self._in_title = self._titles == 1
 
-    def closed(self, tag: str) -> None:
-        self._reading = self._reading and tag != "title"
+    def on_close(self, tag: str) -> None:
+        self._in_title = self._in_title and tag != "title"
 
-    def text(self, data: str) -> None:
-        if self._reading:
+    def on_text(self, data: str) -> None:
+        if self._in_title:
             self.title.append(data)
 
     def chapters(self) -> list[str]:
-        return list(dict.fromkeys(self._pages[one] for one in self._order if one in self._pages))
+        return list(dict.fromkeys(self._pages[id] for id in self._order if id in self._pages))

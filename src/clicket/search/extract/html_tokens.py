@@ -1,6 +1,6 @@
-"""HTML as a flat run of texts and tags, read as browsers read it. One pass forward, never back: time and memory are linear.
+"""HTML as a flat sequence of texts and tags, split as browsers split it, in one pass: time and memory are linear.
 
-Nothing is refused. What is never closed reaches to the end, as it does in a browser.
+Nothing is refused. A tag or comment that is never closed reaches to the end, as in a browser.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Kind = Literal["text", "open", "close"]
 
 
 Token = tuple[Kind, str, str]
-"""Its kind, a tag's name, and the text as written: a tag's attributes, or a text itself."""
+"""The kind, the tag's name, and the raw source: the attributes of a tag, or a text."""
 
-_MAX_ATTRIBUTES = 4096  # as many characters of a tag are looked at
+_MAX_ATTRIBUTES = 4096  # characters of a tag that are kept
 _NAME = re.compile(r"[a-zA-Z][^\s/>]{0,40}+")
 _STOP = re.compile(r"[>\"']")
 _ATTRIBUTE = re.compile(r"([a-zA-Z][a-zA-Z:_-]{0,40}+)(?:\s{0,20}+=\s{0,20}+(\"[^\"]*+\"|'[^']*+'|[^\s\"'>]++))?")
@@ -29,7 +29,7 @@ _SHOWN_RAW = frozenset({"title", "textarea", "xmp"})
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The texts and tags of a page. Comments, declarations, scripts and styles are left out."""
+    """The texts and tags of a page, without comments, declarations, scripts and styles."""
     at, size = 0, len(text)
     while at < size:
         less = text.find("<", at)
@@ -56,7 +56,7 @@ def tokens(text: str) -> Iterator[Token]:
                 return
             yield "close", name, ""
         elif mark in ("!", "?", "/") and mark:
-            at = _remark(text, less)
+            at = _comment_end(text, less)
             if at < 0:
                 return
         else:
@@ -65,7 +65,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def _tag(text: str, at: int) -> tuple[str, str, int]:
-    """Name, attributes and the place behind a tag; that is -1 when it is never closed."""
+    """The name and the attributes of a tag, and the offset behind it; -1 when the tag is never closed."""
     found = _NAME.match(text, at)
     assert found is not None
     start = since = place = found.end()
@@ -81,15 +81,15 @@ def _tag(text: str, at: int) -> tuple[str, str, int]:
         before = where - 1
         while before >= since and text[before].isspace():
             before -= 1
-        if before >= since and text[before] == "=":  # else it is a stray quote, which means nothing
+        if before >= since and text[before] == "=":  # else it is a stray quote, which browsers ignore
             closed = text.find(text[where], place)
             if closed < 0:
                 return "", "", -1
             place = since = closed + 1
 
 
-def _remark(text: str, less: int) -> int:
-    """The place behind a comment, a declaration or an instruction, or -1."""
+def _comment_end(text: str, less: int) -> int:
+    """The offset behind a comment, a declaration or a processing instruction; -1 when it is never closed."""
     if not text.startswith("<!--", less):
         end = text.find(">", less)
         return end + 1 if end >= 0 else -1
@@ -100,7 +100,7 @@ def _remark(text: str, less: int) -> int:
 
 
 def attributes(written: str) -> dict[str, str]:
-    """The attributes of a tag, each as it was first given."""
+    """The attributes of a tag. Of two with one name the first counts."""
     found: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(written):
         value = match[2] or ""
@@ -111,7 +111,7 @@ def attributes(written: str) -> dict[str, str]:
 
 
 def unescape(text: str) -> str:
-    """Character references become characters. Their numbers are bounded first: Python refuses to read very long ones."""
+    """Replace character references. Their numbers are shortened first: Python refuses to convert very long ones."""
     if "&" not in text:
         return text
     return html.unescape(_LONG_NUMBER.sub(_bounded, text))

@@ -1,4 +1,4 @@
-"""When two finds are one document, and when they are not."""
+"""Which documents are duplicates, and which are not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from tests.unit.search.fakes import document
 
 from clicket.model.document import Document
-from clicket.search.engines.merging import Pool, canonical_url
+from clicket.search.engines.document_pool import DocumentPool, canonical_url
 
 PAGE = " ".join(f"word{at} of a long page about rivers" for at in range(60))
 CHINESE = (
@@ -46,7 +46,7 @@ def test_what_is_no_address_stays(url: str) -> None:
 
 
 def test_the_same_address_or_the_same_words_are_one_document() -> None:
-    pool = Pool()
+    pool = DocumentPool()
     assert pool.add(document("a", "A short one.", url="https://example.org/a")) == "a"
     assert pool.add(document("b", "A short one, and more of it.", url="http://example.org/a/")) == "a"
     assert pool.documents["a"].text == "A short one, and more of it.", "the longer text stays"
@@ -56,7 +56,7 @@ def test_the_same_address_or_the_same_words_are_one_document() -> None:
 
 
 def test_short_texts_need_the_same_title_as_well() -> None:
-    pool = Pool()
+    pool = DocumentPool()
     assert pool.add(document("a", "See also.", title="Alps")) == "a"
     assert pool.add(document("b", "See also.", title="Andes")) == "b"
     assert pool.add(document("c", "See  also.", title="ALPS")) == "a"
@@ -64,7 +64,7 @@ def test_short_texts_need_the_same_title_as_well() -> None:
 
 @pytest.mark.parametrize(("text", "more"), [(PAGE, " Read more."), (CHINESE, "更多。")])
 def test_texts_that_are_nearly_the_same(text: str, more: str) -> None:
-    pool = Pool()
+    pool = DocumentPool()
     assert pool.add(document("a", text)) == "a"
     assert pool.add(document("b", text + more)) == "a"
     assert pool.add(document("c", text[: len(text) // 2])) == "c"
@@ -72,13 +72,13 @@ def test_texts_that_are_nearly_the_same(text: str, more: str) -> None:
 
 
 def test_files_of_ones_own_that_are_only_alike_stay_apart() -> None:
-    pool = Pool(near=False)
+    pool = DocumentPool(near=False)
     assert pool.add(document("a", PAGE)) == "a"
     assert pool.add(document("b", PAGE + " Read more.")) == "b"
 
 
 def test_one_id_of_two_engines_is_two_documents() -> None:
-    pool = Pool()
+    pool = DocumentPool()
     assert pool.add(document("1", "About rivers.", source="one")) == "1"
     assert pool.add(document("1", "About lakes.", source="two")) == "two:1"
     assert pool.add(document("1", "About lakes.", source="two")) == "two:1"
@@ -86,7 +86,7 @@ def test_one_id_of_two_engines_is_two_documents() -> None:
 
 
 def test_spans_are_joined_and_none_means_all() -> None:
-    pool = Pool()
+    pool = DocumentPool()
     pool.add(document("a", PAGE, spans=((50, 90),)))
     pool.add(document("a", PAGE, spans=((0, 40),)))
     assert pool.documents["a"].spans == ((0, 40), (50, 90))
@@ -95,7 +95,7 @@ def test_spans_are_joined_and_none_means_all() -> None:
 
 
 def test_a_full_pool_takes_no_more_but_knows_its_own() -> None:
-    pool = Pool(limit=1)
+    pool = DocumentPool(limit=1)
     assert pool.add(document("a")) == "a"
     assert pool.add(document("b")) is None
     assert pool.add(document("a")) == "a"
@@ -105,13 +105,13 @@ def test_a_full_pool_takes_no_more_but_knows_its_own() -> None:
 @pytest.mark.parametrize("near", [True, False])
 @pytest.mark.parametrize("url", ["file:///data/rows.jsonl", "https://example.org/handbook"])
 def test_parts_of_one_file_or_page_that_an_engine_tells_apart_stay_apart(url: str, near: bool) -> None:
-    pool = Pool(near=near)
+    pool = DocumentPool(near=near)
     rows = [Document(id=str(n), text=f"Row {n} says {n}.", url=url, source="rows") for n in range(3)]
     assert [pool.add(one) for one in (*rows, *rows)] == ["0", "1", "2"] * 2
     assert list(pool.documents.values()) == rows
 
 
 def test_in_a_collection_of_ones_own_an_address_tells_nothing() -> None:
-    pool = Pool(near=False)
+    pool = DocumentPool(near=False)
     rows = [Document(id=str(n), text=f"Row {n}.", url="https://example.org/a", source=f"file {n}") for n in range(2)]
     assert [pool.add(one) for one in rows] == ["0", "1"]

@@ -1,6 +1,6 @@
-"""What an index knows, read in one moment: each question is answered from one state of the file, whoever writes meanwhile.
+"""Answers searches and lookups. Each is answered from one snapshot of the file, while other connections may write.
 
-All that is worked out is kept until the file changes, by this connection or by another one.
+What was read and computed is cached until the file changes, through this connection or through another one.
 """
 
 from __future__ import annotations
@@ -21,66 +21,65 @@ from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
 from clicket.search.text.terms import all_terms
 
-__all__ = ["Reading"]
+__all__ = ["IndexReader"]
 
 _DOCUMENT = "SELECT id, title, text, url, source, page FROM documents WHERE key = ?"
 _NAMED = (
     """SELECT d.id FROM names n JOIN documents d ON d.key = n.document WHERE n.name = ? ORDER BY n.rank, d.id LIMIT ?"""
 )
-_BORNE = """SELECT json_group_array(j.key) FROM json_each(?) j
+_EXISTING_NAMES = """SELECT json_group_array(j.key) FROM json_each(?) j
     WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
-_places = msgspec.json.Decoder(list[int]).decode
+_integers = msgspec.json.Decoder(list[int]).decode
 _MAX_NAMED = 100
 _MAX_NAMES = 100_000
 _MAX_TEXT = 20_000_000
 """Characters of documents in memory."""
 _MAX_QUERY, _MAX_TERMS = 20_000, 64
-"""Of a query: characters, and terms. Of more, the rarest say what it is about."""
+"""Characters and terms of a query. Of more terms the rarest are used."""
 _FUSED = 100
-"""How far down words and vectors are fused."""
+"""Passages of each order, by terms and by vectors, that are fused."""
 _RRF = 60
 _DEEPER = 4
-"""How much further to look when the best passages are of too few documents."""
+"""The factor by which more passages are ranked when the best ones are of too few documents."""
 _MAX_SPANS = 4
 _Ranked = dict[int, tuple[float, list[int]]]
-"""Documents, by key: the score, and the passages that were found, the best first."""
+"""By key of the document: its score, and the passages that were found, the best first."""
 
 
-class Reading:
-    """One connection's view. Not for two threads at once: who calls holds a lock."""
+class IndexReader:
+    """Reads through one connection. The caller holds a lock: it is not for two threads at once."""
 
     def __init__(self, connection: apsw.Connection, embedder: Embedder | None) -> None:
         self._connection = connection
         self._embedder = embedder
         self._version: int | None = None
         self._names: dict[str, tuple[str, ...]] = {}
-        self._texts: dict[int, Document] = {}
+        self._documents: dict[int, Document] = {}
         self._keys: dict[str, int | None] = {}
-        self._held = 0
-        self._asked: dict[str, Any] = {}
-        self.forget()
+        self._characters = 0
+        self._query_vectors: dict[str, Any] = {}
 
     @property
     def size(self) -> int:
-        """How many passages there were when somebody looked last; -1 when nobody did since the last change."""
+        """Passages at the last read; -1 when there was none since the last change."""
         return -1 if self._version is None else self._postings.size
 
-    def forget(self) -> None:
-        """Something was changed through this connection."""
+    def invalidate(self) -> None:
+        """The index was changed through this connection."""
         self._version = None
 
     @contextmanager
-    def moment(self) -> Iterator[Postings]:
-        """One state of the file, for as long as it lasts."""
+    def snapshot(self) -> Iterator[Postings]:
+        """One state of the file, until the block ends."""
         self._connection.execute("BEGIN")
         try:
             version = self._connection.execute("PRAGMA data_version").get
             if version != self._version:
                 self._postings = Postings(self._connection)
                 self._vectors: Vectors | None = None
-                for kept in (self._names, self._texts, self._keys):
-                    kept.clear()
-                self._held = 0
+                for cache in (self._names, self._documents, self._keys):
+                    cache.clear()
+                self._characters = 0
                 self._version = version
             yield self._postings
         finally:
@@ -88,45 +87,45 @@ class Reading:
                 self._connection.execute("COMMIT")
 
     def find(self, query: str, k: int) -> list[Document]:
-        """The best documents. Their passages are ranked one by one, and a document is as good as its best."""
-        wanted: Mapping[str, int] = Counter(all_terms(query[:_MAX_QUERY]))
-        with self.moment() as postings:
+        """The best documents. Passages are ranked, and the score of a document is that of its best passage."""
+        query_terms: Mapping[str, int] = Counter(all_terms(query[:_MAX_QUERY]))
+        with self.snapshot() as postings:
             if k < 1 or not postings.size:
                 return []
-            if len(wanted) > _MAX_TERMS:
-                wanted = _rarest(wanted, postings)
+            if len(query_terms) > _MAX_TERMS:
+                query_terms = _rarest(query_terms, postings)
             if self._embedder is None:
                 ranked: _Ranked = {}
                 depth, more = k, True
                 while more:
-                    scores, more = postings.best(wanted, depth)
-                    ranked = self._documents(scores)
+                    scores, more = postings.best(query_terms, depth)
+                    ranked = self._by_document(scores)
                     more, depth = more and len(ranked) < k, depth * _DEEPER
             else:
                 depth = max(_FUSED, k)
-                near = self._near().best(self._vector(query), depth)
-                ranked = _fused(self._documents(postings.best(wanted, depth)[0]), self._documents(dict(near)))
+                near = self._loaded_vectors().best(self._query_vector(query), depth)
+                ranked = _fused(self._by_document(postings.best(query_terms, depth)[0]), self._by_document(dict(near)))
             return self._best(ranked, k)
 
-    def _documents(self, scores: dict[int, float]) -> _Ranked:
-        """Scores of passages as scores of documents, with the passages, the best first."""
-        holders = self._postings.holders
+    def _by_document(self, scores: dict[int, float]) -> _Ranked:
+        """Scores of passages as scores of documents."""
+        document_of = self._postings.document_of
         if self._postings.size == self._postings.documents:
-            return {holders[key]: (score, [key]) for key, score in scores.items()}
+            return {document_of[key]: (score, [key]) for key, score in scores.items()}
         found: _Ranked = {}
         for key in sorted(scores, key=lambda one: (-scores[one], one)):
-            holder = holders[key]
-            if holder in found:
-                found[holder][1].append(key)
+            document = document_of[key]
+            if document in found:
+                found[document][1].append(key)
             else:
-                found[holder] = (scores[key], [key])
+                found[document] = (scores[key], [key])
         return found
 
     def _best(self, ranked: _Ranked, k: int) -> list[Document]:
         scores = sorted((score for score, _ in ranked.values()), reverse=True)
-        bar = scores[k - 1] if len(scores) > k else float("-inf")
-        chosen = [(key, score, passages) for key, (score, passages) in ranked.items() if score >= bar]
-        if len(chosen) > 4 * k:  # many are equal: of those only the ids matter, not the texts
+        threshold = scores[k - 1] if len(scores) > k else float("-inf")
+        chosen = [(key, score, passages) for key, (score, passages) in ranked.items() if score >= threshold]
+        if len(chosen) > 4 * k:  # many are equal: compare their ids before reading their texts
             chosen.sort(key=lambda one: (-one[1], self._connection.execute(_DOCUMENT, (one[0],)).get[0]))
             del chosen[k:]
         found = [
@@ -145,17 +144,17 @@ class Reading:
         )
 
     def _document(self, key: int) -> Document:
-        known = self._texts.get(key)
+        known = self._documents.get(key)
         if known is None:
             *row, page = self._connection.execute(_DOCUMENT, (key,)).get
             one, title, text, url, source = map(decoded, row)
             known = Document(id=one, title=title, text=text, url=url, source=source)
             remember_packed(known, page)
-            self._held += len(text)
-            if self._held > _MAX_TEXT:
-                self._texts.clear()
-                self._held = len(text)
-            self._texts[key] = known
+            self._characters += len(text)
+            if self._characters > _MAX_TEXT:
+                self._documents.clear()
+                self._characters = len(text)
+            self._documents[key] = known
         return known
 
     def _key(self, one: str) -> int | None:
@@ -166,62 +165,62 @@ class Reading:
         return self._keys[one]
 
     def fetch(self, ids: Iterable[str]) -> list[Document]:
-        with self.moment():
+        with self.snapshot():
             keys = [self._key(one) for one in ids]
             return [self._document(key) for key in keys if key is not None]
 
     def frequencies(self, wanted: Sequence[str]) -> list[int]:
-        with self.moment() as postings:
+        with self.snapshot() as postings:
             return [postings.frequency(term) for term in wanted]
 
     def named(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        with self.moment():
+        with self.snapshot():
             if len(self._names) > _MAX_NAMES:
                 self._names.clear()
             known, execute = self._names, self._connection.execute
             new = [name for name in names if name not in known]
             if new:
                 known.update(dict.fromkeys(new, ()))
-                # Most of what is asked for is no name of anything, and one look can say so of all of it.
+                # Most texts asked for are no names, and one query finds those that are.
                 asked = [name.encode(errors="replace").decode() for name in new]
-                for place in _places(execute(_BORNE, (msgspec.json.encode(asked).decode(),)).get):
+                for place in _integers(execute(_EXISTING_NAMES, (msgspec.json.encode(asked).decode(),)).get):
                     rows: list[Any] = execute(_NAMED, (asked[place], _MAX_NAMED)).fetchall()
                     known[new[place]] = tuple(dict.fromkeys(decoded(one) for (one,) in rows))
             return [known[name] for name in names]
 
     def names(self, ids: Sequence[str]) -> list[tuple[str, ...]]:
-        with self.moment():
+        with self.snapshot():
             asked = "SELECT name FROM names WHERE document = ? ORDER BY rank"
             rows: list[Any] = [self._connection.execute(asked, (self._key(one),)).fetchall() for one in ids]
             return [tuple(name for (name,) in each) for each in rows]
 
     def similarities(self, text: str, ids: Sequence[str]) -> list[float] | None:
-        with self.moment():
-            vectors = self._near() if self._embedder is not None else None
+        with self.snapshot():
+            vectors = self._loaded_vectors() if self._embedder is not None else None
             if vectors is None or not len(vectors.keys):
                 return None
-            vector, found = self._vector(text), []
+            vector, found = self._query_vector(text), []
             for one in ids:
                 rows: list[Any] = self._connection.execute(
                     "SELECT key FROM passages WHERE document = ?", (self._key(one),)
                 ).fetchall()
-                near = vectors.near(vector, [key for (key,) in rows]) if rows else []
+                near = vectors.similarities(vector, [key for (key,) in rows]) if rows else []
                 found.append(max((each for each in near if each is not None), default=0.0))
             return found
 
-    def _near(self) -> Vectors:
+    def _loaded_vectors(self) -> Vectors:
         assert self._embedder is not None
         if self._vectors is None:
             self._vectors = Vectors(self._connection, self._embedder.dimensions)
         return self._vectors
 
-    def _vector(self, text: str) -> Any:
+    def _query_vector(self, text: str) -> Any:
         assert self._embedder is not None
-        if text not in self._asked:
-            if len(self._asked) > 256:
-                self._asked.clear()
-            self._asked[text] = self._embedder.embed([text])[0]
-        return self._asked[text]
+        if text not in self._query_vectors:
+            if len(self._query_vectors) > 256:
+                self._query_vectors.clear()
+            self._query_vectors[text] = self._embedder.embed([text])[0]
+        return self._query_vectors[text]
 
 
 def _rarest(wanted: Mapping[str, int], postings: Postings) -> dict[str, int]:
@@ -230,7 +229,7 @@ def _rarest(wanted: Mapping[str, int], postings: Postings) -> dict[str, int]:
 
 
 def _fused(words: _Ranked, near: _Ranked) -> _Ranked:
-    """Reciprocal rank fusion; equal scores share the best rank of theirs, so that no order of keys comes in."""
+    """Reciprocal rank fusion. Equal scores share their best rank, so that the order of keys has no influence."""
     fused: _Ranked = {}
     for ranked in (words, near):
         places: dict[float, int] = {}

@@ -1,16 +1,14 @@
-"""Plain text, Markdown, pages and source code. All but pages stay as they are, so that what is cited stands in the file."""
+"""Plain text, Markdown, source code and HTML files. All but HTML stay as they are, so that a quote stands in the file literally."""
 
 from __future__ import annotations
 
 import re
 
-from clicket.search.extract.charset import declared_in
-from clicket.search.extract.extracted import Extracted, Heading
-from clicket.search.extract.failing import Unreadable
-from clicket.search.extract.guessing import decode_text, is_binary
+from clicket.search.extract.charset import declared_in, decode_text, is_binary
+from clicket.search.extract.extracted_text import Extracted, Heading, Unreadable
 from clicket.search.extract.html import extract_html
 
-__all__ = ["extract_code", "extract_markdown", "extract_page", "extract_text", "markdown"]
+__all__ = ["extract_code", "extract_html_file", "extract_markdown", "extract_text", "markdown"]
 
 _KEY = b"PRIVATE KEY-----"
 _MAX_HEADING = 200
@@ -27,14 +25,14 @@ _MAX_TITLE = 300
 
 
 def extract_text(data: bytes) -> Extracted:
-    """Headings that are underlined, as in reStructuredText, are noticed."""
+    """Plain text. Its headings are the underlined lines, as in reStructuredText."""
     text = _decoded(data)
     headings = _underlined(text)
     return Extracted(title=_title(headings, text), text=text, headings=headings)
 
 
-def extract_page(data: bytes) -> Extracted:
-    """HTML. A page that does not say what it is written in is looked at as plain text is."""
+def extract_html_file(data: bytes) -> Extracted:
+    """An HTML file. If it declares no encoding, the encoding is detected."""
     return extract_html(data if declared_in(data) else _decoded(data))
 
 
@@ -47,7 +45,7 @@ def extract_markdown(data: bytes) -> Extracted:
 
 
 def markdown(text: str) -> Extracted:
-    """The title is that of the front matter, or the first heading."""
+    """Markdown text. Its title is that of the front matter, or the first heading."""
     front, end = _front_matter(text)
     headings = _headings(text, end)
     return Extracted(title=front or (headings[0].text if headings else ""), text=text, headings=headings)
@@ -55,19 +53,19 @@ def markdown(text: str) -> Extracted:
 
 def _decoded(data: bytes) -> str:
     if is_binary(data):
-        raise Unreadable("not text, whatever its name says")
+        raise Unreadable("it is not text")
     if _KEY in data[:200]:
-        raise Unreadable("a private key, which nobody should find")
+        raise Unreadable("it is a private key, which must not be searchable")
     return decode_text(data)
 
 
 def _title(headings: tuple[Heading, ...], text: str) -> str:
-    """A heading is the title when nothing stands above it."""
+    """The first heading, if no text stands above it."""
     return headings[0].text if headings and not text[: headings[0].start].strip("=-~^* \t\n") else ""
 
 
 def _front_matter(text: str) -> tuple[str, int]:
-    """The title it tells, and where it ends."""
+    """The title in the front matter, and the offset of its end."""
     opened = _FRONT.match(text)
     if opened is None:
         return "", 0
@@ -81,7 +79,7 @@ def _front_matter(text: str) -> tuple[str, int]:
 
 def _headings(text: str, at: int) -> tuple[Heading, ...]:
     found: list[Heading] = []
-    fence, above = "", ""  # the line above may become a heading by what stands under it
+    fence, above = "", ""  # an underline makes the line above it a heading
     start_above = at
     for match in _LINE.finditer(text, at):
         line, start = match[0].rstrip("\n"), match.start()
@@ -96,9 +94,9 @@ def _headings(text: str, at: int) -> tuple[Heading, ...]:
             continue
         marked = _ATX.match(line)
         if marked:
-            _keep(found, _unclosed(line[marked.end() :]), start + marked.end(), len(marked[1]))
+            _append(found, _unclosed(line[marked.end() :]), start + marked.end(), len(marked[1]))
         elif above and line[:1] in "=-" and _UNDERLINE.match(line):
-            _keep(found, above, start_above, 1 if line[0] == "=" else 2)
+            _append(found, above, start_above, 1 if line[0] == "=" else 2)
         above = line if _may_be_heading(line) and not marked else ""
         start_above = start
         if len(found) >= _MAX_HEADINGS:
@@ -107,7 +105,7 @@ def _headings(text: str, at: int) -> tuple[Heading, ...]:
 
 
 def _unclosed(line: str) -> str:
-    """Without the marks that may stand at its end, too."""
+    """The line without closing hash marks."""
     plain = line.rstrip()
     bare = plain.rstrip("#")
     return bare if not bare or bare[-1] in " \t" else plain
@@ -122,7 +120,7 @@ def _underlined(text: str) -> tuple[Heading, ...]:
     for match in _LINE.finditer(text):
         line = match[0].rstrip("\n")
         if above and line[:1] in "=-~^*" and _UNDERLINE.match(line) and len(line.rstrip()) >= len(above.rstrip()):
-            _keep(found, above, start_above, levels.setdefault(line[0], len(levels) + 1))
+            _append(found, above, start_above, levels.setdefault(line[0], len(levels) + 1))
         above, start_above = (line if _may_be_heading(line) else ""), match.start()
         if len(found) >= _MAX_HEADINGS:
             break
@@ -133,7 +131,7 @@ def _may_be_heading(line: str) -> bool:
     return bool(line) and len(line) <= _MAX_HEADING and line[0] not in " \t|>-=~^*+`" and not line.isspace()
 
 
-def _keep(found: list[Heading], line: str, start: int, level: int) -> None:
+def _append(found: list[Heading], line: str, start: int, level: int) -> None:
     text = line.strip()
     if text:
         found.append(Heading(text=text[:_MAX_HEADING], start=start + line.index(text), level=level))

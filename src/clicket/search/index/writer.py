@@ -1,4 +1,4 @@
-"""Changes to an index. They are made inside one transaction of the caller: all of them happen, or none."""
+"""Writes documents, their passages and their terms, inside a transaction of the caller: all of them, or none."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 
-from clicket.search.index.passages import passages
-from clicket.search.index.postings import often
+from clicket.search.index.postings import count_token
 from clicket.search.index.rows import Row, decoded, encoded, row_of
+from clicket.search.index.splitter import passages
 from clicket.search.ranking.profiles import LEAD, pack_profile
 from clicket.search.text.names import own_names
 from clicket.search.text.terms import all_terms, singles, terms
 
-__all__ = ["Added", "Writing"]
+__all__ = ["Added", "IndexWriter"]
 
 _TITLE_WEIGHT = 2
-_TIDY = 500
+_OPTIMIZE_FROM = 500
 _FIND = "SELECT key, hash FROM documents WHERE id = ?"
 _DOCUMENT = "INSERT INTO documents (key, id, title, text, url, source, hash, page) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _PASSAGE = "INSERT INTO passages (key, document, start, stop, length, headings) VALUES (?, ?, ?, ?, ?, ?)"
@@ -34,15 +34,15 @@ _COUNT = """INSERT INTO frequencies (term, passages) VALUES (?, ?)
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
-    """How many documents are new, replaced others of the same id, or were there already, word for word."""
+    """Counts of documents: new ones, those that replaced one of the same id, and those that were there already, unchanged."""
 
     added: int = 0
     changed: int = 0
     unchanged: int = 0
 
 
-class Writing:
-    """One transaction's changes; `close` writes the totals and must come before the commit."""
+class IndexWriter:
+    """The changes of one transaction. `close` writes the totals, and must come before the commit."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -66,7 +66,7 @@ class Writing:
                 unchanged += 1
             else:
                 changed += 1
-                self._forget(known[0])
+                self._delete(known[0])
                 self._insert(known[0], row, hashed)
         return Added(added=added, changed=changed, unchanged=unchanged)
 
@@ -75,7 +75,7 @@ class Writing:
         for one in ids:
             known = self.connection.execute(_FIND, (encoded(one),)).get
             if known is not None:
-                self._forget(known[0])
+                self._delete(known[0])
                 removed += 1
         return removed
 
@@ -87,7 +87,7 @@ class Writing:
             "UPDATE totals SET documents = documents + ?, passages = passages + ?, length = length + ? RETURNING passages",
             (self._documents, self._passages, self._length),
         ).get
-        if self._touched > max(_TIDY, total // 8):  # postings that lie in one piece are read several times faster
+        if self._touched > max(_OPTIMIZE_FROM, total // 8):  # merged postings are read several times faster
             self.connection.execute("INSERT INTO postings (postings) VALUES ('optimize')")
 
     def _insert(self, key: int | None, row: Row, hashed: bytes) -> None:
@@ -99,10 +99,10 @@ class Writing:
         document = self.connection.last_insert_rowid() if key is None else key
         self._documents += 1
         for (start, stop), each in zip(cut, read, strict=True):
-            passage, length = self._key(), len(each.found)
+            passage, length = self._key(), len(each.combined)
             execute(_PASSAGE, (passage, document, start, stop, length, encoded(_headings(row, start))))
-            counts = Counter(each.title * (_TITLE_WEIGHT - 1) + each.found + each.singles)
-            several = [often(term, count) for term, count in counts.items() if count > 1]
+            counts = Counter(each.title * (_TITLE_WEIGHT - 1) + each.combined + each.singles)
+            several = [count_token(term, count) for term, count in counts.items() if count > 1]
             execute(_POSTINGS, (passage, " ".join([*counts, *several])))
             self._counts.update(counts.keys())
             self._passages += 1
@@ -113,13 +113,13 @@ class Writing:
 
     def _key(self) -> int:
         if self._free:
-            key: int = heappop(self._free)  # in order: of equal passages the earlier has the smaller key
+            key: int = heappop(self._free)  # smallest first: of equal passages the earlier has the smaller key
             self.connection.execute("DELETE FROM free WHERE key = ?", (key,))
             return key
         self._next += 1
         return self._next - 1
 
-    def _forget(self, document: int) -> None:
+    def _delete(self, document: int) -> None:
         execute = self.connection.execute
         title, text = map(decoded, execute("SELECT title, text FROM documents WHERE key = ?", (document,)).get)
         rows: list[Any] = execute(
@@ -127,7 +127,7 @@ class Writing:
         ).fetchall()
         for key, start, stop, length, headings in rows:
             each = _terms(title, decoded(headings), text[start:stop])
-            self._counts.subtract({*each.found, *each.singles})
+            self._counts.subtract({*each.combined, *each.singles})
             execute("DELETE FROM postings WHERE rowid = ?", (key,))
             execute("DELETE FROM vectors WHERE passage = ?", (key,))
             execute("INSERT INTO free (key) VALUES (?)", (key,))
@@ -144,21 +144,21 @@ class Writing:
 
 
 def _headings(row: Row, start: int) -> str:
-    """The headings that hold where a passage begins."""
+    """The headings that hold at the begin of a passage."""
     at = bisect_right(row.headings, start, key=lambda one: one[0])
     return row.headings[at - 1][1] if at else ""
 
 
-class _Read(NamedTuple):
+class _Terms(NamedTuple):
     title: list[str]
     body: list[str]
-    found: list[str]
-    """All its terms."""
+    combined: list[str]
+    """With those of the headings."""
     singles: list[str]
-    """Characters by which it can also be found."""
+    """Characters of unspaced scripts, by which it can also be found."""
 
 
-def _terms(title: str, headings: str, body: str) -> _Read:
-    """What a passage is found by."""
+def _terms(title: str, headings: str, body: str) -> _Terms:
+    """The terms by which a passage is found."""
     named, own = all_terms(title), terms(body)
-    return _Read(named, own, [*named, *terms(headings), *own], singles(title) + singles(body))
+    return _Terms(named, own, [*named, *terms(headings), *own], singles(title) + singles(body))

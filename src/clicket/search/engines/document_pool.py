@@ -1,6 +1,6 @@
-"""When two finds are one document: the same address or id, the same words, or nearly the same. The first one keeps its id.
+"""The documents found so far, without duplicates: the same id or address, the same text, or nearly the same text.
 
-Nothing here depends on the order of a set: sets are only counted.
+Of two duplicates the first keeps its id. Nothing here depends on the order of a set: sets are only counted.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ import msgspec
 
 from clicket.model.document import Document, Span
 
-__all__ = ["Pool", "canonical_url"]
+__all__ = ["DocumentPool", "canonical_url"]
 
 _TRACKING = ("utm_", "fbclid", "gclid", "msclkid", "mc_cid", "mc_eid", "igshid", "ref_src")
 _LONG = 200
-"""Characters from which the text alone tells that two documents are one; shorter ones need the same title as well."""
-_LOOK = 20_000
-"""Characters of a text that are compared for likeness."""
+"""Characters. Two documents with the same text of this length are one; shorter ones need the same title as well."""
+_SAMPLE = 20_000
+"""Characters of a text that are compared for similarity."""
 _WORDS, _CHARACTERS = 4, 8
-"""How long a shingle is, in words, or in characters where words are not set apart."""
-_FEWEST = 40
-"""Shingles below which likeness tells nothing."""
-_ALIKE = 0.9
+"""The length of a shingle: in words, or in characters of text without spaces."""
+_MIN_SHINGLES = 40
+"""Texts with fewer shingles are not compared for similarity."""
+_MIN_JACCARD = 0.9
 """The share of all shingles of two texts that both must have."""
-_AGAIN = 0.8
-"""The share of the words of a text that another one must have to say the same and more."""
+_MIN_CONTAINED = 0.8
+"""The share of the words of a text that a longer one must have to contain it."""
 _WORD = re.compile(r"\w+")
 _PORTS = {"http": "80", "https": "443"}
 _FILE = "file:"
-"""A file holds many documents: the pages of a PDF, the lines of JSON Lines. Its address is not the address of one."""
+"""One file can hold many documents, as JSON Lines do. Its address does not identify one."""
 
 
 def canonical_url(url: str) -> str:
-    """One form for the addresses of one page, to compare by, not to open: no scheme, no `www.`, no fragment, no tracking."""
+    """The address without scheme, `www.`, fragment and tracking parameters: to compare pages by, not to open them."""
     try:
         parts = urlsplit(url.strip())
         port = parts.port
@@ -55,23 +55,23 @@ def canonical_url(url: str) -> str:
     return f"{scheme}//{host}{parts.path.rstrip('/')}{'?' + urlencode(query) if query else ''}"
 
 
-class Pool:
-    """Documents by id, in the order of finding, each once. `near=False` leaves apart what is only alike, or only at the same
-    address: in a collection of one's own, two files are two files, and so are two parts of one page."""
+class DocumentPool:
+    """Documents by id, in the order they were found. `near=False` merges neither similar texts nor equal addresses: in a
+    collection, two files are two documents, and so are two parts of one page."""
 
     def __init__(self, *, near: bool = True, limit: int | None = None) -> None:
         self.documents: dict[str, Document] = {}
         self.refused = 0
-        """How many were left out because the pool was full."""
+        """Documents that were left out because the pool was full."""
         self._near = near
         self._limit = limit
         self._ids: dict[tuple[str, str], str] = {}
         self._urls: dict[str, str] = {}
         self._contents: dict[Hashable, str] = {}
-        self._likeness = _Likeness()
+        self._similar = _SimilarTexts()
 
     def add(self, document: Document) -> str | None:
-        """The id that it has here, its own or that of the document it equals; None when there is no more room."""
+        """Add a document. Returns its id in the pool, which may be that of a duplicate; None when the pool is full."""
         asked = (document.id, document.source)
         key = self._ids.get(asked)
         if key is not None:
@@ -85,13 +85,13 @@ class Pool:
             key = self._contents.get(content)
         shingles = _shingles(document.text) if key is None and near else None
         if key is None and shingles:
-            key = self._likeness.find(shingles)
+            key = self._similar.find(shingles)
         if key is None:
             key = self._take(document)
             if key is None:
                 return None
             if shingles:
-                self._likeness.add(key, shingles)
+                self._similar.add(key, shingles)
         else:
             self._merge(key, document)
         self._ids[asked] = key
@@ -102,18 +102,18 @@ class Pool:
         return key
 
     def _same_page(self, url: str, document: Document) -> str | None:
-        """Another engine's find of that page; or the same engine's, unless it tells parts of the page apart by their ids."""
+        """The id of the same page. One engine may return parts of a page as documents of their own: those stay apart."""
         key = self._urls.get(url)
         if key is None or self.documents[key].source != document.source:
             return key
-        return key if _says_again(self.documents[key].text, document.text) else None
+        return key if _is_contained(self.documents[key].text, document.text) else None
 
     def _take(self, document: Document) -> str | None:
         if self._limit is not None and len(self.documents) >= self._limit:
             self.refused += 1
             return None
         key = document.id
-        if key in self.documents:  # another engine's, which only happens to be called the same
+        if key in self.documents:  # an unrelated document of another engine with the same id
             key, number = f"{document.source}:{document.id}", 2
             while key in self.documents:
                 key, number = f"{document.source}:{document.id}:{number}", number + 1
@@ -122,7 +122,7 @@ class Pool:
         return key
 
     def _merge(self, key: str, new: Document) -> None:
-        """The longer text stays: an engine may show a part of a page first, and all of it later."""
+        """Keep the longer text: an engine may return a part of a page first, and the whole page later."""
         old = self.documents[key]
         is_same = old.text == new.text
         if is_same and old.spans == new.spans and (old.title or not new.title) and (old.url or not new.url):
@@ -139,29 +139,29 @@ class Pool:
 
 
 def _union(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
-    """No spans at all means the whole text, so the union with it is the whole text."""
+    """No spans mean the whole text, so the union with them is the whole text."""
     if one == other or not one:
         return one
     return tuple(sorted({*one, *other})) if other else ()
 
 
 def _content(document: Document, loose: bool) -> Hashable:
-    """The words, by which it is the same as another. Pages are set in many ways; in a collection a copy is a copy."""
+    """The key of an equal text. `loose` ignores white space, which differs between copies of a web page."""
     words = " ".join(document.text.split()) if loose else document.text
     if len(words) >= _LONG:
         return words
     return None if not words else (document.title.strip().casefold(), words)
 
 
-def _says_again(one: str, other: str) -> bool:
+def _is_contained(one: str, other: str) -> bool:
     """Are nearly all words of the shorter text in the longer one?"""
     few, many = sorted((_words(one), _words(other)), key=len)
-    return len(few & many) >= _AGAIN * len(few)
+    return len(few & many) >= _MIN_CONTAINED * len(few)
 
 
 def _words(text: str) -> frozenset[str]:
-    """Where words are not set apart, the characters."""
-    text = text[:_LOOK].casefold()
+    """The words of a text; of text without spaces, the characters."""
+    text = text[:_SAMPLE].casefold()
     words = _WORD.findall(text)
     return frozenset(words if len(words) * 20 > len(text) else text)
 
@@ -170,7 +170,7 @@ _Shingles = frozenset[Hashable]
 
 
 def _shingles(text: str) -> _Shingles | None:
-    text = text[:_LOOK].casefold()
+    text = text[:_SAMPLE].casefold()
     words = text.split()
     found: _Shingles
     if len(words) * 20 > len(text):
@@ -178,28 +178,27 @@ def _shingles(text: str) -> _Shingles | None:
     else:
         whole = "".join(words)
         found = frozenset(whole[at : at + _CHARACTERS] for at in range(len(whole) - _CHARACTERS + 1))
-    return found if len(found) >= _FEWEST else None
+    return found if len(found) >= _MIN_SHINGLES else None
 
 
-class _Likeness:
-    """Texts that are nearly the same have, nearly always, the same first or the same last shingle in the order of the alphabet;
-    only texts that share one of these are compared."""
+class _SimilarTexts:
+    """Similar texts nearly always share their first or their last shingle in sorted order. Only texts that do are compared."""
 
     def __init__(self) -> None:
-        self._shelves: dict[Hashable, list[tuple[str, _Shingles]]] = {}
+        self._buckets: dict[Hashable, list[tuple[str, _Shingles]]] = {}
 
     def find(self, shingles: _Shingles) -> str | None:
-        for shelf in _shelves(shingles):
-            for key, others in self._shelves.get(shelf, ()):
+        for bucket in _bucket_keys(shingles):
+            for key, others in self._buckets.get(bucket, ()):
                 both = len(shingles & others)
-                if both >= _ALIKE * (len(shingles) + len(others) - both):
+                if both >= _MIN_JACCARD * (len(shingles) + len(others) - both):
                     return key
         return None
 
     def add(self, key: str, shingles: _Shingles) -> None:
-        for shelf in _shelves(shingles):
-            self._shelves.setdefault(shelf, []).append((key, shingles))
+        for bucket in _bucket_keys(shingles):
+            self._buckets.setdefault(bucket, []).append((key, shingles))
 
 
-def _shelves(shingles: _Shingles) -> tuple[Hashable, Hashable]:
+def _bucket_keys(shingles: _Shingles) -> tuple[Hashable, Hashable]:
     return min(shingles), max(shingles)  # type: ignore[type-var]  # all are strings, or all tuples of strings

@@ -1,41 +1,39 @@
-"""Anything that searches becomes an engine that keeps its word: at most k documents, every field of its type, no text without
-end. What is no document is left out and counted; an engine that raised, or gave nothing but junk, has failed, which is not
-the same as having found nothing."""
+"""Makes an engine of anything that searches, and checks what it returns: at most k documents, fields of their types, bounded
+texts.
+
+An entry that is no document is left out and counted. An engine that raises, or returns nothing but such entries, has failed:
+that is not the same as having found nothing.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import inspect
 import math
-from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from types import FunctionType, MethodType
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
 from clicket.model.document import Document, Span
-from clicket.search.engines.merging import canonical_url
+from clicket.search.engines.document_pool import canonical_url
+from clicket.search.engines.tasks import describe_error, run_in_thread
 from clicket.search.protocols import is_collection
-from clicket.search.text.cleaning import clean, is_whole
+from clicket.search.text.surrogates import clean, is_encodable
 
-__all__ = ["Adapted", "Answer", "Asked", "EngineFailed", "as_engine", "beside", "off_loop", "said", "stop"]
+__all__ = ["AdaptedEngine", "Answer", "AskableEngine", "EngineFailed", "as_engine"]
 
-T = TypeVar("T")
 MAX_RESULTS = 100
 _MAX_ENTRIES = 1_000
-"""Entries of one answer that are looked at: an engine may never stop giving junk."""
+"""Entries of one answer that are read: an engine may return entries without end."""
 _MAX_TEXT = 1_000_000
 _MAX_TITLE = 1_000
 _MAX_NAME = 2_000
 """Characters of an id or an address."""
-_MUCH = 100_000
-"""Characters that take longer to read than the loop may stand still."""
 _LISTS = ("results", "documents", "docs", "hits", "items")
 _NAMES = {
     "id": ("id",),
@@ -48,20 +46,20 @@ _NAMES = {
 
 
 class EngineFailed(ClicketError):
-    """A search did not come to an answer."""
+    """An engine raised, timed out, or returned nothing that could be read."""
 
     code = "engine_failed"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine answered, and what there is to say about it."""
+    """The documents that an engine found, and notes for the user: what was left out or cut."""
 
     documents: tuple[Document, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class Asked(Protocol):
-    """An engine as the machine uses it: raises `EngineFailed` when it failed, and tells what it left out."""
+class AskableEngine(Protocol):
+    """An engine as deep search uses it: `ask` raises `EngineFailed`, and its answer says what was left out."""
 
     @property
     def name(self) -> str: ...
@@ -69,10 +67,12 @@ class Asked(Protocol):
     async def ask(self, query: str, *, k: int, deadline: float | None) -> Answer: ...
 
 
-def as_engine(thing: Any, *, name: str | None = None) -> Asked:
-    """An engine from anything with a `search(query, …)`, or from a function: sync or async, with or without `k` and `deadline`,
-    that gives documents or mappings. One that is not async is called in threads, for several queries at once."""
-    if _is_asked(thing):
+def as_engine(thing: Any, *, name: str | None = None) -> AskableEngine:
+    """An engine from an object with a `search(query, …)`, or from a function, that returns documents or mappings.
+
+    It may be sync or async, with or without `k` and `deadline`. A sync one is called in threads, several queries at once.
+    """
+    if _is_askable(thing):
         return thing
     search = getattr(thing, "search", None)
     if isinstance(thing, type) or not callable(search):
@@ -82,17 +82,17 @@ def as_engine(thing: Any, *, name: str | None = None) -> Asked:
             f"{type(thing).__name__} cannot search. Give an engine an async `search(query, *, k, deadline)`, "
             "or give a function that takes the query and returns documents."
         )
-    return Adapted(search, name=name or _name_of(thing), whole=is_collection(thing))
+    return AdaptedEngine(search, name=name or _name_of(thing), whole=is_collection(thing))
 
 
-class Adapted:
-    """`whole`: the texts are one's own and are not cut."""
+class AdaptedEngine:
+    """`whole`: the texts are those of a collection, and are not cut."""
 
     def __init__(self, search: Callable[..., Any], *, name: str, whole: bool = False) -> None:
         self.name = name
         self._search = search
         self._on_loop = _is_async(search)
-        self._options = _options(search)
+        self._options = _accepted_options(search)
         self._max_text = None if whole else _MAX_TEXT
 
     async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> Sequence[Document]:
@@ -105,89 +105,52 @@ class Adapted:
             if self._on_loop:
                 answer = self._search(query, **options)
             else:
-                answer = await off_loop(lambda: _at_hand(lambda: self._search(query, **options)))
+                answer = await run_in_thread(lambda: _collected(lambda: self._search(query, **options)))
             if inspect.isawaitable(answer):
                 answer = await answer
             entries = answer if type(answer) in (list, tuple) else await _entries(answer)
         except Exception as error:
-            raise EngineFailed(f"{self.name}: {said(error)}", engine=self.name) from error
+            raise EngineFailed(f"{self.name}: {describe_error(error)}", engine=self.name) from error
         return self._answer(entries, min(k, MAX_RESULTS))
 
     def _answer(self, entries: Sequence[Any], k: int) -> Answer:
         documents: dict[str, Document] = {}
-        junk = cut = seen = 0
-        own = self._max_text is None
+        invalid = cut = seen = 0
+        whole = self._max_text is None
         for entry in islice(entries, _MAX_ENTRIES):
             if len(documents) >= k:
                 break
             seen += 1
-            if own and type(entry) is Document and entry.source and _is_plain(entry):
+            if whole and type(entry) is Document and entry.source and _is_ascii(entry):
                 documents.setdefault(entry.id, entry)
                 continue
             document = _document(entry, self.name, self._max_text)
             if document is None:
-                junk += 1
+                invalid += 1
             elif documents.setdefault(document.id, document) is document:
                 cut += len(document.text) == self._max_text
-        if junk and not documents:
-            entry = "entry" if junk == 1 else "entries"
-            what = f"{self.name}: answered with {junk} {entry} that no document could be read from"
+        if invalid and not documents:
+            entry = "entry" if invalid == 1 else "entries"
+            what = f"{self.name}: answered with {invalid} {entry} that no document could be read from"
             raise EngineFailed(what, engine=self.name)
         notes = []
-        if junk:
-            notes.append(f"{self.name}: {junk} of {seen} entries could not be read as documents and were left out")
+        if invalid:
+            notes.append(f"{self.name}: {invalid} of {seen} entries could not be read as documents and were left out")
         if cut:
             texts = "text was" if cut == 1 else "texts were"
             notes.append(f"{self.name}: {cut} long {texts} cut at {self._max_text} characters")
         return Answer(documents=tuple(documents.values()), notes=tuple(notes))
 
 
-async def off_loop(function: Callable[[], Any]) -> Any:
-    """Run what may block in a thread of its own, which ends with it: what never returns cannot keep the others waiting."""
-    workers, context = Workers(1, "clicket-search"), contextvars.copy_context()
-    try:
-        return await workers.run(lambda: context.run(function))
-    finally:
-        workers.close(0)
-
-
-async def beside(size: int, function: Callable[[], T]) -> T:
-    """Run it here, or off the loop when it reads `size` characters and they are many."""
-    return function() if size <= _MUCH else await off_loop(function)
-
-
-async def stop(tasks: Collection[asyncio.Future[Any]], grace: float) -> None:
-    """Cancel what still runs and give it a moment to end. What does not end is left, and what it raises is nobody's concern."""
-    rest = [task for task in tasks if not task.done()]
-    for task in tasks:
-        if task.done():
-            _unread(task)
-        else:
-            task.cancel()
-            task.add_done_callback(_unread)
-    if rest:
-        await asyncio.wait(rest, timeout=grace)
-
-
-def _unread(task: asyncio.Future[Any]) -> None:
-    """What it raised was looked at: the loop need not complain of it."""
-    if not task.cancelled():
-        task.exception()
-
-
-def said(error: BaseException) -> str:
-    """An error in a line, as a note can carry it."""
-    text = " ".join(clean(str(error)).split())[:300]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 # --- how it is called -------------------------------------------------------------------------------------------------
 
 
-def _is_asked(thing: Any) -> TypeGuard[Asked]:
-    """Others have an `ask` too, which takes a question and nothing else."""
+def _is_askable(thing: Any) -> TypeGuard[AskableEngine]:
+    """Has it our `ask`? Other objects have one that takes a question and nothing else."""
     own = getattr(thing, "ask", None)
-    return inspect.iscoroutinefunction(own) and _options(own) == ("k", "deadline") and not isinstance(thing, type)
+    return (
+        inspect.iscoroutinefunction(own) and _accepted_options(own) == ("k", "deadline") and not isinstance(thing, type)
+    )
 
 
 def _name_of(thing: Any) -> str:
@@ -198,24 +161,24 @@ def _name_of(thing: Any) -> str:
 
 
 def _is_async(search: Callable[..., Any]) -> bool:
-    kinds = (search, getattr(search, "__call__", None))  # noqa: B004  # its kind is asked for, not whether it is there
+    kinds = (search, getattr(search, "__call__", None))  # noqa: B004  # its kind matters, not whether it exists
     return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in kinds)
 
 
-def _options(search: Callable[..., Any]) -> tuple[str, ...]:
-    """Which of our options it takes."""
+def _accepted_options(search: Callable[..., Any]) -> tuple[str, ...]:
+    """Which of `k` and `deadline` it takes."""
     function = getattr(search, "__func__", None)
     if inspect.ismethod(search) and inspect.isfunction(function):
-        return _method_options(function)  # a class has few, and every search asks
-    return _taken(search)
+        return _method_options(function)  # cached: every search asks
+    return _signature_options(search)
 
 
 @lru_cache(maxsize=64)
 def _method_options(function: FunctionType) -> tuple[str, ...]:
-    return _taken(MethodType(function, object()))
+    return _signature_options(MethodType(function, object()))
 
 
-def _taken(search: Callable[..., Any]) -> tuple[str, ...]:
+def _signature_options(search: Callable[..., Any]) -> tuple[str, ...]:
     try:
         parameters = inspect.signature(search).parameters
     except (TypeError, ValueError):
@@ -229,8 +192,8 @@ def _taken(search: Callable[..., Any]) -> tuple[str, ...]:
     )
 
 
-def _at_hand(search: Callable[[], Any]) -> Any:
-    """In the thread: what is made while it is read is read there, and nothing said there ends this process."""
+def _collected(search: Callable[[], Any]) -> Any:
+    """Call it in the thread, and read a generator there. An exit becomes an error: it must not end this process."""
     try:
         answer = search()
         return list(islice(answer, _MAX_ENTRIES)) if inspect.isgenerator(answer) else answer
@@ -239,7 +202,7 @@ def _at_hand(search: Callable[[], Any]) -> Any:
 
 
 async def _entries(answer: Any) -> Sequence[Any]:
-    """The entries of an answer of whatever kind. One that cannot be taken apart is one junk entry."""
+    """The entries of an answer of any type. An answer that cannot be split is one entry."""
     if answer is None:
         return ()
     if isinstance(answer, Mapping):
@@ -257,13 +220,13 @@ async def _entries(answer: Any) -> Sequence[Any]:
     return list(islice(answer, _MAX_ENTRIES))
 
 
-# --- what it gives ----------------------------------------------------------------------------------------------------
+# --- what it returns --------------------------------------------------------------------------------------------------
 
 
 def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
-    """The document that an entry is, or None. Without `max_text` it is one's own, and what is plain text needs no second look."""
+    """The entry as a document, or None. Without `max_text` it is of a collection, and ASCII text needs no further check."""
     if isinstance(entry, Document):
-        if (max_text is None and _is_plain(entry)) or _is_sound(entry, max_text):
+        if (max_text is None and _is_ascii(entry)) or _is_valid(entry, max_text):
             return entry if entry.source else msgspec.structs.replace(entry, source=engine)
         fields: Mapping[str, Any] = msgspec.structs.asdict(entry)
     elif isinstance(entry, Mapping):
@@ -275,16 +238,16 @@ def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
         fields = {name: getattr(entry, name, None) for name in known}
     try:
         return _from_fields(fields, engine, max_text)
-    except Exception:  # a mapping may be anything that calls itself one
+    except Exception:  # a mapping of another library may raise anything
         return None
 
 
-def _is_plain(document: Document) -> bool:
+def _is_ascii(document: Document) -> bool:
     return document.text.isascii() and document.title.isascii() and document.id.isascii()
 
 
-def _is_sound(document: Document, max_text: int | None) -> bool:
-    """The quick look for engines that keep to the contract: it is taken at every find."""
+def _is_valid(document: Document, max_text: int | None) -> bool:
+    """The quick check for engines that keep to the contract: it runs for every document found."""
     id, title, text, url, source = document.id, document.title, document.text, document.url, document.source
     if not (
         type(id) is type(title) is type(text) is type(url) is type(source) is str and type(document.score) is float
@@ -298,7 +261,9 @@ def _is_sound(document: Document, max_text: int | None) -> bool:
         return False
     if text.isascii() and title.isascii() and id.isascii() and url.isascii() and source.isascii():
         return True
-    return is_whole(text) and is_whole(title) and is_whole(id) and is_whole(url) and is_whole(source)
+    return (
+        is_encodable(text) and is_encodable(title) and is_encodable(id) and is_encodable(url) and is_encodable(source)
+    )
 
 
 def _from_fields(fields: Mapping[str, Any], engine: str, max_text: int | None) -> Document | None:

@@ -1,4 +1,4 @@
-"""Which files of a folder are looked at. Links are not followed, so a walk ends; nothing is opened."""
+"""Lists the files of a folder. Links are not followed, so the walk ends. No file is opened."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import msgspec
 
 from clicket.errors import UsageError
 
-__all__ = ["EXCLUDED", "Patterns", "Seen", "Walked", "walk"]
+__all__ = ["EXCLUDED", "FileStat", "FolderListing", "Patterns", "walk"]
 
 EXCLUDED = (".*", "__pycache__", "node_modules", "site-packages")
-"""Never looked at: hidden files and folders, and what others have installed or made."""
+"""Always excluded: hidden files and folders, installed packages and caches."""
 
 
-class Seen(msgspec.Struct, frozen=True, gc=False):
-    """A file, by its path under the root. Times are nanoseconds: of its content, and of anything about it."""
+class FileStat(msgspec.Struct, frozen=True, gc=False):
+    """A file, by its path under the root. `changed` and `touched` are its mtime and ctime in nanoseconds."""
 
     path: str
     size: int
@@ -25,12 +25,13 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     touched: int
 
 
-class Walked(msgspec.Struct, frozen=True, kw_only=True):
-    files: list[Seen]
+class FolderListing(msgspec.Struct, frozen=True, kw_only=True):
+    files: list[FileStat]
     """By path."""
     skipped: list[tuple[str, str]]
-    closed: tuple[str, ...]
-    """Folders that could not be looked into, each with a slash at its end: nobody knows what is in them."""
+    """Path and reason."""
+    unreadable: tuple[str, ...]
+    """Folders that could not be listed, each with a slash at its end."""
 
 
 class Patterns:
@@ -43,11 +44,11 @@ class Patterns:
         self._expression = re.compile("|".join(expressions) if expressions else "(?!)", re.DOTALL)
 
     def match(self, path: str, *, folder: bool = False) -> bool:
-        """Is it one of them?"""
+        """Does the path itself match?"""
         return self._expression.fullmatch(f"{path}/" if folder else path) is not None
 
-    def hold(self, path: str) -> bool:
-        """Is it one of them, or in a folder that is?"""
+    def includes(self, path: str) -> bool:
+        """Does the path or one of its parent folders match?"""
         if self.match(path):
             return True
         parts = path.split("/")
@@ -55,43 +56,40 @@ class Patterns:
 
 
 def _expression(pattern: str, option: str) -> str:
-    given = pattern
     if pattern.startswith("!") or not pattern.strip("/ "):
-        raise UsageError(f"{option}: {given!r} is no pattern. Write names such as *.log, build/ or docs/**/draft-*.")
+        raise UsageError(f"{option}: {pattern!r} is no pattern. Write names such as *.log, build/ or docs/**/draft-*.")
     only_folders = pattern.endswith("/")
     pattern = pattern.rstrip("/")
     anywhere = "/" not in pattern
-    made = ["(?:.*/)?"] if anywhere else []
+    expression = ["(?:.*/)?"] if anywhere else []
     at, pattern = 0, pattern.lstrip("/")
     while at < len(pattern):
         one = pattern[at]
         if pattern.startswith("**/", at):
-            made.append("(?:.*/)?")
+            expression.append("(?:.*/)?")
             at += 3
         elif pattern.startswith("**", at):
-            made.append(".*")
+            expression.append(".*")
             at += 2
         elif one == "[" and (end := pattern.find("]", at + 2)) > 0:
             inside = pattern[at + 1 : end].replace("\\", r"\\").replace("[", r"\[")
-            made.append(f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]")
+            expression.append(f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]")
             at = end + 1
         else:
-            made.append({"*": "[^/]*", "?": "[^/]"}.get(one) or re.escape(one))
+            expression.append({"*": "[^/]*", "?": "[^/]"}.get(one) or re.escape(one))
             at += 1
-    return "".join(made) + ("/" if only_folders else "/?")
+    return "".join(expression) + ("/" if only_folders else "/?")
 
 
-def walk(root: str, *, patterns: Sequence[str] | None = None, exclude: Sequence[str] = ()) -> Walked:
-    """All files under `root` that are wanted. The root may be a single file."""
+def walk(root: str, *, patterns: Sequence[str] | None = None, exclude: Sequence[str] = ()) -> FolderListing:
+    """The files under `root` that match `patterns` and not `exclude`. The root may be a single file."""
     wanted = None if patterns is None else Patterns(patterns, "patterns")
     unwanted = Patterns(exclude if isinstance(exclude, str) else (*EXCLUDED, *exclude), "exclude")
-    files: list[Seen] = []
+    files: list[FileStat] = []
     skipped: list[tuple[str, str]] = []
-    closed: list[str] = []
+    unreadable: list[str] = []
     if not os.path.isdir(root):
-        found = os.stat(root)
-        name = os.path.basename(root)
-        return Walked(files=[_seen(name, found)], skipped=[], closed=())
+        return FolderListing(files=[_stat(os.path.basename(root), os.stat(root))], skipped=[], unreadable=())
     folders = [""]
     while folders:
         under = folders.pop()
@@ -102,7 +100,7 @@ def walk(root: str, *, patterns: Sequence[str] | None = None, exclude: Sequence[
             if not under:
                 raise UsageError(f"{root} cannot be read: {error.strerror or error}.") from None
             skipped.append((under, f"the folder cannot be read: {(error.strerror or str(error)).lower()}"))
-            closed.append(under)
+            unreadable.append(under)
             continue
         for entry in listed:
             path = under + entry.name
@@ -112,19 +110,19 @@ def walk(root: str, *, patterns: Sequence[str] | None = None, exclude: Sequence[
                     continue
                 if folder:
                     folders.append(f"{path}/")
-                elif wanted is not None and not wanted.hold(path):
+                elif wanted is not None and not wanted.includes(path):
                     continue
                 elif entry.is_symlink():
                     skipped.append((path, "a symbolic link; links are not followed"))
                 elif not entry.is_file(follow_symlinks=False):
                     skipped.append((path, "not a regular file"))
                 else:
-                    files.append(_seen(path, entry.stat(follow_symlinks=False)))
-            except OSError as error:  # gone since it was listed, or a name that is too long
+                    files.append(_stat(path, entry.stat(follow_symlinks=False)))
+            except OSError as error:  # removed since it was listed, or its name is too long
                 skipped.append((path, (error.strerror or str(error)).lower()))
-    files.sort(key=lambda one: one.path)
-    return Walked(files=files, skipped=sorted(skipped), closed=tuple(sorted(closed)))
+    files.sort(key=lambda file: file.path)
+    return FolderListing(files=files, skipped=sorted(skipped), unreadable=tuple(sorted(unreadable)))
 
 
-def _seen(path: str, found: os.stat_result) -> Seen:
-    return Seen(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+def _stat(path: str, found: os.stat_result) -> FileStat:
+    return FileStat(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,11 +1,12 @@
-"""A BERT encoder as an ONNX graph, written from the names of its weights alone. No library that writes ONNX is needed.
+"""Writes the ONNX graph of a BERT encoder from the shapes of its weights. No ONNX library is needed.
 
-The graph holds no numbers: the runtime is handed the weights beside it. So it is a few kilobytes, and nothing has to be
-converted, cached or checked for age. Its nodes are the fused ones that onnxruntime has for such encoders on a CPU.
+The graph holds no numbers: onnxruntime gets the weights separately. So the graph is a few kilobytes, and no converted file
+is stored. Its nodes are the fused ones that onnxruntime has for such encoders on a CPU.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ CONTRIB = "com.microsoft"
 
 
 class Encoder(msgspec.Struct, frozen=True, kw_only=True):
-    """The sizes of a BERT encoder, as its `config.json` tells them."""
+    """The sizes of a BERT encoder, as in its `config.json`."""
 
     num_hidden_layers: int
     num_attention_heads: int
@@ -31,7 +32,7 @@ class Encoder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def weights(tensors: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
-    """The tensors of a checkpoint as the graph wants them: matrices transposed, the three of attention side by side."""
+    """The tensors of a checkpoint as the graph needs them: matrices transposed, and query, key and value joined."""
     import numpy as np
 
     def get(name: str) -> Any:
@@ -39,7 +40,7 @@ def weights(tensors: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
             raise UsageError(f"the weights have no tensor {name!r}: they are not those of a BERT encoder")
         return np.ascontiguousarray(tensors[name], dtype=np.float32)
 
-    def turned(name: str) -> Any:
+    def transposed(name: str) -> Any:
         return np.ascontiguousarray(get(name).T)
 
     out = {
@@ -52,10 +53,10 @@ def weights(tensors: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
     for layer in range(encoder.num_hidden_layers):
         theirs, ours = f"encoder.layer.{layer}.", f"{layer}."
         three = [f"{theirs}attention.self.{part}." for part in ("query", "key", "value")]
-        out[ours + "attention.weight"] = np.concatenate([turned(part + "weight") for part in three], axis=1)
+        out[ours + "attention.weight"] = np.concatenate([transposed(part + "weight") for part in three], axis=1)
         out[ours + "attention.bias"] = np.concatenate([get(part + "bias") for part in three])
         for name, part in (("mix", "attention.output"), ("widen", "intermediate"), ("narrow", "output")):
-            out[f"{ours}{name}.weight"] = turned(f"{theirs}{part}.dense.weight")
+            out[f"{ours}{name}.weight"] = transposed(f"{theirs}{part}.dense.weight")
             out[f"{ours}{name}.bias"] = get(f"{theirs}{part}.dense.bias")
         for name, part in (("mixed", "attention.output"), ("narrowed", "output")):
             out[f"{ours}{name}.weight"] = get(f"{theirs}{part}.LayerNorm.weight")
@@ -69,43 +70,33 @@ def graph(encoder: Encoder, shapes: Mapping[str, Sequence[int]]) -> bytes:
     embedding = ["ids", "kinds_of", "words", "positions", "kinds", "norm.weight", "norm.bias", "mask"]
     nodes = [_node("EmbedLayerNormalization", embedding, ["hidden.0", "lengths"], eps)]
     for layer in range(encoder.num_hidden_layers):
-        before, after, ours = f"hidden.{layer}", f"hidden.{layer + 1}", f"{layer}."
-        steps: tuple[tuple[str, list[str], str, Mapping[str, int | float]], ...] = (
-            (
-                "Attention",
-                [before, ours + "attention.weight", ours + "attention.bias", "lengths"],
-                ours + "a",
-                {"num_heads": encoder.num_attention_heads},
-            ),
-            ("MatMul", [ours + "a", ours + "mix.weight"], ours + "b", {}),
-            (
-                "SkipLayerNormalization",
-                [ours + "b", before, ours + "mixed.weight", ours + "mixed.bias", ours + "mix.bias"],
-                ours + "c",
-                eps,
-            ),
-            ("MatMul", [ours + "c", ours + "widen.weight"], ours + "d", {}),
-            ("BiasGelu", [ours + "d", ours + "widen.bias"], ours + "e", {}),
-            ("MatMul", [ours + "e", ours + "narrow.weight"], ours + "f", {}),
-            (
-                "SkipLayerNormalization",
-                [ours + "f", ours + "c", ours + "narrowed.weight", ours + "narrowed.bias", ours + "narrow.bias"],
-                after,
-                eps,
-            ),
+        before, after = f"hidden.{layer}", f"hidden.{layer + 1}"
+        a, b, c, d, e, f = (f"{layer}.{step}" for step in "abcdef")
+        heads = {"num_heads": encoder.num_attention_heads}
+        attention, mix, mixed, widen, narrow, narrowed = (
+            [f"{layer}.{name}.weight", f"{layer}.{name}.bias"]
+            for name in ("attention", "mix", "mixed", "widen", "narrow", "narrowed")
         )
-        nodes += [_node(kind, takes, [gives], options) for kind, takes, gives, options in steps]
+        nodes += [
+            _node("Attention", [before, *attention, "lengths"], [a], heads),
+            _node("MatMul", [a, mix[0]], [b], {}),
+            _node("SkipLayerNormalization", [b, before, *mixed, mix[1]], [c], eps),
+            _node("MatMul", [c, widen[0]], [d], {}),
+            _node("BiasGelu", [d, widen[1]], [e], {}),
+            _node("MatMul", [e, narrow[0]], [f], {}),
+            _node("SkipLayerNormalization", [f, c, *narrowed, narrow[1]], [after], eps),
+        ]
     last = f"hidden.{encoder.num_hidden_layers}"
     body = b"".join(_field(1, one) for one in nodes)
     body += _field(2, b"encoder")
-    body += b"".join(_field(5, _outside(name, shape)) for name, shape in shapes.items())
+    body += b"".join(_field(5, _external_tensor(name, shape)) for name, shape in shapes.items())
     body += b"".join(_field(11, _value(name, INT32, 2)) for name in ("ids", "kinds_of", "mask"))
     body += _field(12, _value(last, FLOAT, 3))
     opsets = _field(8, _number(2, 17)) + _field(8, _field(1, CONTRIB.encode()) + _number(2, 1))
     return _number(1, 8) + _field(7, body) + opsets
 
 
-# --- the wire form of protocol buffers, as far as it is needed --------------------------------------------------------
+# --- the encoding of protocol buffers, as far as it is needed --------------------------------------------------------
 
 
 def _varint(value: int) -> bytes:
@@ -133,15 +124,13 @@ def _node(kind: str, takes: Sequence[str], gives: Sequence[str], options: Mappin
 
 
 def _option(name: str, value: float) -> bytes:
-    import struct
-
     if isinstance(value, int):
         return _field(1, name.encode()) + _number(3, value) + _number(20, 2)
     return _field(1, name.encode()) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
 
 
-def _outside(name: str, shape: Sequence[int]) -> bytes:
-    """A tensor whose numbers are handed over beside the graph. The runtime wants a file named, and never opens it."""
+def _external_tensor(name: str, shape: Sequence[int]) -> bytes:
+    """A tensor whose numbers are passed separately. onnxruntime requires the name of a file, and never opens it."""
     sizes = b"".join(_number(1, one) for one in shape)
     place = _field(13, _field(1, b"location") + _field(2, b"beside"))
     return sizes + _number(2, FLOAT) + _field(8, name.encode()) + place + _number(14, 1)

@@ -1,6 +1,6 @@
 """Reads a safetensors file in place: a length, a JSON table of names, then the numbers. Nothing in it is executed.
 
-The file may come from anywhere, so every size is checked before a number is believed.
+The file may be damaged or hostile, so every offset and size is checked before it is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def tensors(path: Path) -> dict[str, Any]:
-    """Every tensor of the file by its name. They are views of the mapped file: what is not used is not read."""
+    """Every tensor of the file by its name, as a view of the mapped file: what is not used is not read."""
     import numpy as np
 
     try:

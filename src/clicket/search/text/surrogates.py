@@ -1,0 +1,22 @@
+"""Lone surrogates, which a text that was cut or decoded badly may hold, and which cannot be written as UTF-8."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["clean", "is_encodable"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Replace each lone surrogate by one character, so that offsets stay valid."""
+    return text if text.isascii() or is_encodable(text) else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

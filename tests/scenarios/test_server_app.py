@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
 from tests.kit.waiting import eventually
 from tests.scenarios.kit import make, sqlite_url
@@ -27,6 +29,24 @@ def test_it_opens_and_closes_its_runtime(store: str) -> None:
         assert made.json()["output"] == 3
         assert app.openapi()["paths"].keys() == client.get("/openapi.json").json()["paths"].keys()
     assert not runtime.is_open
+
+
+@pytest.mark.parametrize("path", ["", "/tools-api"])
+def test_it_is_mounted_in_another_application(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLICKET_API_KEYS", f"ops:read+call:{SECRET}")
+    app = create_app(Runtime(TOOLS, store="memory://"))
+    outer = Starlette(routes=[Mount(path, app)], lifespan=lambda _: app.router.lifespan_context(app))
+    with TestClient(outer, base_url="http://localhost", client=("127.0.0.1", 5)) as client:
+        assert client.get(f"{path}/healthz").status_code == 200
+        assert client.get(f"{path}/tools").status_code == 401
+        client.headers["x-api-key"] = SECRET
+        body = {"tool": "add", "arguments": {"a": 1, "b": 2}, "id": "a/b"}
+        assert client.post(f"{path}/calls", json={**body, "wait": True}).json()["output"] == 3
+        submitted = client.post(f"{path}/calls", json=body)
+        assert client.get(submitted.headers["location"]).json()["id"] == "a/b"
+        assert client.get(f"{path}/nothing").json()["code"] == "not_found"
+        refused = client.put(f"{path}/calls")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST")
 
 
 async def test_serve_until_it_is_told_to_stop() -> None:

@@ -1,6 +1,6 @@
 """The runtime as a service over HTTP. Every route checks whose key it is; nothing of one key is seen by another.
 
-`create_app(runtime)` is an ASGI application (FastAPI); `serve(runtime, host=…, port=…)` runs it. Both need the extra `server`.
+`create_app(runtime)` is an ASGI application (Starlette); `serve(runtime, host=…, port=…)` runs it. Both need the extra `server`.
 """
 
 from __future__ import annotations

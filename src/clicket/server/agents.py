@@ -140,11 +140,11 @@ class AgentHandlers:
         own = request.principal.own if request.query("caller") is None else view_of(request)
         return agent.acting_for(own)
 
-    def _location(self, request: Request, agent: str) -> bytes:
-        where = f"/agents/{quote(_thread(request), safe='')}"
+    def _location(self, request: Request, agent: str) -> tuple[bytes, bytes]:
+        path = f"/agents/{quote(_thread(request), safe='')}"
         if agent != default_name(self._agents, self._settings):
-            where += f"?agent={quote(agent, safe='')}"
-        return where.encode("ascii")
+            path += f"?agent={quote(agent, safe='')}"
+        return request.location(path)
 
     async def listing(self, request: Request) -> Reply:
         default = default_name(self._agents, self._settings)
@@ -183,7 +183,7 @@ class AgentHandlers:
             if ended is not None:
                 return json_reply(ended)
         begun = TurnBegun(agent=agent.name, thread=clean(thread), turn=turn)
-        return json_reply(begun, 202, (b"location", self._location(request, agent.name)))
+        return json_reply(begun, 202, self._location(request, agent.name))
 
     async def stop(self, request: Request) -> Reply:
         said = await self._bodies.optional_json(request, _stop, Stop())

@@ -4,15 +4,15 @@ opened and closed with the application.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache as cache_forever
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from clicket.agents import Agent
@@ -40,6 +40,7 @@ from clicket.server.middleware import AccessMiddleware
 from clicket.server.operations import Operation
 from clicket.server.options import Options, complete
 from clicket.server.problems import Refused, problem_of_error
+from clicket.server.request import route_path
 from clicket.server.revocation import RevocationWatch
 from clicket.server.shutdown import Shutdown
 from clicket.server.streams import Streams
@@ -67,13 +68,22 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     operations: tuple[Operation, ...]
 
 
+class Application(Starlette):
+    """The ASGI application that `create_app` makes. It runs alone or mounted in another ASGI application."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, as `GET /openapi.json` shows it while no API key exists."""
+        parts: Parts = self.state.clicket
+        return openapi.document(parts.operations, version(), keyed=False)
+
+
 def create_app(
     runtime: Runtime,
     options: Options | None = None,
     *,
     mcp: bool | Mapping[str, Any] | None = None,
     agents: Iterable[Agent] | None = None,
-) -> FastAPI:
+) -> Application:
     """`uvicorn.run(create_app(Runtime(tools=[...])))`; `serve` does that with bounds on connections and heads, too.
 
     Keys, hosts and origins of the runtime's settings count beside those of `options`.
@@ -89,32 +99,26 @@ def create_app(
     parts = _parts(runtime, options, mcp, {agent.name: agent for agent in agents or ()})
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with _running(parts, declared):
             yield
 
-    app = FastAPI(
-        title="clicket", version=version(), openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
-        redirect_slashes=False, **_without_telemetry(),
-    )  # fmt: skip
-
-    app.openapi = lambda: openapi.document(parts.operations, version(), keyed=False)  # type: ignore[method-assign]  # FastAPI's way
-    app.state.clicket = parts
-    for operation in parts.operations:
-        app.router.routes.append(_route(operation, parts.shutdown))
+    routes = [_route(operation, parts.shutdown) for operation in parts.operations]
     if parts.mcp is not None:
-        app.router.routes.append(_without_head(Route("/mcp", parts.mcp, methods=["GET", "POST", "DELETE"])))
-    app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]  # it is called with nothing else
-    app.add_exception_handler(Exception, _internal_error)
-    app.add_middleware(
+        routes.append(_without_head(Route("/mcp", parts.mcp, methods=["GET", "POST", "DELETE"])))
+    access = Middleware(
         AccessMiddleware,
         hosts=Hosts(options.host, options.allowed_hosts, options.allowed_origins),
         authenticator=parts.authenticator,
         shutdown=parts.shutdown,
-        routes=_fixed_routes(app),
+        routes=_fixed_routes(routes),
         logs=options.access_log,
         log=options.access_lines,
     )
+    handlers: dict[Any, Any] = {HTTPException: _http_problem, Exception: _internal_error}
+    app = Application(routes=routes, middleware=[access], exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False
+    app.state.clicket = parts
     return app
 
 
@@ -225,15 +229,15 @@ def _without_head(route: Route) -> Route:
     return route
 
 
-def _fixed_routes(app: FastAPI) -> dict[tuple[str, str], Any]:
-    """The applications of paths that have no parameters, by method and path."""
-    routes = [route for route in app.router.routes if isinstance(route, Route) and not route.param_convertors]
-    return {(method, route.path): route.endpoint for route in routes for method in route.methods or ()}
+def _fixed_routes(routes: Iterable[Route]) -> dict[tuple[str, str], Any]:
+    """The endpoints of paths that have no parameters, by method and path."""
+    fixed = [route for route in routes if not route.param_convertors]
+    return {(method, route.path): route.endpoint for route in fixed for method in route.methods or ()}
 
 
 async def _http_problem(request: Any, error: HTTPException) -> Any:
     if error.status_code == 405:
-        methods = ", ".join(sorted(_methods(request.app, request.scope["path"])))
+        methods = ", ".join(sorted(_methods(request.app, route_path(request.scope))))
         text = f"{request.method} is not for this path; it takes {methods}."
         return problem_of_error(Refused("method_not_allowed", text, (b"allow", methods.encode())))
     if error.status_code == 404:
@@ -242,7 +246,7 @@ async def _http_problem(request: Any, error: HTTPException) -> Any:
     return problem_of_error(Refused("usage" if error.status_code < 500 else "internal", str(error.detail)))
 
 
-def _methods(app: FastAPI, path: str) -> set[str]:
+def _methods(app: Starlette, path: str) -> set[str]:
     """Every method that a path takes. A path without parameters comes before one that has them."""
     routes = [route for route in app.router.routes if isinstance(route, Route) and route.path_regex.match(path)]
     plainest = min(routes, key=lambda route: route.path.count("{")).path
@@ -251,9 +255,3 @@ def _methods(app: FastAPI, path: str) -> set[str]:
 
 async def _internal_error(request: Any, error: Exception) -> Any:
     return problem_of_error(Refused("internal", "the server failed on this request; its log says how."))
-
-
-def _without_telemetry() -> dict[str, Any]:
-    """FastAPI's own spans are not made: ours say more, and its have the query in them. Older versions make none."""
-    off = {"tracing": False, "metrics": False, "logs": False}
-    return {"telemetry": off} if "telemetry" in inspect.signature(FastAPI).parameters else {}

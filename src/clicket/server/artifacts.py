@@ -165,8 +165,7 @@ class ArtifactHandlers:
             await self._runtime.store.put_artifact(name, _File(file, size), keep_until=self._runtime.pin_until())
         if request.principal.id:
             await self._grants.grant(request.principal.id, name)
-        location = (b"location", f"/artifacts/{name}".encode())
-        return json_reply(Uploaded(id=name, size=size), 201, location)
+        return json_reply(Uploaded(id=name, size=size), 201, request.location(f"/artifacts/{name}"))
 
     def operations(self) -> tuple[Operation, ...]:
         return (

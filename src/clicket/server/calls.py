@@ -105,7 +105,7 @@ class CallHandlers:
             waited = await _wait(request, handle, seconds, cancel=wanted.cancel_on_disconnect)
             if waited is not None:
                 return await self._outcome(request, waited)
-        return await _accepted(own, handle, wanted.tool)
+        return await _accepted(request, handle, wanted.tool)
 
     async def _outcome(self, request: Request, result: ToolResult) -> Reply:
         error = result.error
@@ -279,17 +279,18 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-async def _accepted(own: Runtime, handle: Handle, tool: str) -> Reply:
+async def _accepted(request: Request, handle: Handle, tool: str) -> Reply:
+    own = request.principal.own
     state = await own.state(handle.id, thread=handle.thread)
     if state.is_terminal:
         error = (await own.get(handle.id, thread=handle.thread)).error
         if error is not None and error.code in REFUSALS:
             return problem_of_result(error, handle.id)
-    location = f"/calls/{quote(handle.id, safe='')}"
+    path = f"/calls/{quote(handle.id, safe='')}"
     if handle.thread != "default":
-        location += f"?thread={quote(handle.thread, safe='')}"
+        path += f"?thread={quote(handle.thread, safe='')}"
     accepted = Accepted(id=handle.id, thread=handle.thread, tool=clean(tool), state=state)
-    return json_reply(accepted, 202, (b"location", location.encode("ascii")))
+    return json_reply(accepted, 202, request.location(path))
 
 
 def _as_seen_by(request: Request, record: Record) -> Record:

@@ -14,6 +14,7 @@ from clicket.server.authentication import Authenticator
 from clicket.server.hosts import Hosts
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.replies import Reply
+from clicket.server.request import route_path
 from clicket.server.shutdown import Shutdown
 
 __all__ = ["AccessMiddleware"]
@@ -80,7 +81,7 @@ class AccessMiddleware:
                 if scope["method"] == "OPTIONS":
                     await Reply(204, b"", None, *_CORS)(scope, receive, send)
                     return
-            path = scope["path"]
+            path = route_path(scope)
             raw = scope.get("raw_path") or b""
             if b"%2f" in raw or b"%2F" in raw:  # a slash inside a name: split first, then decode
                 scope["path"], scope["clicket.quoted"] = raw.decode("ascii"), True
@@ -98,7 +99,7 @@ class AccessMiddleware:
         except ClicketError as error:
             await problem_of_error(error)(scope, receive, send)
             return
-        app = self._routes.get((scope["method"], scope["path"]), self.app)
+        app = self._routes.get((scope["method"], path), self.app)
         await app(scope, receive, send)
 
 

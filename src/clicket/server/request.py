@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from clicket.server.authentication import Principal, principal_of
 from clicket.server.parameters import Parameter, parse_query
 from clicket.server.problems import Refused
 
-__all__ = ["Request"]
+__all__ = ["Request", "route_path"]
+
+
+def route_path(scope: Any) -> str:
+    """The path below the one that the application is mounted at."""
+    path: str = scope["path"]
+    mounted_at = scope.get("root_path", "").rstrip("/")
+    return path.removeprefix(mounted_at) if mounted_at and path.startswith(f"{mounted_at}/") else path
 
 
 class Request:
@@ -36,6 +43,10 @@ class Request:
     def path(self, name: str) -> str:
         value: str = self.scope["path_params"][name]
         return unquote(value) if self.scope.get("clicket.quoted") else value
+
+    def location(self, path: str) -> tuple[bytes, bytes]:
+        """The header that says where the client finds what it made. `path` is quoted already."""
+        return b"location", (quote(self.scope.get("root_path", "")) + path).encode("ascii")
 
     def query(self, name: str, default: Any = None) -> Any:
         return self._parsed_query().get(name, default)

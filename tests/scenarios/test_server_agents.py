@@ -146,7 +146,7 @@ async def test_who_leaves_does_not_stop_the_turn(tmp_path: Path) -> None:
             async for event in read_sse(response):
                 if event["event"] == "tool_started":
                     break
-        await eventually(lambda: not it.parts.readers.open)
+        await eventually(lambda: not it.parts.event_streams.open)
         gate.open.set()
         result = await it.parts.agents["helper"].wait("t", 1)
         assert (result.text, result.stopped) == ("done", "finished")
@@ -291,7 +291,7 @@ async def test_a_silent_stream_says_that_it_lives(tmp_path: Path) -> None:
 
 async def test_streams_end_when_the_server_leaves(tmp_path: Path) -> None:
     async with talking(tmp_path) as it, it.stream("GET", "/agents/t/events") as response:
-        await eventually(lambda: it.parts.readers.open)
+        await eventually(lambda: it.parts.event_streams.open)
         it.parts.shutdown.begin()
         assert [event["event"] async for event in read_sse(response)] == ["shutdown"]
 

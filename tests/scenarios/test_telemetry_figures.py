@@ -24,7 +24,7 @@ from clicket.errors import UsageError
 from clicket.ports import Keep
 from clicket.sync import Runtime as SyncRuntime
 from clicket.telemetry import UNKNOWN, from_journal
-from clicket.telemetry.rebuild import of_journal
+from clicket.telemetry.journal_figures import of_journal
 
 LEASE = 2.0
 

@@ -11,7 +11,7 @@ from tests.scenarios.kit import make
 from tests.unit.telemetry.test_prometheus import promtool, samples
 
 from clicket import Policy, Runtime, StoreUnavailable, tool
-from clicket.telemetry import live as live_figures
+from clicket.telemetry import process_stats
 from clicket.telemetry.prometheus import scrape
 
 
@@ -111,7 +111,7 @@ async def test_a_caller_gets_its_own_counters_and_nothing_of_the_process() -> No
 async def test_a_store_that_does_not_answer_is_told_and_nothing_hangs(
     trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_figures, "_PATIENCE", 0.05)
+    monkeypatch.setattr(process_stats, "_STORE_TIMEOUT", 0.05)
     async with make(TOOLS) as rt:
 
         async def figures(caller: str | None = None) -> list[object]:

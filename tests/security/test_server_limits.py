@@ -11,7 +11,7 @@ import pytest
 from tests.kit.waiting import eventually
 from tests.scenarios.server_kit import Api, served
 
-from clicket.server import Options, listening
+from clicket.server import Options, http_server
 
 SMALL = {
     "max_body_size": 2_000,
@@ -174,7 +174,7 @@ async def test_connections_without_a_request_keep_nobody_out(said: bytes) -> Non
 @pytest.mark.parametrize(("limit", "most"), [(256, 64), (1_024, 768), (20_000, 4_096), (resource.RLIM_INFINITY, 4_096)])
 def test_no_more_connections_than_descriptors(monkeypatch: pytest.MonkeyPatch, limit: int, most: int) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
-    assert listening._affordable(Options()).max_connections == most
+    assert http_server._affordable(Options()).max_connections == most
 
 
 @pytest.mark.parametrize(("hard", "soft"), [(4_096, 4_096), (1_048_576, 5_462), (resource.RLIM_INFINITY, 5_462)])
@@ -182,7 +182,7 @@ def test_the_command_asks_for_descriptors(monkeypatch: pytest.MonkeyPatch, hard:
     asked: list[Any] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
-    listening.allow_connections(4_096)
+    http_server.allow_connections(4_096)
     assert asked == [(soft, hard)]
 
 

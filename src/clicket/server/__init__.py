@@ -15,10 +15,10 @@ __all__ = ["Options", "create_app", "serve", "serving"]
 # Fetched when they are first used, so that `clicket keys` works where no web framework is installed.
 _HOMES = {
     "Options": "clicket.server.options",
-    "allow_connections": "clicket.server.listening",
+    "allow_connections": "clicket.server.http_server",
     "create_app": "clicket.server.app",
-    "serve": "clicket.server.listening",
-    "serving": "clicket.server.listening",
+    "serve": "clicket.server.http_server",
+    "serving": "clicket.server.http_server",
 }
 
 

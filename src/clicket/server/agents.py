@@ -18,17 +18,16 @@ from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.model.codec import clean, decode, encode
 from clicket.roster import chosen, default_name
-from clicket.server.agent_feed import AgentFeed
-from clicket.server.bodies import Bodies, shaped
-from clicket.server.lookup import CALLER, view_of
-from clicket.server.operations import EVENT_STREAM, Answer, Body, Operation
+from clicket.server.call_lookup import CALLER, visible_runtime
+from clicket.server.event_feeds import AgentFeed
+from clicket.server.event_stream import EventStreams
+from clicket.server.operations import EVENT_STREAM, BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
-from clicket.server.replies import Reply, Sent, json_reply
-from clicket.server.request import Request
-from clicket.server.shapes import Name, Stop, Wait
-from clicket.server.streams import Streams
-from clicket.server.traces import traced
+from clicket.server.request import Request, in_trace
+from clicket.server.request_body import BodyReader, decode_body
+from clicket.server.responses import AlreadySent, Response, json_response
+from clicket.server.schemas import Name, Stop, Wait
 from clicket.settings import Settings
 
 __all__ = ["AgentHandlers"]
@@ -113,9 +112,9 @@ _NONE = (
     "this server has no agents. Add one to the clicket.toml that it reads, and start it again: [agents.helper] with "
     'model = "openai:NAME" (or "anthropic:NAME"; "script:answers.json" plays answers from a file and needs no key).'
 )
-_AGENT = Parameter(name="agent", about="The agent's name, if it is not the default one.")
+_AGENT = Parameter(name="agent", description="The agent's name, if it is not the default one.")
 _LAST = Parameter(
-    name="Last-Event-ID", about="The last id that was read; the stream goes on after it.", place="header",
+    name="Last-Event-ID", description="The last id that was read; the stream goes on after it.", source="header",
     schema={"type": "string", "pattern": rf"^$|{_AFTER}"},
 )  # fmt: skip
 
@@ -123,10 +122,12 @@ _LAST = Parameter(
 class AgentHandlers:
     """`agents` by name; the application adds those that its settings declare when it starts."""
 
-    def __init__(self, agents: Mapping[str, Agent], settings: Settings, bodies: Bodies, streams: Streams) -> None:
+    def __init__(
+        self, agents: Mapping[str, Agent], settings: Settings, body_reader: BodyReader, streams: EventStreams
+    ) -> None:
         self._agents = agents
         self._settings = settings
-        self._bodies = bodies
+        self._body_reader = body_reader
         self._streams = streams
 
     def _agent(self, request: Request, name: str | None) -> Agent:
@@ -137,7 +138,7 @@ class AgentHandlers:
             agent = chosen(self._agents, self._settings, name)
         except UsageError as several:
             raise Refused("conflict", several.message) from None
-        own = request.principal.own if request.query("caller") is None else view_of(request)
+        own = request.principal.own if request.query("caller") is None else visible_runtime(request)
         return agent.acting_for(own)
 
     def _location(self, request: Request, agent: str) -> tuple[bytes, bytes]:
@@ -146,19 +147,19 @@ class AgentHandlers:
             path += f"?agent={quote(agent, safe='')}"
         return request.location(path)
 
-    async def listing(self, request: Request) -> Reply:
+    async def listing(self, request: Request) -> Response:
         default = default_name(self._agents, self._settings)
         kinds = {"ReActAgent": "react", "PlanExecuteAgent": "plan"}
         listed = [
             AgentInfo(name=name, kind=kinds.get(type(each).__name__, type(each).__name__), default=name == default, limits=each.limits)
             for name, each in self._agents.items()
         ]  # fmt: skip
-        return json_reply(AgentList(agents=listed))
+        return json_response(AgentList(agents=listed))
 
-    async def say(self, request: Request) -> Reply | Sent:
-        body = await self._bodies.read(request)
-        said = shaped(_as_ours(body), _message)
-        self._bodies.refuse_ambiguous(body)
+    async def say(self, request: Request) -> Response | AlreadySent:
+        body = await self._body_reader.read(request)
+        said = decode_body(_as_ours(body), _message)
+        self._body_reader.refuse_ambiguous(body)
         if len(said.message) > _MAX_MESSAGE:
             text = f"a message has at most {_MAX_MESSAGE:,} characters. Upload the text (POST /artifacts) for a tool to read it."
             raise Refused("too_large", text)
@@ -166,7 +167,7 @@ class AgentHandlers:
         agent = self._agent(request, said.agent)
         wait, number = _waited(request, said), None if said.turn is None else int(said.turn)
         try:
-            with traced(request.headers):
+            with in_trace(request.headers):
                 if wait is None:
                     events = agent.stream(said.message, thread=thread, turn=number)
                     first = await anext(events)  # a turn that cannot begin is a problem, not a stream
@@ -181,28 +182,28 @@ class AgentHandlers:
         if wait is True or wait > 0:
             ended = await _ended(agent, thread, turn, None if wait is True else wait)
             if ended is not None:
-                return json_reply(ended)
+                return json_response(ended)
         begun = TurnBegun(agent=agent.name, thread=clean(thread), turn=turn)
-        return json_reply(begun, 202, self._location(request, agent.name))
+        return json_response(begun, 202, self._location(request, agent.name))
 
-    async def stop(self, request: Request) -> Reply:
-        said = await self._bodies.optional_json(request, _stop, Stop())
+    async def stop(self, request: Request) -> Response:
+        said = await self._body_reader.optional_json(request, _stop, Stop())
         thread = _thread(request)
         stopped = await self._agent(request, request.query("agent")).stop(thread, said.reason)
-        return json_reply(Stopping(stopped=stopped))
+        return json_response(Stopping(stopped=stopped))
 
-    async def state(self, request: Request) -> Reply:
-        return json_reply(await self._agent(request, request.query("agent")).look(_thread(request)))
+    async def state(self, request: Request) -> Response:
+        return json_response(await self._agent(request, request.query("agent")).look(_thread(request)))
 
-    async def history(self, request: Request) -> Reply:
+    async def history(self, request: Request) -> Response:
         agent, thread = self._agent(request, request.query("agent")), _thread(request)
         page = await agent.history(thread, after=request.query("after", 0), limit=request.query("limit", 100))
         said = [message for turn in page.turns for message in turn.messages]
-        return json_reply(
+        return json_response(
             TurnPage(agent=agent.name, thread=clean(thread), messages=said, turns=page.turns, after=page.after)
         )
 
-    async def events(self, request: Request) -> Sent:
+    async def events(self, request: Request) -> AlreadySent:
         after = request.header(b"last-event-id") or request.query("after", "")
         if after and not re.fullmatch(_AFTER, after):
             raise Refused("usage", f"Last-Event-ID must be the id of an event, like 3-7.1, not {after[:40]!r}.")
@@ -212,7 +213,9 @@ class AgentHandlers:
         following: AsyncIterator[AgentEvent] = agent.events(thread, after=after, follow=request.query("follow", True))
         return await self._send(request, following)
 
-    async def _send(self, request: Request, events: AsyncIterator[AgentEvent], first: AgentEvent | None = None) -> Sent:
+    async def _send(
+        self, request: Request, events: AsyncIterator[AgentEvent], first: AgentEvent | None = None
+    ) -> AlreadySent:
         feed = AgentFeed(events, first)
         try:
             return await self._streams.send(request, feed)
@@ -222,93 +225,87 @@ class AgentHandlers:
     def operations(self) -> tuple[Operation, ...]:
         return (
             Operation(
-                method="POST",
-                path="/agents/{threadId}/messages",
-                about="Say something to an agent: one turn, which goes on also when the client leaves. Streamed as its events (`id` where "
-                "it is on record, `event` the type, `data` the event, `final` or `error` last), unless `Accept` asks for JSON alone, or "
-                "`wait` or `stream` say otherwise. A thread has one turn at a time: 409 `agent_busy`.",
+                route="POST /agents/{threadId}/messages",
+                description="Send a message to an agent: one turn, which goes on also when the client leaves. The response is a stream "
+                "of its events (`id` where it is on record, `event` the type, `data` the event, `final` or `error` last), unless "
+                "`Accept` asks for JSON alone, or `wait` or `stream` say otherwise. A thread has one turn at a time: 409 `agent_busy`.",
                 handler=self.say,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=Body(model=MessageRequest),
-                answers={
-                    200: Answer(about="The turn as it happens, or how it ended.", model=TurnResult, stream=True),
-                    202: Answer(
-                        about="It has begun, and goes on.", model=TurnBegun, headers={"Location": "Where the thread is looked at."}
+                body=BodySpec(model=MessageRequest),
+                responses={
+                    200: ResponseSpec(description="The turn as it happens, or how it ended.", model=TurnResult, stream=True),
+                    202: ResponseSpec(
+                        description="It has begun, and goes on.", model=TurnBegun, headers={"Location": "Where the thread is looked at."}
                     ),
                 },
                 problems=(404, 409, 422),
                 tag="agents",
             ),
             Operation(
-                method="GET",
-                path="/agents/{threadId}/messages",
-                about="The turns of a thread that are over, with their messages. A thread that nobody has used yet has none.",
+                route="GET /agents/{threadId}/messages",
+                description="The turns of a thread that are over, with their messages. A thread without turns has none.",
                 handler=self.history,
                 scopes=("read",),
                 parameters=(
-                    Parameter(name="after", about="Turns after this number.", kind="integer", least=0, most=999_999_999),
-                    Parameter(name="limit", about="Turns on a page; 100 if left out.", kind="integer", least=1, most=1_000),
+                    Parameter(name="after", description="Turns after this number.", kind="integer", minimum=0, maximum=999_999_999),
+                    Parameter(name="limit", description="Turns on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000),
                     _AGENT,
                     CALLER,
                 ),
-                answers={200: Answer(about="A page of turns.", model=TurnPage)},
+                responses={200: ResponseSpec(description="A page of turns.", model=TurnPage)},
                 problems=(404, 409),
                 tag="agents",
             ),
             Operation(
-                method="GET",
-                path="/agents/{threadId}",
-                about="How a thread stands: idle, running, finished or error; its last answer, plan and usage, and which of its calls wait "
-                "for approval. A thread that nobody has used yet is idle.",
+                route="GET /agents/{threadId}",
+                description="A thread's state (idle, running, finished or error), its last answer, plan and usage, and which of its "
+                "calls wait for approval. A thread without turns is idle.",
                 handler=self.state,
                 scopes=("read",),
                 parameters=(_AGENT, CALLER),
-                answers={200: Answer(about="The thread.", model=ThreadView)},
+                responses={200: ResponseSpec(description="The thread.", model=ThreadView)},
                 problems=(404, 409),
                 tag="agents",
             ),
             Operation(
-                method="GET",
-                path="/agents/{threadId}/events",
-                about="A thread's events: those of its last turn, or all after `Last-Event-ID`, then live, across turns, without an end. A "
-                "page that is loaded again reads the history, then from `after` = the number of turns that it has. `event: broken` says "
-                "that the stream cannot go on; it is no event of the agent's.",
+                route="GET /agents/{threadId}/events",
+                description="A thread's events: those of its last turn, or all after `Last-Event-ID`, then live ones, across turns, "
+                "without an end. After a reload, a page reads the history, then the events with `after` = the number of turns that it "
+                "has. `event: broken` says that the stream cannot go on; it is not an event of the agent.",
                 handler=self.events,
                 scopes=("read",),
                 parameters=(
                     Parameter(
-                        name="after", about="The same as Last-Event-ID; or the number of a turn, for all that comes after it.",
-                        pattern=_AFTER, wanted="an event's id like 3-7.1, or a turn's number",
+                        name="after", description="The same as Last-Event-ID; or the number of a turn, for all that comes after it.",
+                        pattern=_AFTER, expected="an event's id like 3-7.1, or a turn's number",
                     ),
                     _LAST,
-                    Parameter(name="follow", about="false: end with the turn under way, or at once.", kind="boolean"),
+                    Parameter(name="follow", description="false: end with the turn under way, or at once.", kind="boolean"),
                     _AGENT,
                     CALLER,
                 ),
-                answers={200: Answer(about="Server-sent events.", kind=EVENT_STREAM)},
+                responses={200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM)},
                 problems=(404, 409),
                 tag="agents",
             ),
             Operation(
-                method="POST",
-                path="/agents/{threadId}/stop",
-                about="End the turn under way, wherever it runs. What it has done stays on record; the thread can go on.",
+                route="POST /agents/{threadId}/stop",
+                description="End the turn under way, wherever it runs. What it has done stays on record; the thread can go on.",
                 handler=self.stop,
                 scopes=("call",),
                 parameters=(_AGENT, CALLER),
-                body=Body(model=Stop, optional=True),
-                answers={200: Answer(about="Whether there was one.", model=Stopping)},
+                body=BodySpec(model=Stop, optional=True),
+                responses={200: ResponseSpec(description="Whether there was one.", model=Stopping)},
                 problems=(404, 409),
                 tag="agents",
             ),
             Operation(
-                method="GET",
-                path="/agents",
-                about="The agents of this server.",
+                route="GET /agents",
+                description="The agents of this server.",
                 handler=self.listing,
                 scopes=("read",),
-                answers={200: Answer(about="Each with its limits.", model=AgentList)},
+                responses={200: ResponseSpec(description="Each with its limits.", model=AgentList)},
                 tag="agents",
             ),
         )  # fmt: skip

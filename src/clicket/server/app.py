@@ -1,5 +1,6 @@
-"""The application: makes the parts, gives each what it needs, and puts every operation on its path. A runtime that is not open is
-opened and closed with the application.
+"""Makes the ASGI application: the parts, what each part needs, and one route for each operation.
+
+A runtime that is not open is opened and closed with the application.
 """
 
 from __future__ import annotations
@@ -20,45 +21,44 @@ from clicket.model.version import version
 from clicket.ports import Store
 from clicket.roster import Declared, declared_agents
 from clicket.runtime import Runtime
-from clicket.server import cache, front, openapi, report, tools
+from clicket.server import cache, index_page, openapi, report, tools
 from clicket.server.agents import AgentHandlers
+from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
 from clicket.server.authentication import Authenticator
-from clicket.server.bodies import Bodies
+from clicket.server.call_lookup import CallLookup
 from clicket.server.calls import CallHandlers
-from clicket.server.decisions import DecisionHandlers
 from clicket.server.endpoint import Endpoint
 from clicket.server.event_log import EventLog
-from clicket.server.event_stream import Readers
+from clicket.server.event_stream import EventStreams
 from clicket.server.events import EventHandlers
 from clicket.server.grants import Grants
 from clicket.server.health import HealthHandlers
-from clicket.server.hosts import Hosts
-from clicket.server.lookup import CallLookup
+from clicket.server.host_check import HostCheck
 from clicket.server.mcp import McpRoute, mcp_route
 from clicket.server.middleware import AccessMiddleware
 from clicket.server.operations import Operation
-from clicket.server.options import Options, complete
+from clicket.server.options import Options, with_settings
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.request import route_path
+from clicket.server.request_body import BodyReader
 from clicket.server.revocation import RevocationWatch
 from clicket.server.shutdown import Shutdown
-from clicket.server.streams import Streams
-from clicket.server.threads import ThreadHandlers
+from clicket.server.tool_states import ToolStateHandlers
 from clicket.telemetry.turns import TurnCounts
 
 __all__ = ["Parts", "create_app"]
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What one application is made of. `listening` and tests get it as `app.state.clicket`; no part gets it."""
+    """The parts of one application. `http_server` and tests read them from `app.state.clicket`; no part gets all of them."""
 
     runtime: Runtime
     options: Options
     shutdown: Shutdown
     authenticator: Authenticator
     revocation: RevocationWatch
-    readers: Readers
+    event_streams: EventStreams
     event_log: EventLog
     grants: Grants
     health: HealthHandlers
@@ -84,23 +84,23 @@ def create_app(
     mcp: bool | Mapping[str, Any] | None = None,
     agents: Iterable[Agent] | None = None,
 ) -> Application:
-    """`uvicorn.run(create_app(Runtime(tools=[...])))`; `serve` does that with bounds on connections and heads, too.
+    """`uvicorn.run(create_app(Runtime(tools=[...])))`. `serve` also limits connections and the size of headers.
 
-    Keys, hosts and origins of the runtime's settings count beside those of `options`.
-    `mcp`: serve it at `/mcp`, too; None: if its extra is installed; a mapping: with these options of `McpEndpoint`.
-    `agents`: those that can be talked to at `/agents`; None: those that the settings declare.
+    Keys, hosts and origins of the runtime's settings are added to those of `options`.
+    `mcp`: serve MCP at `/mcp`; None: if its extra is installed; a mapping: with these options of `McpEndpoint`.
+    `agents`: the agents at `/agents`; None: those that the settings declare.
     """
-    options = complete(options, runtime.settings)
+    options = with_settings(options, runtime.settings)
     if runtime.settings.mcp:
         from clicket.mcp import declared_servers
 
-        declared_servers(runtime.settings.mcp)  # a mistake in them is raised before anything starts
-    declared = declared_agents(runtime) if agents is None else {}  # and so is one in these
+        declared_servers(runtime.settings.mcp)  # raises errors in them before anything starts
+    declared = declared_agents(runtime) if agents is None else {}  # the same for agents
     parts = _parts(runtime, options, mcp, {agent.name: agent for agent in agents or ()})
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with _running(parts, declared):
+        async with _lifespan(parts, declared):
             yield
 
     routes = [_route(operation, parts.shutdown) for operation in parts.operations]
@@ -108,7 +108,7 @@ def create_app(
         routes.append(_without_head(Route("/mcp", parts.mcp, methods=["GET", "POST", "DELETE"])))
     access = Middleware(
         AccessMiddleware,
-        hosts=Hosts(options.host, options.allowed_hosts, options.allowed_origins),
+        hosts=HostCheck(options.host, options.allowed_hosts, options.allowed_origins),
         authenticator=parts.authenticator,
         shutdown=parts.shutdown,
         routes=_fixed_routes(routes),
@@ -123,15 +123,14 @@ def create_app(
 
 
 def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | None, agents: dict[str, Agent]) -> Parts:
-    def store() -> Store:  # there once the runtime is open
+    def store() -> Store:  # a runtime has its store while it is open
         return runtime.store
 
     shutdown = Shutdown()
     authenticator = Authenticator(runtime, store, options.api_keys)
     revocation = RevocationWatch(authenticator)
-    readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
-    shutdown.on_begin(readers.wake_all)
-    streams = Streams(readers, revocation)
+    streams = EventStreams(revocation, heartbeat=options.heartbeat, stall=options.stall_timeout)
+    shutdown.on_begin(streams.wake_all)
     event_log = EventLog(
         runtime.observers,
         store,
@@ -143,9 +142,14 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
     )
     grants = Grants(store, shutdown)
     lookup = CallLookup(runtime.acting_for, store)
-    bodies = Bodies(max_size=options.max_body_size, timeout=options.body_timeout)
+    body_reader = BodyReader(max_size=options.max_body_size, timeout=options.body_timeout)
     artifacts = ArtifactHandlers(
-        runtime, lookup, bodies, grants, max_upload_size=options.max_upload_size, stall_timeout=options.stall_timeout
+        runtime,
+        lookup,
+        body_reader,
+        grants,
+        max_upload_size=options.max_upload_size,
+        stall_timeout=options.stall_timeout,
     )
     health = HealthHandlers(store, shutdown)
 
@@ -153,22 +157,22 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         return not await authenticator.is_off()
 
     @cache_forever
-    def draw(keyed: bool) -> dict[str, Any]:
+    def document_for(keyed: bool) -> dict[str, Any]:
         return openapi.document(operations, version(), keyed=keyed)
 
-    operations = (  # those that are used most first
-        *CallHandlers(runtime, lookup, bodies, grants).operations(),
+    operations = (  # the router tries them in this order
+        *CallHandlers(runtime, lookup, body_reader, grants).operations(),
         *EventHandlers(lookup, grants, event_log, streams).operations(),
-        *AgentHandlers(agents, runtime.settings, bodies, streams).operations(),
-        *DecisionHandlers(lookup, bodies).operations(),
+        *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
+        *ApprovalHandlers(lookup, body_reader).operations(),
         *artifacts.operations(),
         *tools.OPERATIONS,
-        *ThreadHandlers(bodies).operations(),
+        *ToolStateHandlers(body_reader).operations(),
         *cache.OPERATIONS,
         *report.OPERATIONS,
         *health.operations(),
-        *front.OPERATIONS,
-        *openapi.operations(draw, needs_key),
+        *index_page.OPERATIONS,
+        *openapi.operations(document_for, needs_key),
     )
     route = mcp_route(
         mcp,
@@ -179,14 +183,14 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         body_timeout=options.body_timeout,
     )
     return Parts(
-        runtime=runtime, options=options, shutdown=shutdown, authenticator=authenticator, revocation=revocation, readers=readers,
+        runtime=runtime, options=options, shutdown=shutdown, authenticator=authenticator, revocation=revocation, event_streams=streams,
         event_log=event_log, grants=grants, health=health, mcp=route, agents=agents, operations=operations,
     )  # fmt: skip
 
 
 @asynccontextmanager
-async def _running(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIterator[None]:
-    """Start what lives as long as the application does, and stop it."""
+async def _lifespan(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIterator[None]:
+    """Start the parts that run as long as the application, and stop them at its end."""
     runtime = parts.runtime
     async with AsyncExitStack() as stack:
         if not runtime.is_open:
@@ -196,7 +200,7 @@ async def _running(parts: Parts, declared: Mapping[str, Declared]) -> AsyncItera
 
             await join_declared(runtime)
         TurnCounts.over(runtime.observers)
-        if declared:  # once all tools are there: a turn that a crash cut off may need any of them
+        if declared:  # after all tools: a recovered turn may need any of them
             parts.agents.clear()
             parts.agents.update({name: each.on(runtime) for name, each in declared.items()})
             await runtime.recover()
@@ -208,7 +212,7 @@ async def _running(parts: Parts, declared: Mapping[str, Declared]) -> AsyncItera
             yield
         finally:
             parts.shutdown.begin()
-            parts.readers.stop()
+            parts.event_streams.stop()
             await parts.event_log.stop()
             await parts.revocation.stop()
             await parts.grants.stop()
@@ -223,7 +227,7 @@ def _route(operation: Operation, shutdown: Shutdown) -> Route:
 
 
 def _without_head(route: Route) -> Route:
-    """For the methods that were named: Starlette adds HEAD to GET."""
+    """Starlette adds HEAD to every GET; this removes it."""
     if route.methods is not None:
         route.methods.discard("HEAD")
     return route
@@ -247,7 +251,7 @@ async def _http_problem(request: Any, error: HTTPException) -> Any:
 
 
 def _methods(app: Starlette, path: str) -> set[str]:
-    """Every method that a path takes. A path without parameters comes before one that has them."""
+    """The methods of a path. If several routes match, those of the one with the fewest parameters."""
     routes = [route for route in app.router.routes if isinstance(route, Route) and route.path_regex.match(path)]
     plainest = min(routes, key=lambda route: route.path.count("{")).path
     return {method for route in routes if route.path == plainest for method in route.methods or ()}

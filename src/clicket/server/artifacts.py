@@ -14,14 +14,14 @@ import msgspec
 from clicket.errors import NotFound
 from clicket.model import notes_of
 from clicket.runtime import Runtime
-from clicket.server.bodies import Bodies
+from clicket.server.call_lookup import CALLER, THREAD, CallLookup
 from clicket.server.grants import Grants
-from clicket.server.lookup import CALLER, THREAD, CallLookup
-from clicket.server.operations import Answer, Body, Operation
+from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
-from clicket.server.replies import Pieces, Reply, json_reply
 from clicket.server.request import Request
+from clicket.server.request_body import BodyReader
+from clicket.server.responses import ChunkedResponse, Response, json_response
 
 __all__ = ["ArtifactHandlers"]
 
@@ -75,13 +75,15 @@ async def _measure(view: Runtime, name: str) -> int:
 
 _RANGE = Parameter(
     name="Range",
-    about="One range of bytes: `bytes=0-99`. What is no such range is answered with the whole.",
-    place="header",
+    description="One range of bytes: `bytes=0-99`. What is no such range is answered with the whole.",
+    source="header",
     schema={"type": "string"},
 )
 _PARTS = {
-    206: Answer(
-        about="The range.", kind="*/*", headers={"Content-Range": "Which part of how much.", "Accept-Ranges": "bytes"}
+    206: ResponseSpec(
+        description="The range.",
+        media_type="*/*",
+        headers={"Content-Range": "Which part of how much.", "Accept-Ranges": "bytes"},
     ),
 }
 
@@ -93,7 +95,7 @@ class ArtifactHandlers:
         self,
         runtime: Runtime,
         lookup: CallLookup,
-        bodies: Bodies,
+        body_reader: BodyReader,
         grants: Grants,
         *,
         max_upload_size: int,
@@ -101,20 +103,20 @@ class ArtifactHandlers:
     ) -> None:
         self._runtime = runtime
         self._lookup = lookup
-        self._bodies = bodies
+        self._body_reader = body_reader
         self._grants = grants
         self._max_upload_size = max_upload_size
         self._stall_timeout = stall_timeout
         self._sizes = _Sizes()
 
-    async def download(self, request: Request) -> Pieces | Reply:
+    async def download(self, request: Request) -> ChunkedResponse | Response:
         name = request.path("id")
         view = request.principal.sees
         await self._grants.check(request.principal, name)
         size = await self._sizes.of(view, name)
         return self._send(request, size, lambda start, end: _read(view, name, start, end), _BYTES, name)
 
-    async def result(self, request: Request) -> Pieces | Reply:
+    async def result(self, request: Request) -> ChunkedResponse | Response:
         _, record = await self._lookup.find(request, waiting=False)
         if not record.state.is_terminal:
             raise Refused(
@@ -134,7 +136,7 @@ class ArtifactHandlers:
         kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
         return self._send(request, len(body), lambda start, end: _one(body[start:end]), kind, "")
 
-    def _send(self, request: Request, size: int, read: Any, kind: bytes, name: str) -> Pieces | Reply:
+    def _send(self, request: Request, size: int, read: Any, kind: bytes, name: str) -> ChunkedResponse | Response:
         """The whole, or the one range that was asked for. Several ranges are answered with the whole, as they may be."""
         headers = [(b"accept-ranges", b"bytes"), (b"content-disposition", b"attachment")]
         patience = self._stall_timeout
@@ -145,19 +147,19 @@ class ArtifactHandlers:
         condition = request.header(b"if-range")
         span = None if wanted is None or (condition is not None and condition != etag) else _range(wanted, size)
         if span is None:
-            return Pieces(200, read(0, size), size, kind, *headers, patience=patience)
+            return ChunkedResponse(200, read(0, size), size, kind, *headers, patience=patience)
         start, end = span
         if start >= end:
             unsatisfied = (b"content-range", b"bytes */%d" % size)
             raise Refused("range_not_satisfiable", f"there are {size} bytes; ask for some of them.", unsatisfied)
         headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
-        return Pieces(206, read(start, end), end - start, kind, *headers, patience=patience)
+        return ChunkedResponse(206, read(start, end), end - start, kind, *headers, patience=patience)
 
-    async def upload(self, request: Request) -> Reply:
+    async def upload(self, request: Request) -> Response:
         digest, size = hashlib.sha256(), 0
         # It is hashed while it comes in, and kept outside of memory: only then is its name known.
         with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="clicket-") as file:
-            async for piece in self._bodies.pieces(request, self._max_upload_size):
+            async for piece in self._body_reader.pieces(request, self._max_upload_size):
                 digest.update(piece)
                 file.write(piece)
                 size += len(piece)
@@ -165,39 +167,43 @@ class ArtifactHandlers:
             await self._runtime.store.put_artifact(name, _File(file, size), keep_until=self._runtime.pin_until())
         if request.principal.id:
             await self._grants.grant(request.principal.id, name)
-        return json_reply(Uploaded(id=name, size=size), 201, request.location(f"/artifacts/{name}"))
+        return json_response(Uploaded(id=name, size=size), 201, request.location(f"/artifacts/{name}"))
 
     def operations(self) -> tuple[Operation, ...]:
         return (
             Operation(
-                method="POST",
-                path="/artifacts",
-                about="Keep a file. Equal content is kept once, under one id.",
+                route="POST /artifacts",
+                description="Keep a file. Equal content is kept once, under one id.",
                 handler=self.upload,
                 scopes=("call",),
-                body=Body(optional=True),
-                answers={201: Answer(about="It is kept.", model=Uploaded, headers={"Location": "Where it is read."})},
+                body=BodySpec(optional=True),
+                responses={
+                    201: ResponseSpec(
+                        description="It is kept.", model=Uploaded, headers={"Location": "Where it is read."}
+                    )
+                },
                 tag="artifacts",
             ),
             Operation(
-                method="GET",
-                path="/artifacts/{id}",
-                about="A file, or a range of it.",
+                route="GET /artifacts/{id}",
+                description="A file, or a range of it.",
                 handler=self.download,
                 scopes=("read",),
                 parameters=(_RANGE,),
-                answers={200: Answer(about="The whole.", kind="application/octet-stream"), **_PARTS},
+                responses={
+                    200: ResponseSpec(description="The whole.", media_type="application/octet-stream"),
+                    **_PARTS,
+                },
                 problems=(404, 416),
                 tag="artifacts",
             ),
             Operation(
-                method="GET",
-                path="/calls/{id}/result",
-                about="The whole result of a completed call, or a range of it: text as it is, everything else as JSON.",
+                route="GET /calls/{id}/result",
+                description="The whole result of a completed call, or a range of it: text as it is, everything else as JSON.",
                 handler=self.result,
                 scopes=("read",),
                 parameters=(THREAD, CALLER, _RANGE),
-                answers={200: Answer(about="The whole.", kind="*/*"), **_PARTS},
+                responses={200: ResponseSpec(description="The whole.", media_type="*/*"), **_PARTS},
                 problems=(404, 409, 416),
             ),
         )

@@ -16,7 +16,7 @@ from clicket.errors import StoreUnavailable
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server import keys
-from clicket.server.hosts import is_loopback
+from clicket.server.host_check import is_loopback
 from clicket.server.problems import Refused
 
 __all__ = ["Authenticator", "Principal", "principal_of"]

@@ -15,15 +15,15 @@ from clicket.model import Page, Record, ToolResult
 from clicket.model.codec import clean
 from clicket.ports import Handle
 from clicket.runtime import Runtime
-from clicket.server.bodies import Bodies, Gone, shaped
+from clicket.server.call_lookup import CALLER, THREAD, CallLookup, visible_runtime
 from clicket.server.grants import Grants
-from clicket.server.lookup import CALLER, THREAD, CallLookup, view_of
-from clicket.server.operations import Answer, Body, Operation
+from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused, problem_of_result
-from clicket.server.replies import Reply, json_reply
-from clicket.server.request import Request
-from clicket.server.shapes import (
+from clicket.server.request import Request, in_trace
+from clicket.server.request_body import BodyReader, ClientDisconnected, decode_body
+from clicket.server.responses import Response, json_response
+from clicket.server.schemas import (
     Accepted,
     CallRequest,
     Cancelled,
@@ -34,7 +34,6 @@ from clicket.server.shapes import (
     summary_of,
     without_tracebacks,
 )
-from clicket.server.traces import traced
 
 __all__ = ["CallHandlers"]
 
@@ -53,16 +52,16 @@ class _Handle(Handle, Protocol):
 
 
 class CallHandlers:
-    def __init__(self, runtime: Runtime, lookup: CallLookup, bodies: Bodies, grants: Grants) -> None:
+    def __init__(self, runtime: Runtime, lookup: CallLookup, body_reader: BodyReader, grants: Grants) -> None:
         self._runtime = runtime
         self._lookup = lookup
-        self._bodies = bodies
+        self._body_reader = body_reader
         self._grants = grants
 
     # Making.
 
-    async def create(self, request: Request) -> Reply:
-        wanted = self._call_request(await self._bodies.read(request), request)
+    async def create(self, request: Request) -> Response:
+        wanted = self._call_request(await self._body_reader.read(request), request)
         options: dict[str, Any] = {
             "id": wanted.id,
             "thread": wanted.thread,
@@ -74,13 +73,13 @@ class CallHandlers:
         }
         given = bytes(wanted.arguments)
         arguments = None if given in (b"", b"null") else given
-        with traced(request.headers):
+        with in_trace(request.headers):
             return await self._make(request, wanted, arguments, options)
 
     def _call_request(self, body: bytes, request: Request) -> CallRequest:
-        wanted = shaped(body, _request_decoder)
+        wanted = decode_body(body, _request_decoder)
         given = bytes(wanted.arguments)  # the runtime validates these, and records the outcome
-        self._bodies.refuse_ambiguous(body.replace(given, b"0", 1) if given else body)
+        self._body_reader.refuse_ambiguous(body.replace(given, b"0", 1) if given else body)
         key = request.header(b"idempotency-key")
         if key is not None:
             if wanted.id is not None and wanted.id != key:
@@ -92,7 +91,7 @@ class CallHandlers:
 
     async def _make(
         self, request: Request, wanted: CallRequest, arguments: bytes | None, options: dict[str, Any]
-    ) -> Reply:
+    ) -> Response:
         own = request.principal.own
         if wanted.wait is True and not wanted.cancel_on_disconnect:
             result = await own.call(wanted.tool, arguments, **options)
@@ -107,23 +106,23 @@ class CallHandlers:
                 return await self._outcome(request, waited)
         return await _accepted(request, handle, wanted.tool)
 
-    async def _outcome(self, request: Request, result: ToolResult) -> Reply:
+    async def _outcome(self, request: Request, result: ToolResult) -> Response:
         error = result.error
         if error is not None and error.code in REFUSALS:
             return problem_of_result(error, result.call_id)
         if result.artifact is not None:
             await self._grants.give(request.principal.id, result)
-        return Reply(200, result_json(result))
+        return Response(200, result_json(result))
 
     # Looking.
 
-    async def show(self, request: Request) -> Reply:
+    async def show(self, request: Request) -> Response:
         _, record = await self._lookup.find(request)
         if record.artifact is not None:
             await self._grants.give(record.caller, record)
-        return Reply(200, record_json(_as_seen_by(request, record)))
+        return Response(200, record_json(_as_seen_by(request, record)))
 
-    async def listing(self, request: Request) -> Reply:
+    async def listing(self, request: Request) -> Response:
         waiting, principal, caller = request.query("waiting_for"), request.principal, request.query("caller")
         decides = waiting == "approval" and principal.may("approve")
         if not principal.may("read") and waiting != "approval":
@@ -131,7 +130,7 @@ class CallHandlers:
                 "missing_scope", "scope approve lists calls that wait: pass waiting_for=approval. The rest needs read."
             )
         everything = self._runtime if caller is None else self._runtime.acting_for(caller)
-        view = everything if decides else view_of(request)
+        view = everything if decides else visible_runtime(request)
         whole, limit = request.query("full", False), request.query("limit", 100)
         page = await view.history(
             thread=request.query("thread"),
@@ -155,37 +154,36 @@ class CallHandlers:
 
     # Ending.
 
-    async def cancel(self, request: Request) -> Reply:
-        stop = await self._bodies.optional_json(request, _stop_decoder, Stop())
+    async def cancel(self, request: Request) -> Response:
+        stop = await self._body_reader.optional_json(request, _stop_decoder, Stop())
         id = request.scope["clicket.call"] = request.path("id")
         try:
-            handle = await view_of(request).handle(id, thread=request.query("thread"))
+            handle = await visible_runtime(request).handle(id, thread=request.query("thread"))
         except UsageError as several:
             raise await self._lookup.ambiguous(request, several) from None
         done, principal = await handle.cancel(stop.reason), request.principal
         if done and handle.caller != principal.id:
             await self._runtime.audit.record("call.cancelled", by=principal.name, call=id, thread=handle.thread)
         state = await self._runtime.acting_for(handle.caller).state(id, thread=handle.thread)
-        return json_reply(Cancelled(id=id, thread=handle.thread, cancelled=done, state=state))
+        return json_response(Cancelled(id=id, thread=handle.thread, cancelled=done, state=state))
 
     def operations(self) -> tuple[Operation, ...]:
         return (
             Operation(
-                method="POST",
-                path="/calls",
-                about="Make a call. Answers 202 as soon as it is durable; with `wait` the result, or 202 when the time is over.",
+                route="POST /calls",
+                description="Make a call. Answers 202 as soon as it is durable; with `wait` the result, or 202 when the time is over.",
                 handler=self.create,
                 scopes=("call",),
                 parameters=(
-                    Parameter(name="Idempotency-Key", about="The same as `id` in the body.", place="header",
+                    Parameter(name="Idempotency-Key", description="The same as `id` in the body.", source="header",
                         schema={"type": "string", "pattern": f"^{_KEY.pattern}$"},
                     ),
                 ),
-                body=Body(model=CallRequest),
-                answers={
-                    200: Answer(about="The outcome, whatever it is, but for refusals.", model=ToolResult, id_at="call_id"),
-                    202: Answer(
-                        about="Accepted: durable, and waiting or running.",
+                body=BodySpec(model=CallRequest),
+                responses={
+                    200: ResponseSpec(description="The outcome, whatever it is, but for refusals.", model=ToolResult, id_at="call_id"),
+                    202: ResponseSpec(
+                        description="Accepted: durable, and waiting or running.",
                         model=Accepted,
                         id_at="id",
                         headers={"Location": "Where the call is looked at."},
@@ -194,62 +192,59 @@ class CallHandlers:
                 problems=(404, 409, 422, 429),
             ),
             Operation(
-                method="GET",
-                path="/calls",
-                about="Calls, the newest first unless told otherwise. Scope `approve` may list what waits for approval, whoever made it.",
+                route="GET /calls",
+                description="Calls, the newest first unless `order` is `asc`. Scope `approve` may list the waiting calls of all callers.",
                 handler=self.listing,
                 scopes=("read", "approve"),
                 parameters=(
-                    Parameter(name="thread", about="Only calls of this thread."),
-                    Parameter(name="tool", about="Only calls of this tool."),
-                    Parameter(name="state", about="Only calls in this state.", choices=_STATES),
-                    Parameter(name="waiting_for", about="Only calls that wait for this.", choices=("approval",)),
-                    Parameter(name="active", about="Only calls that have not ended.", kind="boolean"),
+                    Parameter(name="thread", description="Only calls of this thread."),
+                    Parameter(name="tool", description="Only calls of this tool."),
+                    Parameter(name="state", description="Only calls in this state.", choices=_STATES),
+                    Parameter(name="waiting_for", description="Only calls that wait for this.", choices=("approval",)),
+                    Parameter(name="active", description="Only calls that have not ended.", kind="boolean"),
                     Parameter(
-                        name="since", about="Only calls made at or after this time (seconds since 1970).", kind="number",
-                        least=0, most=1e11,
+                        name="since", description="Only calls made at or after this time (seconds since 1970).", kind="number",
+                        minimum=0, maximum=1e11,
                     ),
                     Parameter(
-                        name="until", about="Only calls made before this time (seconds since 1970).", kind="number",
-                        least=0, most=1e11,
+                        name="until", description="Only calls made before this time (seconds since 1970).", kind="number",
+                        minimum=0, maximum=1e11,
                     ),
-                    Parameter(name="code", about="Only calls that this error code ended.", max_length=64),
-                    Parameter(name="request_id", about="Only calls of this request."),
+                    Parameter(name="code", description="Only calls that this error code ended.", max_length=64),
+                    Parameter(name="request_id", description="Only calls of this request."),
                     Parameter(
-                        name="metadata.", about="`metadata.KEY=VALUE`: only calls whose metadata has that value; a value that is "
+                        name="metadata.", description="`metadata.KEY=VALUE`: only calls whose metadata has that value; a value that is "
                         "no text is written as JSON.", prefix=True, min_length=0,
                     ),
-                    Parameter(name="id_contains", about="Only calls whose id contains this text."),
-                    Parameter(name="order", about="`asc`: the oldest first.", choices=("asc", "desc")),
-                    Parameter(name="limit", about="Calls on a page; 100 if left out.", kind="integer", least=1, most=1_000),
+                    Parameter(name="id_contains", description="Only calls whose id contains this text."),
+                    Parameter(name="order", description="`asc`: the oldest first.", choices=("asc", "desc")),
+                    Parameter(name="limit", description="Calls on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000),
                     Parameter(
-                        name="cursor", about="What the page before gave.", pattern="^[0-9]{1,18}$",
-                        wanted="a cursor that a page gave",
+                        name="cursor", description="What the page before gave.", pattern="^[0-9]{1,18}$",
+                        expected="a cursor that a page gave",
                     ),
-                    Parameter(name="full", about="Whole records, at most 100 on a page.", kind="boolean"),
+                    Parameter(name="full", description="Whole records, at most 100 on a page.", kind="boolean"),
                     CALLER,
                 ),
-                answers={200: Answer(about="A page of calls.", model=Listing)},
+                responses={200: ResponseSpec(description="A page of calls.", model=Listing)},
             ),
             Operation(
-                method="GET",
-                path="/calls/{id}",
-                about="Everything known about a call: stages, attempts, events.",
+                route="GET /calls/{id}",
+                description="Everything known about a call: stages, attempts, events.",
                 handler=self.show,
                 scopes=("read", "approve"),
                 parameters=(THREAD, CALLER),
-                answers={200: Answer(about="The record.", model=Record)},
+                responses={200: ResponseSpec(description="The record.", model=Record)},
                 problems=(404, 409),
             ),
             Operation(
-                method="POST",
-                path="/calls/{id}/cancel",
-                about="End a call, wherever it runs.",
+                route="POST /calls/{id}/cancel",
+                description="End a call, wherever it runs.",
                 handler=self.cancel,
                 scopes=("call",),
                 parameters=(THREAD, CALLER),
-                body=Body(model=Stop, optional=True),
-                answers={200: Answer(about="How it stands now.", model=Cancelled)},
+                body=BodySpec(model=Stop, optional=True),
+                responses={200: ResponseSpec(description="How it stands now.", model=Cancelled)},
                 problems=(404, 409, 422),
             ),
         )  # fmt: skip
@@ -266,7 +261,7 @@ async def _wait(request: Request, handle: _Handle, seconds: float | None, *, can
             return ending.result()
         if leaving is not None and leaving.done():
             await handle.leave("its client went away")
-            raise Gone
+            raise ClientDisconnected
         return None
     finally:
         for each in waited:
@@ -279,7 +274,7 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-async def _accepted(request: Request, handle: Handle, tool: str) -> Reply:
+async def _accepted(request: Request, handle: Handle, tool: str) -> Response:
     own = request.principal.own
     state = await own.state(handle.id, thread=handle.thread)
     if state.is_terminal:
@@ -290,7 +285,7 @@ async def _accepted(request: Request, handle: Handle, tool: str) -> Reply:
     if handle.thread != "default":
         path += f"?thread={quote(handle.thread, safe='')}"
     accepted = Accepted(id=handle.id, thread=handle.thread, tool=clean(tool), state=state)
-    return json_reply(accepted, 202, request.location(path))
+    return json_response(accepted, 202, request.location(path))
 
 
 def _as_seen_by(request: Request, record: Record) -> Record:
@@ -298,9 +293,9 @@ def _as_seen_by(request: Request, record: Record) -> Record:
     return record if principal.is_admin or record.caller == principal.id else without_tracebacks(record)
 
 
-def _page(page: Page, *, whole: bool) -> Reply:
+def _page(page: Page, *, whole: bool) -> Response:
     if whole:
         items = b",".join(record_json(record) for record in page.items)
         cursor = msgspec.json.encode(page.cursor)
-        return Reply(200, b'{"items":[' + items + b'],"cursor":' + cursor + b"}")
-    return json_reply(Listing(items=[summary_of(record) for record in page.items], cursor=page.cursor))
+        return Response(200, b'{"items":[' + items + b'],"cursor":' + cursor + b"}")
+    return json_response(Listing(items=[summary_of(record) for record in page.items], cursor=page.cursor))

@@ -21,10 +21,10 @@ from clicket.journal import Entry, Observers
 from clicket.model import Event
 from clicket.model.codec import encode
 from clicket.ports import Query, Store, Stored
-from clicket.server.event_stream import Notifier, Reader, frame
+from clicket.server.event_stream import MAX_CHUNK, Notifier, Reader, frame
 from clicket.server.shutdown import Shutdown
 
-__all__ = ["EventLog", "Kept"]
+__all__ = ["EventLog", "LoggedEvent"]
 
 logger = logging.getLogger("clicket.server")
 _LOOK_EVERY = 1.0
@@ -33,11 +33,10 @@ _LINGER = 300.0
 _SLACK = 120.0
 """Seconds by which another process's clock may be behind when it dates its calls."""
 _MOST_LOOKED_AT = 1_000
-_MOST_AT_ONCE = 64 * 1024
 _GAP = b'event: gap\ndata: {"detail":"events before this point are not kept here; load the list of calls again"}\n\n'
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
+class LoggedEvent(msgspec.Struct, frozen=True, gc=False):
     number: int
     caller: str
     thread: str
@@ -84,7 +83,7 @@ class EventLog:
         self._shutdown = shutdown
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._kept: deque[Kept] = deque()
+        self._kept: deque[LoggedEvent] = deque()
         self._bytes = 0
         self._number = 0
         self._readers = 0
@@ -127,16 +126,16 @@ class EventLog:
         first = self._kept[0].number if self._kept else self._number + 1
         parts: list[bytes] = []
         size = 0
-        if reader.place < first - 1:
+        if reader.position < first - 1:
             parts.append(_GAP)
-            reader.place = first - 1
-        for index in range(reader.place - first + 1, len(self._kept)):
+            reader.position = first - 1
+        for index in range(reader.position - first + 1, len(self._kept)):
             kept = self._kept[index]
-            reader.place = kept.number
+            reader.position = kept.number
             if reader.sees is None or reader.sees(kept):
                 parts.append(kept.frame)
                 size += len(kept.frame)
-                if size >= _MOST_AT_ONCE:
+                if size >= MAX_CHUNK:
                     break
         return b"".join(parts), False
 
@@ -162,7 +161,7 @@ class EventLog:
         for event in events:
             self._number += 1
             made = frame(f"{self.epoch}-{self._number}", event.type, head + encode(event)[1:])
-            self._kept.append(Kept(self._number, caller, thread, tool, event.call_id, event.type, made))
+            self._kept.append(LoggedEvent(self._number, caller, thread, tool, event.call_id, event.type, made))
             self._bytes += len(made)
         while self._kept and (len(self._kept) > self._max_events or self._bytes > self._max_bytes):
             self._bytes -= len(self._kept.popleft().frame)

@@ -11,9 +11,9 @@ import msgspec
 
 from clicket.errors import ClicketError
 from clicket.ports import Store
-from clicket.server.operations import Answer, Operation
-from clicket.server.replies import JSON, Reply, json_reply
+from clicket.server.operations import Operation, ResponseSpec
 from clicket.server.request import Request
+from clicket.server.responses import JSON, Response, json_response
 from clicket.server.shutdown import Shutdown
 
 __all__ = ["HealthHandlers"]
@@ -41,13 +41,13 @@ class HealthHandlers:
         """When the store was asked last, and why it was not ready; None: it was."""
         self._asking: asyncio.Future[str | None] | None = None
 
-    async def healthz(self, request: Request) -> Reply:
-        return Reply(200, b'{"status":"ok"}', JSON)
+    async def healthz(self, request: Request) -> Response:
+        return Response(200, b'{"status":"ok"}', JSON)
 
-    async def readyz(self, request: Request) -> Reply:
+    async def readyz(self, request: Request) -> Response:
         reason = "shutting_down" if self._shutdown.begun else await self._check()
         headers = () if reason is None else ((b"retry-after", b"2"),)
-        return json_reply(Readiness(ready=reason is None, reason=reason), 200 if reason is None else 503, *headers)
+        return json_response(Readiness(ready=reason is None, reason=reason), 200 if reason is None else 503, *headers)
 
     async def _check(self) -> str | None:
         """Ask the store, at most once a second and once at a time: requests without a key must not be able to load it."""
@@ -73,23 +73,23 @@ class HealthHandlers:
     def operations(self) -> tuple[Operation, ...]:
         return (
             Operation(
-                method="GET",
-                path="/healthz",
-                about="The process is alive.",
+                route="GET /healthz",
+                description="The process is alive.",
                 handler=self.healthz,
                 public=True,
-                answers={200: Answer(about="It is.", model=Health)},
+                responses={200: ResponseSpec(description="It is.", model=Health)},
                 tag="health",
             ),
             Operation(
-                method="GET",
-                path="/readyz",
-                about="Store and engine can take calls.",
+                route="GET /readyz",
+                description="Store and engine can take calls.",
                 handler=self.readyz,
                 public=True,
-                answers={
-                    200: Answer(about="They can.", model=Readiness),
-                    503: Answer(about="They cannot now.", model=Readiness, headers={"Retry-After": "Seconds."}),
+                responses={
+                    200: ResponseSpec(description="They can.", model=Readiness),
+                    503: ResponseSpec(
+                        description="They cannot now.", model=Readiness, headers={"Retry-After": "Seconds."}
+                    ),
                 },
                 tag="health",
             ),

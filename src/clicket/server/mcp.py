@@ -11,9 +11,9 @@ from typing import Any
 from clicket.errors import UsageError
 from clicket.server.authentication import principal_of
 from clicket.server.problems import Refused, problem_of_error
+from clicket.server.request import in_trace
 from clicket.server.revocation import RevocationWatch
 from clicket.server.shutdown import Shutdown
-from clicket.server.traces import traced
 
 __all__ = ["McpRoute", "mcp_route"]
 
@@ -61,7 +61,7 @@ class McpRoute:
             await problem_of_error(refusal)(scope, receive, send)
         else:
             bounded = _bounded(receive, max_size=self._max_body_size, timeout=self._body_timeout)
-            with traced(scope["headers"]):  # the `_meta` of a message overrides these
+            with in_trace(scope["headers"]):  # the `_meta` of a message overrides these
                 await _Exchange(self._revocation, bounded, send).run(self._endpoint, scope)
 
     def _refusal(self, scope: Any) -> Refused | None:

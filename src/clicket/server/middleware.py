@@ -11,10 +11,10 @@ from clicket.errors import ClicketError
 from clicket.server import access_log
 from clicket.server.access_log import AccessLog
 from clicket.server.authentication import Authenticator
-from clicket.server.hosts import Hosts
+from clicket.server.host_check import HostCheck
 from clicket.server.problems import Refused, problem_of_error
-from clicket.server.replies import Reply
 from clicket.server.request import route_path
+from clicket.server.responses import Response
 from clicket.server.shutdown import Shutdown
 
 __all__ = ["AccessMiddleware"]
@@ -37,7 +37,7 @@ class AccessMiddleware:
         self,
         app: Any,
         *,
-        hosts: Hosts,
+        hosts: HostCheck,
         authenticator: Authenticator,
         shutdown: Shutdown,
         routes: Mapping[tuple[str, str], Any],
@@ -79,7 +79,7 @@ class AccessMiddleware:
             if origin is not None:
                 send = _with_cors(send, origin)
                 if scope["method"] == "OPTIONS":
-                    await Reply(204, b"", None, *_CORS)(scope, receive, send)
+                    await Response(204, b"", None, *_CORS)(scope, receive, send)
                     return
             path = route_path(scope)
             raw = scope.get("raw_path") or b""

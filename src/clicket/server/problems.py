@@ -10,7 +10,7 @@ import msgspec
 from clicket.errors import ClicketError, InvalidInput
 from clicket.model import ToolError
 from clicket.model.codec import clean, encode
-from clicket.server.replies import Reply
+from clicket.server.responses import Response
 
 __all__ = [
     "PROBLEM_JSON",
@@ -115,7 +115,7 @@ def detail_of(code: str, message: str) -> str:
 
 def _reply(
     code: str, detail: str, errors: Any = (), call_id: str | None = None, *headers: tuple[bytes, bytes]
-) -> Reply:
+) -> Response:
     status = STATUS_OF.get(code, 500)
     listed = [Complaint(clean(each.get("path", "")), clean(each.get("message", ""))) for each in errors]
     problem = Problem(
@@ -129,10 +129,10 @@ def _reply(
     )
     if status in _RETRY_AFTER:
         headers = (*headers, (b"retry-after", _RETRY_AFTER[status]))
-    return Reply(status, encode(problem), PROBLEM_JSON, *headers)
+    return Response(status, encode(problem), PROBLEM_JSON, *headers)
 
 
-def problem_of_error(error: ClicketError) -> Reply:
+def problem_of_error(error: ClicketError) -> Response:
     """What was raised, as a problem. A code that is no client's business is an internal error."""
     if isinstance(error, Refused):
         return _reply(error.code, error.message, (), None, *error.headers)
@@ -141,6 +141,6 @@ def problem_of_error(error: ClicketError) -> Reply:
     return _reply(code, error.message, errors)
 
 
-def problem_of_result(error: ToolError, call_id: str) -> Reply:
+def problem_of_result(error: ToolError, call_id: str) -> Response:
     """A call that was refused before its tool ran; it is on record as failed."""
     return _reply(error.code, error.message, error.details.get("problems", ()), call_id)

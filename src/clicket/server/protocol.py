@@ -37,9 +37,9 @@ _TOO_MANY = _canned(
 )
 
 
-class Bounded(HttpToolsProtocol):
+class BoundedHttpProtocol(HttpToolsProtocol):
     options: ClassVar[Options]
-    without_request: ClassVar[dict[Bounded, None]]
+    without_request: ClassVar[dict[BoundedHttpProtocol, None]]
     """Connections on which no request is under way, those that have been so for longest first."""
     _head = 0
     _in_head = True
@@ -136,4 +136,4 @@ class Bounded(HttpToolsProtocol):
 
 def protocol_with(options: Options) -> type[HttpToolsProtocol]:
     """uvicorn makes one protocol per connection, and knows no options of ours: they are in the class."""
-    return type("Protocol", (Bounded,), {"options": options, "without_request": {}})
+    return type("Protocol", (BoundedHttpProtocol,), {"options": options, "without_request": {}})

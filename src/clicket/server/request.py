@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from urllib.parse import quote, unquote
 
 from clicket.server.authentication import Principal, principal_of
 from clicket.server.parameters import Parameter, parse_query
 from clicket.server.problems import Refused
+from clicket.telemetry import within_trace
 
-__all__ = ["Request", "route_path"]
+__all__ = ["Request", "in_trace", "route_path"]
+
+_NO_TRACE = nullcontext()
 
 
 def route_path(scope: Any) -> str:
@@ -17,6 +22,13 @@ def route_path(scope: Any) -> str:
     path: str = scope["path"]
     mounted_at = scope.get("root_path", "").rstrip("/")
     return path.removeprefix(mounted_at) if mounted_at and path.startswith(f"{mounted_at}/") else path
+
+
+def in_trace(headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManager[None]:
+    """Calls that are made in this context belong to the trace that the headers name, if they name one."""
+    names = (b"traceparent", b"tracestate")
+    found = {name.decode(): value.decode("latin-1") for name, value in headers if name in names}
+    return within_trace(found) if "traceparent" in found else _NO_TRACE
 
 
 class Request:

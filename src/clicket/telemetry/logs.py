@@ -22,7 +22,7 @@ from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import clean
 from clicket.printable import escaped, escaped_json
-from clicket.telemetry.install import Observed
+from clicket.telemetry.tracing import Observed
 from clicket.vault.logs import SECRETS, hide_known
 
 __all__ = ["CALL", "CallFilter", "Discreet", "Format", "JsonFormatter", "configure", "follow"]

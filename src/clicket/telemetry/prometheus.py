@@ -1,8 +1,8 @@
-"""Prometheus' page, written by Prometheus' own client from what the store has added up: a restart loses no count.
+"""The page of metrics for Prometheus, written by Prometheus' client from the sums in the store: a restart loses no count.
 
     body, content_type = await scrape(runtime, accept=request.headers.get("accept", ""))
 
-Tools' counters are of all processes over the store together, so one of them is enough to scrape; gauges are of this one.
+Counters of tools are sums over all processes of the store, so it is enough to scrape one of them. Gauges are of one process.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
 from clicket.model.version import version
 from clicket.ports import Clock
-from clicket.telemetry.live import Active, Live, survey
 from clicket.telemetry.persist_times import PersistTimes
+from clicket.telemetry.process_stats import OpenRuntime, ProcessStats, collect
 from clicket.telemetry.report import named
 from clicket.telemetry.turns import PREFIX, TurnCounts, Turns, is_turn, turn_metrics
 
@@ -33,7 +33,7 @@ BOUNDS = tuple(BASE * 2**n for n in range(_DOUBLINGS))
 _ENDED = tuple(state.value for state in State if state.is_terminal)
 
 
-class Scraped(Active, Protocol):
+class Scraped(OpenRuntime, Protocol):
     @property
     def observers(self) -> Observers: ...
     @property
@@ -41,27 +41,27 @@ class Scraped(Active, Protocol):
 
 
 async def scrape(runtime: Scraped, accept: str = "") -> tuple[bytes, str]:
-    """The page of an open runtime, and its content type. As one caller has it (`acting_for`): the figures of its calls alone."""
+    """The page of an open runtime, and its content type. For one caller (`acting_for`): the figures of its calls alone."""
     caller = runtime.caller
-    figures, live = await survey(runtime)
+    figures, stats = await collect(runtime)
     turns = TurnCounts.over(runtime.observers).seen_by(caller)
     persisted = PersistTimes.over(runtime.observers, runtime.clock.now)
-    mine = live if caller is None else None
-    return exposition(figures, mine, store_up=live.store_up, accept=accept, turns=turns, persisted=persisted)
+    own = stats if caller is None else None
+    return exposition(figures, own, store_up=stats.store_up, accept=accept, turns=turns, persisted=persisted)
 
 
 def exposition(
     figures: Iterable[Figure],
-    live: Live | None = None,
+    stats: ProcessStats | None = None,
     *,
     store_up: bool = True,
     accept: str = "",
     turns: dict[tuple[str, str], Turns] | None = None,
     persisted: PersistTimes | None = None,
 ) -> tuple[bytes, str]:
-    """The page and its content type: Prometheus' text, or OpenMetrics where `Accept` asks for it.
+    """The page and its content type: Prometheus' text format, or OpenMetrics if `accept` prefers it.
 
-    Counts are left out while the store is down: a zero would be taken for a restart of the count.
+    Counts are left out while the store is down: Prometheus would take a zero for a restart of the counter.
     """
     try:
         from prometheus_client import CollectorRegistry, ProcessCollector
@@ -72,27 +72,29 @@ def exposition(
             "Install it with: pip install 'clicket[server]'."
         ) from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Page(list(figures), live, store_up if live is None else live.store_up, turns or {}, persisted))
-    if live is not None:
+    registry.register(
+        _Page(list(figures), stats, store_up if stats is None else stats.store_up, turns or {}, persisted)
+    )
+    if stats is not None:
         ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
 
 class _Page:
-    """A collector, as Prometheus' client asks for one."""
+    """A collector of Prometheus' client."""
 
     def __init__(
         self,
         figures: list[Figure],
-        live: Live | None,
+        stats: ProcessStats | None,
         store_up: bool,
         turns: dict[tuple[str, str], Turns],
         persisted: PersistTimes | None,
     ) -> None:
         self._persisted = persisted
         self._figures = figures
-        self._live = live
+        self._stats = stats
         self._store_up = store_up
         self._turns = turns
 
@@ -102,18 +104,18 @@ class _Page:
     def collect(self) -> Iterator[Metric]:
         if self._store_up:
             tools = [figure for figure in self._figures if not is_turn(figure)]
-            yield from _tools(tools, self._live.tools if self._live is not None else ())
+            yield from _tools(tools, self._stats.tools if self._stats is not None else ())
             taken = [figure for figure in self._figures if is_turn(figure)]
             yield from (_turn_seconds(taken),) if taken else ()
-        agents = self._live.agents if self._live is not None else ()
+        agents = self._stats.agents if self._stats is not None else ()
         if agents or self._turns:
             yield from turn_metrics(self._turns, agents)
-        yield _build(self._live)
-        if self._live is not None or not self._store_up:
+        yield _build(self._stats)
+        if self._stats is not None or not self._store_up:
             yield _up(self._store_up)
-        if self._live is not None:
-            yield from _gauges(self._live)
-            yield from _store(self._live)
+        if self._stats is not None:
+            yield from _gauges(self._stats)
+            yield from _store(self._stats)
             yield from (self._persisted.metric(),) if self._persisted is not None else ()
 
 
@@ -171,36 +173,36 @@ def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:
     return [*buckets, ("+Inf", sum(figure.count for figure in timed))]
 
 
-def _build(live: Live | None) -> Metric:
+def _build(stats: ProcessStats | None) -> Metric:
     from prometheus_client.core import GaugeMetricFamily
 
     labels = {"version": version(), "python": platform.python_version()}
-    if live is not None:
-        labels |= {"store": live.store_kind, "durability": live.durability}
+    if stats is not None:
+        labels |= {"store": stats.store_kind, "durability": stats.durability}
     info = GaugeMetricFamily("clicket_build_info", "What runs here; always 1.", labels=tuple(labels))
     info.add_metric(tuple(labels.values()), 1)
     return info
 
 
-def _gauges(live: Live) -> Iterator[Metric]:
+def _gauges(stats: ProcessStats) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     active = GaugeMetricFamily("clicket_calls_active", "Calls in work in this process, by state.", labels=("state",))
-    for state, count in live.active.items():
+    for state, count in stats.active.items():
         active.add_metric((state,), count)
     yield active
     for name, text, value in (
-        ("clicket_calls_waiting_for_approval", "Calls of this process that wait for a person.", live.waiting_for_approval),
-        ("clicket_calls_unsaved", "Calls whose news could not be stored yet.", live.unsaved),
-        ("clicket_queue_depth", "Calls that wait for a slot in this process.", live.queued),
-        ("clicket_queue_limit", "Calls that may wait here.", live.max_queue),
-        ("clicket_slots_used", "Slots of this process that are taken.", live.slots_used),
-        ("clicket_slots_limit", "Slots of this process.", live.slots),
-        ("clicket_bodies_abandoned", "Tools that would not stop and still hold a slot.", live.abandoned),
+        ("clicket_calls_waiting_for_approval", "Calls of this process that wait for a person.", stats.waiting_for_approval),
+        ("clicket_calls_unsaved", "Calls whose news could not be stored yet.", stats.unsaved),
+        ("clicket_queue_depth", "Calls that wait for a slot in this process.", stats.queued),
+        ("clicket_queue_limit", "Calls that may wait here.", stats.max_queue),
+        ("clicket_slots_used", "Slots of this process that are taken.", stats.slots_used),
+        ("clicket_slots_limit", "Slots of this process.", stats.slots),
+        ("clicket_bodies_abandoned", "Tools that would not stop and still hold a slot.", stats.abandoned),
     ):  # fmt: skip
         yield GaugeMetricFamily(name, text, value=value)
     yield CounterMetricFamily(
-        "clicket_listener_errors", "Listeners that failed on an event.", value=live.listener_errors
+        "clicket_listener_errors", "Listeners that failed on an event.", value=stats.listener_errors
     )
 
 
@@ -210,20 +212,19 @@ def _up(store_up: bool) -> Metric:
     return GaugeMetricFamily("clicket_store_up", "Did the store answer just now?", value=int(store_up))
 
 
-def _store(live: Live) -> Iterator[Metric]:
+def _store(stats: ProcessStats) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    if live.store_latency is not None:
+    if stats.store_latency is not None:
         yield GaugeMetricFamily(
-            "clicket_store_latency_seconds", "How long the store took to answer just now.", value=live.store_latency
+            "clicket_store_latency_seconds", "How long the store took to answer just now.", value=stats.store_latency
         )
-    if live.cache is not None:
-        yield CounterMetricFamily("clicket_cache_hits", "Calls that the cache served.", value=live.cache.hits)
-        yield CounterMetricFamily(
-            "clicket_cache_misses", "Calls that the cache could not serve.", value=live.cache.misses
-        )
-        yield CounterMetricFamily(
-            "clicket_cache_evictions", "Results that were removed to make room.", value=live.cache.evictions
-        )
-        yield GaugeMetricFamily("clicket_cache_items", "Results in the cache.", value=live.cache.items)
-        yield GaugeMetricFamily("clicket_cache_bytes", "Bytes of results in the cache.", value=live.cache.bytes)
+    if stats.cache is not None:
+        for family, name, text in (
+            (CounterMetricFamily, "hits", "Calls that the cache served."),
+            (CounterMetricFamily, "misses", "Calls that the cache could not serve."),
+            (CounterMetricFamily, "evictions", "Results that were removed to make room."),
+            (GaugeMetricFamily, "items", "Results in the cache."),
+            (GaugeMetricFamily, "bytes", "Bytes of results in the cache."),
+        ):
+            yield family(f"clicket_cache_{name}", text, value=getattr(stats.cache, name))

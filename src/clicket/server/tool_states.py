@@ -12,15 +12,15 @@ from msgspec import Meta
 from clicket.hub import ThreadHub
 from clicket.kernel import ToolStatus
 from clicket.model.codec import clean
-from clicket.server.bodies import Bodies
-from clicket.server.lookup import CALLER, view_of
-from clicket.server.operations import Answer, Body, Operation
+from clicket.server.call_lookup import CALLER, visible_runtime
+from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.problems import Refused
-from clicket.server.replies import Reply, json_reply
 from clicket.server.request import Request
-from clicket.server.shapes import Name, Reason
+from clicket.server.request_body import BodyReader
+from clicket.server.responses import Response, json_response
+from clicket.server.schemas import Name, Reason
 
-__all__ = ["ThreadHandlers"]
+__all__ = ["ToolStateHandlers"]
 
 
 class ToolStanding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -64,91 +64,86 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 _reset = msgspec.json.Decoder(Reset)
 _setting = msgspec.json.Decoder(Setting)
 _any_object = msgspec.json.Decoder(dict[str, Any])
-_ANSWERS = {200: Answer(about="Every registered tool, as it stands in this thread.", model=ToolStates)}
+_ANSWERS = {200: ResponseSpec(description="Every registered tool, as it stands in this thread.", model=ToolStates)}
 
 
-class ThreadHandlers:
-    def __init__(self, bodies: Bodies) -> None:
-        self._bodies = bodies
+class ToolStateHandlers:
+    def __init__(self, body_reader: BodyReader) -> None:
+        self._body_reader = body_reader
 
-    async def show(self, request: Request) -> Reply:
+    async def show(self, request: Request) -> Response:
         return await _states(_hub(request))
 
-    async def reset(self, request: Request) -> Reply:
-        body = await self._bodies.optional_json(request, _reset, Reset())
+    async def reset(self, request: Request) -> Response:
+        body = await self._body_reader.optional_json(request, _reset, Reset())
         hub = _hub(request)
         await hub.reset(body.tool_name, by=request.principal.name)
         return await _states(hub)
 
-    async def put(self, request: Request) -> Reply:
-        body = await self._bodies.json(request, _setting)
+    async def put(self, request: Request) -> Response:
+        body = await self._body_reader.json(request, _setting)
         hub = _hub(request)
         await hub.set(request.path("name"), body.status, body.reason, by=request.principal.name)
         return await _states(hub)
 
-    async def snapshot(self, request: Request) -> Reply:
-        return Reply(200, (await _hub(request).snapshot()).encode())
+    async def snapshot(self, request: Request) -> Response:
+        return Response(200, (await _hub(request).snapshot()).encode())
 
-    async def restore(self, request: Request) -> Reply:
-        text = await self._bodies.read(request)
-        self._bodies.decoded(text, _any_object)
-        return json_reply(Restored(restored=await _hub(request).restore(text, by=request.principal.name)))
+    async def restore(self, request: Request) -> Response:
+        text = await self._body_reader.read(request)
+        self._body_reader.decoded(text, _any_object)
+        return json_response(Restored(restored=await _hub(request).restore(text, by=request.principal.name)))
 
     def operations(self) -> tuple[Operation, ...]:
         return (
             Operation(
-                method="GET",
-                path="/agents/{threadId}/tool-states",
-                about="How every registered tool stands in a thread. A thread that nobody has used yet has the defaults.",
+                route="GET /agents/{threadId}/tool-states",
+                description="How every registered tool stands in a thread. A thread that nobody has used yet has the defaults.",
                 handler=self.show,
                 scopes=("read",),
                 parameters=(CALLER,),
-                answers=_ANSWERS,
+                responses=_ANSWERS,
                 tag="threads",
             ),
             Operation(
-                method="POST",
-                path="/agents/{threadId}/tool-states/reset",
-                about="Make a tool, or all, available again.",
+                route="POST /agents/{threadId}/tool-states/reset",
+                description="Make a tool, or all, available again.",
                 handler=self.reset,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=Body(model=Reset, optional=True),
-                answers=_ANSWERS,
+                body=BodySpec(model=Reset, optional=True),
+                responses=_ANSWERS,
                 problems=(404, 409, 422),
                 tag="threads",
             ),
             Operation(
-                method="PUT",
-                path="/agents/{threadId}/tool-states/{name}",
-                about="Put a tool into a status by hand: maintenance and back.",
+                route="PUT /agents/{threadId}/tool-states/{name}",
+                description="Put a tool into a status by hand: maintenance and back.",
                 handler=self.put,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=Body(model=Setting),
-                answers=_ANSWERS,
+                body=BodySpec(model=Setting),
+                responses=_ANSWERS,
                 problems=(404, 409, 422),
                 tag="threads",
             ),
             Operation(
-                method="GET",
-                path="/agents/{threadId}/tool-states/snapshot",
-                about="All of it as JSON, to be kept outside or restored elsewhere.",
+                route="GET /agents/{threadId}/tool-states/snapshot",
+                description="All of it as JSON, to be kept outside or restored elsewhere.",
                 handler=self.snapshot,
                 scopes=("read",),
                 parameters=(CALLER,),
-                answers={200: Answer(about="The snapshot.", model=dict[str, Any])},
+                responses={200: ResponseSpec(description="The snapshot.", model=dict[str, Any])},
                 tag="threads",
             ),
             Operation(
-                method="POST",
-                path="/agents/{threadId}/tool-states/restore",
-                about="Put a snapshot in place of what is on record. One that does not load changes nothing.",
+                route="POST /agents/{threadId}/tool-states/restore",
+                description="Put a snapshot in place of what is on record. One that does not load changes nothing.",
                 handler=self.restore,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=Body(model=dict[str, Any]),
-                answers={200: Answer(about="Whether it was restored.", model=Restored)},
+                body=BodySpec(model=dict[str, Any]),
+                responses={200: ResponseSpec(description="Whether it was restored.", model=Restored)},
                 problems=(409, 422),
                 tag="threads",
             ),
@@ -159,18 +154,18 @@ def _hub(request: Request) -> ThreadHub:
     thread = request.path("threadId")
     if not 1 <= len(thread) <= 512 or "\x00" in thread:
         raise Refused("usage", "a thread's name has 1 to 512 characters, and no NUL.")
-    view = view_of(request)
+    view = visible_runtime(request)
     # An admin sees everything; without `caller` its own threads are meant.
     return (request.principal.own if request.query("caller") is None else view).hub(thread)
 
 
-async def _states(hub: ThreadHub) -> Reply:
+async def _states(hub: ThreadHub) -> Response:
     states = {
         view.name: ToolStanding(status=view.status, reason=view.reason, last_updated=_iso(view.state.last_updated))
         for view in await hub.tools()
     }
     standing = ThreadStanding(agent_id=clean(hub.thread), tool_states=states, timestamp=_iso(time.time()))
-    return json_reply(ToolStates(data=standing))
+    return json_response(ToolStates(data=standing))
 
 
 def _iso(moment: float) -> str:

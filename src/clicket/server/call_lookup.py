@@ -12,17 +12,17 @@ from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
 from clicket.server.request import Request
 
-__all__ = ["CALLER", "THREAD", "CallLookup", "view_of"]
+__all__ = ["CALLER", "THREAD", "CallLookup", "visible_runtime"]
 
 _MOST_NAMED = 10
-THREAD = Parameter(name="thread", about="The call's thread; needed when two threads used one id.")
+THREAD = Parameter(name="thread", description="The call's thread; needed when two threads used one id.")
 CALLER = Parameter(
-    name="caller", about="Whose, by the key's id. Others' only for admin, and for approve where they wait.",
+    name="caller", description="Whose, by the key's id. Others' only for admin, and for approve where they wait.",
     max_length=100, min_length=0,
 )  # fmt: skip
 
 
-def view_of(request: Request) -> Runtime:
+def visible_runtime(request: Request) -> Runtime:
     """The runtime as the principal sees it; an admin may name another caller, and sees what that one sees."""
     caller, principal = request.query("caller"), request.principal
     if caller is None:
@@ -51,7 +51,7 @@ class CallLookup:
         request.scope["clicket.call"] = id
         decides, caller = waiting and principal.may("approve"), request.query("caller")
         if not decides or principal.is_admin or caller in (None, principal.id):
-            view = view_of(request)
+            view = visible_runtime(request)
             try:
                 return view, await view.get(id, thread=thread)
             except NotFound:

@@ -8,27 +8,27 @@ import msgspec
 
 from clicket.model import Record
 from clicket.runtime import Runtime
-from clicket.server.bodies import Bodies
-from clicket.server.lookup import CALLER, THREAD, CallLookup
-from clicket.server.operations import Answer, Body, Operation
+from clicket.server.call_lookup import CALLER, THREAD, CallLookup
+from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.problems import Refused
-from clicket.server.replies import Reply, json_reply
 from clicket.server.request import Request
-from clicket.server.shapes import Decided, Decision, Denial
+from clicket.server.request_body import BodyReader
+from clicket.server.responses import Response, json_response
+from clicket.server.schemas import Decided, Decision, Denial
 
-__all__ = ["DecisionHandlers"]
+__all__ = ["ApprovalHandlers"]
 
 _approval = msgspec.json.Decoder(Decision)
 _denial = msgspec.json.Decoder(Denial)
 
 
-class DecisionHandlers:
-    def __init__(self, lookup: CallLookup, bodies: Bodies) -> None:
+class ApprovalHandlers:
+    def __init__(self, lookup: CallLookup, body_reader: BodyReader) -> None:
         self._lookup = lookup
-        self._bodies = bodies
+        self._body_reader = body_reader
 
-    async def approve(self, request: Request) -> Reply:
-        decision = await self._bodies.optional_json(request, _approval, Decision())
+    async def approve(self, request: Request) -> Response:
+        decision = await self._body_reader.optional_json(request, _approval, Decision())
         view, record = await self._lookup.to_decide(request, decision.seen)
         edited: dict[str, Any] = {} if decision.arguments is None else {"arguments": decision.arguments}
         by = request.principal.name
@@ -37,8 +37,8 @@ class DecisionHandlers:
         )
         return await _decided(view, record, by, approved=True, done=done)
 
-    async def deny(self, request: Request) -> Reply:
-        denial = await self._bodies.optional_json(request, _denial, Denial())
+    async def deny(self, request: Request) -> Response:
+        denial = await self._body_reader.optional_json(request, _denial, Denial())
         view, record = await self._lookup.to_decide(request, denial.seen)
         by = request.principal.name
         done = await view.deny(record.id, thread=record.thread, by=by, reason=denial.reason, seen=denial.seen)
@@ -51,28 +51,26 @@ class DecisionHandlers:
     def operations(self) -> tuple[Operation, ...]:
         return (
             Operation(
-                method="POST",
-                path="/calls/{id}/approve",
-                about="Let a call run that waits for approval, perhaps with other arguments.",
+                route="POST /calls/{id}/approve",
+                description="Let a call run that waits for approval, perhaps with other arguments.",
                 handler=self.approve,
                 scopes=("approve",),
                 unscoped=self._is_there,
                 parameters=(THREAD, CALLER),
-                body=Body(model=Decision, optional=True),
-                answers={200: Answer(about="It goes on.", model=Decided)},
+                body=BodySpec(model=Decision, optional=True),
+                responses={200: ResponseSpec(description="It goes on.", model=Decided)},
                 problems=(404, 409, 422),
                 tag="approvals",
             ),
             Operation(
-                method="POST",
-                path="/calls/{id}/deny",
-                about="Refuse a call that waits for approval.",
+                route="POST /calls/{id}/deny",
+                description="Refuse a call that waits for approval.",
                 handler=self.deny,
                 scopes=("approve",),
                 unscoped=self._is_there,
                 parameters=(THREAD, CALLER),
-                body=Body(model=Denial, optional=True),
-                answers={200: Answer(about="It ended.", model=Decided)},
+                body=BodySpec(model=Denial, optional=True),
+                responses={200: ResponseSpec(description="It ended.", model=Decided)},
                 problems=(404, 409, 422),
                 tag="approvals",
             ),
@@ -87,8 +85,8 @@ async def _why_not(view: Runtime, record: Record) -> str:
     return f"does not wait for approval any more: it was {word} by {given.get('by') or 'somebody'!r} already"
 
 
-async def _decided(view: Runtime, record: Record, by: str, *, approved: bool, done: bool) -> Reply:
+async def _decided(view: Runtime, record: Record, by: str, *, approved: bool, done: bool) -> Response:
     if not done:
         raise Refused("not_waiting", f"call {record.id!r} {await _why_not(view, record)}. Nothing was changed.")
     state = await view.state(record.id, thread=record.thread)
-    return json_reply(Decided(id=record.id, thread=record.thread, approved=approved, by=by, state=state))
+    return json_response(Decided(id=record.id, thread=record.thread, approved=approved, by=by, state=state))

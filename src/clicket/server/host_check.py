@@ -11,7 +11,7 @@ from typing import Any
 
 from clicket.server.problems import Refused
 
-__all__ = ["Hosts", "is_loopback"]
+__all__ = ["HostCheck", "is_loopback"]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _ANY = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # told apart here, not bound
@@ -23,7 +23,7 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK or (host.startswith("127.") and host.count(".") == 3 and host.replace(".", "").isdecimal())
 
 
-class Hosts:
+class HostCheck:
     """Names and origins that are ours."""
 
     def __init__(self, bound: str, names: Iterable[str], origins: Iterable[str]) -> None:

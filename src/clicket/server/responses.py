@@ -8,7 +8,7 @@ from typing import Any
 
 from clicket.model.codec import encode
 
-__all__ = ["JSON", "Pieces", "Reply", "Sent", "abort", "json_reply"]
+__all__ = ["JSON", "AlreadySent", "ChunkedResponse", "Response", "abort", "json_response"]
 
 JSON = b"application/json"
 Headers = list[tuple[bytes, bytes]]
@@ -23,7 +23,7 @@ _SECURITY: tuple[tuple[bytes, bytes], ...] = (
 _CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 
 
-class Reply:
+class Response:
     """A whole answer. `policy` is the content security policy of a page; everything else may load nothing at all."""
 
     __slots__ = ("body", "headers", "status")
@@ -50,7 +50,7 @@ class Reply:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
 
 
-class Sent:
+class AlreadySent:
     """The answer is on its way already: a stream that wrote itself."""
 
     __slots__ = ("status",)
@@ -62,7 +62,7 @@ class Sent:
         return
 
 
-class Pieces:
+class ChunkedResponse:
     """An answer of known size in pieces. A reader that takes nothing for `patience` seconds is cut off."""
 
     __slots__ = ("headers", "patience", "pieces", "status")
@@ -94,8 +94,8 @@ class Pieces:
             abort(scope)
 
 
-def json_reply(value: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Reply:
-    return Reply(status, encode(value), JSON, *headers)
+def json_response(value: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Response:
+    return Response(status, encode(value), JSON, *headers)
 
 
 def abort(scope: Any) -> None:

@@ -13,21 +13,21 @@ from clicket.model.arguments import parse_arguments
 from clicket.server.problems import Refused
 from clicket.server.request import Request
 
-__all__ = ["Bodies", "Gone", "shaped"]
+__all__ = ["BodyReader", "ClientDisconnected", "decode_body"]
 
 T = TypeVar("T")
 _WHOLE = "(body)"
 _SYNTAX = ("(arguments): not valid JSON", "(arguments): not UTF-8 text")
 
 
-class Gone(Refused):
+class ClientDisconnected(Refused):
     """The client left before its request was whole: there is no client to answer."""
 
     def __init__(self) -> None:
         super().__init__("request_timeout", "the connection was closed before the request was whole.")
 
 
-class Bodies:
+class BodyReader:
     """Reads the bodies of requests. `max_size` in bytes; `timeout` in seconds, for a whole JSON body or for one piece of an upload."""
 
     def __init__(self, *, max_size: int, timeout: float) -> None:
@@ -55,7 +55,7 @@ class Bodies:
         return await self._whole(request)
 
     def decoded(self, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-        value = shaped(body, decoder)
+        value = decode_body(body, decoder)
         self.refuse_ambiguous(body)
         return value
 
@@ -74,7 +74,7 @@ class Bodies:
             except TimeoutError:
                 raise _too_slow(self._timeout) from None
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise ClientDisconnected
             body, more = message.get("body", b""), message.get("more_body", False)
             size += len(body)
             if size > limit:
@@ -106,7 +106,7 @@ async def _gathered(receive: Any, limit: int) -> bytes:
             size += len(parts[-1])
         body = b"".join(parts)
     if message["type"] == "http.disconnect":
-        raise Gone
+        raise ClientDisconnected
     if len(body) > limit:
         raise _too_large(limit)
     return body
@@ -133,7 +133,7 @@ def _not_said_to_be_json() -> Refused:
     return Refused("unsupported_media_type", "send JSON, and say so: Content-Type: application/json.")
 
 
-def shaped(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_body(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """The body as its model says, or a problem that names the place."""
     try:
         return decoder.decode(body)

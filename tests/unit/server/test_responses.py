@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clicket.server.replies import Pieces, Reply
+from clicket.server.responses import ChunkedResponse, Response
 
 
 async def _never() -> AsyncIterator[bytes]:
@@ -15,12 +15,12 @@ async def _never() -> AsyncIterator[bytes]:
     yield b""
 
 
-def _whole() -> Reply:
-    return Reply(200, b"some bytes", b"text/plain")
+def _whole() -> Response:
+    return Response(200, b"some bytes", b"text/plain")
 
 
-def _pieces() -> Pieces:
-    return Pieces(200, _never(), 10, b"text/plain", patience=1.0)
+def _pieces() -> ChunkedResponse:
+    return ChunkedResponse(200, _never(), 10, b"text/plain", patience=1.0)
 
 
 @pytest.mark.parametrize("make", [_whole, _pieces])

@@ -8,7 +8,7 @@ from typing import Any
 
 from clicket.agents import AgentEvent
 from clicket.errors import StoreUnavailable
-from clicket.server.agent_feed import AgentFeed
+from clicket.server.event_feeds import AgentFeed
 from clicket.server.event_stream import Reader
 
 

@@ -17,11 +17,11 @@ from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.server.app import Parts, create_app
 from clicket.server.authentication import Authenticator
-from clicket.server.hosts import is_loopback
+from clicket.server.host_check import is_loopback
 from clicket.server.options import Options
 from clicket.server.protocol import protocol_with
 
-__all__ = ["Served", "allow_connections", "serve", "serving"]
+__all__ = ["RunningServer", "allow_connections", "serve", "serving"]
 
 _BACKLOG = 2_048
 _AT_ONCE = 64
@@ -29,7 +29,7 @@ _AT_ONCE = 64
 _RESERVE = 4 * _AT_ONCE
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True):
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that takes requests."""
 
     host: str
@@ -65,7 +65,7 @@ async def serve(
     options: Options | None = None,
     agents: Iterable[Agent] | None = None,
     stop: asyncio.Event | None = None,
-    ready: Callable[[Served], object] | None = None,
+    ready: Callable[[RunningServer], object] | None = None,
 ) -> None:
     """Serve a runtime until `stop` is set or the task is cancelled. A runtime that is open is left closed.
 
@@ -85,7 +85,7 @@ async def serving(
     port: int = 8000,
     options: Options | None = None,
     agents: Iterable[Agent] | None = None,
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[RunningServer]:
     """A server while the block runs. `agents`: as in `create_app`."""
     options = _affordable(msgspec.structs.replace(options or Options(), host=host))
     with closing(_bind(host, port)) as bound:
@@ -105,7 +105,7 @@ async def serving(
             await _leave(parts, server, running)
 
 
-async def _check_exposure(served: Served, authenticator: Authenticator) -> None:
+async def _check_exposure(served: RunningServer, authenticator: Authenticator) -> None:
     if not is_loopback(served.host) and await authenticator.is_off():
         raise UsageError(
             f"without a key only this machine may ask, and {served.host} is open to others. Make one with "
@@ -191,10 +191,12 @@ def _bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def _described(parts: Parts, bound: socket.socket) -> Served:
+async def _described(parts: Parts, bound: socket.socket) -> RunningServer:
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     keys = await parts.authenticator.count()
     locked = keys == 0 and not await parts.authenticator.is_off()
     url = f"http://{shown}:{port}"
-    return Served(host=host, port=port, url=url, keys=keys, locked=locked, mcp=parts.mcp is not None, parts=parts)
+    return RunningServer(
+        host=host, port=port, url=url, keys=keys, locked=locked, mcp=parts.mcp is not None, parts=parts
+    )

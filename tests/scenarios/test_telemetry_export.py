@@ -183,7 +183,7 @@ def test_without_the_packages(mode: str, monkeypatch: pytest.MonkeyPatch) -> Non
 async def test_an_exporter_that_is_not_known_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
     done = run(PROGRAM, tmp_path, OTEL_TRACES_EXPORTER="zipkin")
     assert done.returncode == 1
-    assert "OTEL_TRACES_EXPORTER='zipkin' is not known here" in done.stderr
+    assert "OTEL_TRACES_EXPORTER='zipkin'" in done.stderr
     console = run(PROGRAM, tmp_path, OTEL_TRACES_EXPORTER="console", OTEL_METRICS_EXPORTER="none")
     assert console.returncode == 0
     assert '"name": "execute_tool add"' in console.stdout

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from itertools import accumulate
+from typing import Protocol
 
 from clicket.errors import UsageError
 from clicket.journal import Observers
@@ -17,13 +18,21 @@ from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
 from clicket.model.version import version
 from clicket.ports import Clock
+from clicket.telemetry.persist_times import BOUNDS as PERSIST_BOUNDS
 from clicket.telemetry.persist_times import PersistTimes
 from clicket.telemetry.process_stats import OpenRuntime, ProcessStats, collect
 from clicket.telemetry.report import named
-from clicket.telemetry.turns import PREFIX, TurnCounts, Turns, is_turn, turn_metrics
+from clicket.telemetry.turns import PREFIX, TurnCounts, Turns, is_turn
 
-if TYPE_CHECKING:
+try:
+    from prometheus_client import CollectorRegistry, ProcessCollector
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+    from prometheus_client.exposition import choose_encoder
     from prometheus_client.metrics_core import Metric
+except ModuleNotFoundError as missing:
+    raise UsageError(
+        f"metrics need the package {missing.name!r}, which is not installed. Install it with: pip install 'clicket[server]'."
+    ) from None
 
 __all__ = ["BOUNDS", "Scraped", "exposition", "scrape"]
 
@@ -63,18 +72,9 @@ def exposition(
 
     Counts are left out while the store is down: Prometheus would take a zero for a restart of the counter.
     """
-    try:
-        from prometheus_client import CollectorRegistry, ProcessCollector
-        from prometheus_client.exposition import choose_encoder
-    except ModuleNotFoundError as missing:
-        raise UsageError(
-            f"metrics need the package {missing.name!r}, which is not installed. "
-            "Install it with: pip install 'clicket[server]'."
-        ) from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(
-        _Page(list(figures), stats, store_up if stats is None else stats.store_up, turns or {}, persisted)
-    )
+    store_up = store_up if stats is None else stats.store_up
+    registry.register(_Page(list(_metrics(list(figures), stats, store_up, turns or {}, persisted))))
     if stats is not None:
         ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
@@ -84,44 +84,42 @@ def exposition(
 class _Page:
     """A collector of Prometheus' client."""
 
-    def __init__(
-        self,
-        figures: list[Figure],
-        stats: ProcessStats | None,
-        store_up: bool,
-        turns: dict[tuple[str, str], Turns],
-        persisted: PersistTimes | None,
-    ) -> None:
-        self._persisted = persisted
-        self._figures = figures
-        self._stats = stats
-        self._store_up = store_up
-        self._turns = turns
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
 
     def describe(self) -> list[Metric]:
         return []
 
-    def collect(self) -> Iterator[Metric]:
-        if self._store_up:
-            tools = [figure for figure in self._figures if not is_turn(figure)]
-            yield from _tools(tools, self._stats.tools if self._stats is not None else ())
-            taken = [figure for figure in self._figures if is_turn(figure)]
-            yield from (_turn_seconds(taken),) if taken else ()
-        agents = self._stats.agents if self._stats is not None else ()
-        if agents or self._turns:
-            yield from turn_metrics(self._turns, agents)
-        yield _build(self._stats)
-        if self._stats is not None or not self._store_up:
-            yield _up(self._store_up)
-        if self._stats is not None:
-            yield from _gauges(self._stats)
-            yield from _store(self._stats)
-            yield from (self._persisted.metric(),) if self._persisted is not None else ()
+    def collect(self) -> list[Metric]:
+        return self._metrics
+
+
+def _metrics(
+    figures: list[Figure],
+    stats: ProcessStats | None,
+    store_up: bool,
+    turns: dict[tuple[str, str], Turns],
+    persisted: PersistTimes | None,
+) -> Iterator[Metric]:
+    if store_up:
+        yield from _tools(
+            [figure for figure in figures if not is_turn(figure)], stats.tools if stats is not None else ()
+        )
+        of_turns = [figure for figure in figures if is_turn(figure)]
+        yield from (_turn_seconds(of_turns),) if of_turns else ()
+    agents = stats.agents if stats is not None else ()
+    if agents or turns:
+        yield from _turns(turns, agents)
+    yield _build(stats)
+    if stats is not None or not store_up:
+        yield GaugeMetricFamily("clicket_store_up", "Did the store answer just now?", value=int(store_up))
+    if stats is not None:
+        yield from _gauges(stats)
+        yield from _store(stats)
+        yield from (_persist_seconds(persisted),) if persisted is not None else ()
 
 
 def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-
     ended = CounterMetricFamily("clicket_tool_executions", "Ended calls.", labels=("tool", "state"))
     errors = CounterMetricFamily("clicket_tool_errors", "Calls by the error that ended them.", labels=("tool", "code"))
     raised = CounterMetricFamily(
@@ -155,13 +153,34 @@ def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]
 
 
 def _turn_seconds(figures: list[Figure]) -> Metric:
-    from prometheus_client.core import HistogramMetricFamily
-
     took = HistogramMetricFamily("clicket_agent_turn_seconds", "How long agents' turns took.", labels=("agent",))
     for name, group in named(figures).items():
         timed = [figure for figure in group if figure.bucket is not None]
         took.add_metric((name.removeprefix(PREFIX),), _buckets(timed), sum(figure.seconds for figure in timed))
     return took
+
+
+def _turns(counts: dict[tuple[str, str], Turns], agents: Iterable[str]) -> Iterator[Metric]:
+    """`agents`: the agents of this process. Each is listed, also before its first turn."""
+    turns = CounterMetricFamily(
+        "clicket_agent_turns", "Turns that ended in this process, by what stopped them.", labels=("agent", "stopped")
+    )
+    steps = CounterMetricFamily("clicket_agent_steps", "Answers of the model in these turns.", labels=("agent",))
+    calls = CounterMetricFamily("clicket_agent_tool_calls", "Tool calls of these turns.", labels=("agent",))
+    tokens = CounterMetricFamily("clicket_agent_tokens", "Tokens of these turns.", labels=("agent", "direction"))
+    cost = CounterMetricFamily(
+        "clicket_agent_cost", "What these turns cost, in the currency of the models' prices.", labels=("agent",)
+    )
+    for agent in sorted({*agents, *(name for name, _ in counts)}):
+        own = {stopped: sums for (name, stopped), sums in counts.items() if name == agent}
+        for stopped, sums in sorted({"finished": Turns(), **own}.items()):
+            turns.add_metric((agent, stopped), sums.turns)
+        steps.add_metric((agent,), sum(sums.steps for sums in own.values()))
+        calls.add_metric((agent,), sum(sums.calls for sums in own.values()))
+        tokens.add_metric((agent, "input"), sum(sums.input_tokens for sums in own.values()))
+        tokens.add_metric((agent, "output"), sum(sums.output_tokens for sums in own.values()))
+        cost.add_metric((agent,), sum(sums.cost for sums in own.values()))
+    yield from (turns, steps, calls, tokens, cost)
 
 
 def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:
@@ -174,8 +193,6 @@ def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:
 
 
 def _build(stats: ProcessStats | None) -> Metric:
-    from prometheus_client.core import GaugeMetricFamily
-
     labels = {"version": version(), "python": platform.python_version()}
     if stats is not None:
         labels |= {"store": stats.store_kind, "durability": stats.durability}
@@ -185,8 +202,6 @@ def _build(stats: ProcessStats | None) -> Metric:
 
 
 def _gauges(stats: ProcessStats) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
     active = GaugeMetricFamily("clicket_calls_active", "Calls in work in this process, by state.", labels=("state",))
     for state, count in stats.active.items():
         active.add_metric((state,), count)
@@ -206,15 +221,16 @@ def _gauges(stats: ProcessStats) -> Iterator[Metric]:
     )
 
 
-def _up(store_up: bool) -> Metric:
-    from prometheus_client.core import GaugeMetricFamily
-
-    return GaugeMetricFamily("clicket_store_up", "Did the store answer just now?", value=int(store_up))
+def _persist_seconds(times: PersistTimes) -> Metric:
+    family = HistogramMetricFamily(
+        "clicket_persist_seconds", "From an outcome's event until the store had it, in this process.", labels=()
+    )
+    bounds = (*map(repr, PERSIST_BOUNDS), "+Inf")
+    family.add_metric((), list(zip(bounds, accumulate(times.counts), strict=True)), times.seconds)
+    return family
 
 
 def _store(stats: ProcessStats) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
     if stats.store_latency is not None:
         yield GaugeMetricFamily(
             "clicket_store_latency_seconds", "How long the store took to answer just now.", value=stats.store_latency

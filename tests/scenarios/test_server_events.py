@@ -293,7 +293,7 @@ async def test_a_server_that_leaves_does_not_complain_that_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It looks for events of other processes while somebody reads, and for a while after; not while it waits for its calls."""
-    monkeypatch.setattr(event_log, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(event_log, "_POLL_EVERY", 0.01)
     caplog.set_level(logging.WARNING)
     gate = Gate()
     async with served((gate.tool,), sqlite_url(tmp_path), close_timeout=0.4) as it:

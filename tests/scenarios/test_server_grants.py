@@ -17,7 +17,7 @@ from clicket.server import grants
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grant is settled at once, so that a test need not wait an hour for it."""
-    monkeypatch.setattr(grants, "_SETTLED", -60.0)
+    monkeypatch.setattr(grants, "_MIN_AGE", -60.0)
 
 
 async def on_record(it: Api) -> list[str]:
@@ -50,7 +50,7 @@ async def test_grants_go_with_their_artifacts(store: str, tmp_path: Path) -> Non
 
 
 async def test_what_was_granted_lately_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grants, "_SETTLED", 60.0)
+    monkeypatch.setattr(grants, "_MIN_AGE", 60.0)
     async with served() as it:
         await it.parts.grants.grant("a", "sha256-00")
         assert await it.parts.grants.sweep() == 0

@@ -174,7 +174,7 @@ async def test_connections_without_a_request_keep_nobody_out(said: bytes) -> Non
 @pytest.mark.parametrize(("limit", "most"), [(256, 64), (1_024, 768), (20_000, 4_096), (resource.RLIM_INFINITY, 4_096)])
 def test_no_more_connections_than_descriptors(monkeypatch: pytest.MonkeyPatch, limit: int, most: int) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
-    assert http_server._affordable(Options()).max_connections == most
+    assert http_server._within_file_limit(Options()).max_connections == most
 
 
 @pytest.mark.parametrize(("hard", "soft"), [(4_096, 4_096), (1_048_576, 5_462), (resource.RLIM_INFINITY, 5_462)])

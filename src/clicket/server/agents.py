@@ -1,4 +1,4 @@
-"""`/agents`: conversations with the agents that are configured. A thread belongs to the key that began it; for another it is empty."""
+"""`/agents`: conversations with the server's agents. A thread belongs to the key that began it; other keys see an empty thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clicket.roster import chosen, default_name
 from clicket.server.call_lookup import CALLER, visible_runtime
 from clicket.server.event_feeds import AgentFeed
 from clicket.server.event_stream import EventStreams
-from clicket.server.operations import EVENT_STREAM, BodySpec, Operation, ResponseSpec
+from clicket.server.operations import EVENT_STREAM, BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
 from clicket.server.request import Request, in_trace
@@ -38,9 +38,9 @@ Text = Annotated[str, Meta(min_length=1, pattern=r"^\s*[^\x00\s][^\x00]*$")]
 
 
 class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is said to an agent. `agent`: its name, if it is not the default one. `wait` (true, or seconds): answer with the
-    result as JSON; 0 or false: with 202 at once. `stream`: true streams whatever else is said, false does not. `turn`: the number
-    that the turn is to have: a request whose answer was lost can be sent again, and does not begin another."""
+    """A message to an agent. `agent`: its name, if it is not the default one. `wait`: true or seconds to get the result as JSON; 0 or
+    false to get 202 at once. `stream`: true to get the events, also if `wait` is given; false to get none. `turn`: the number of the
+    turn: a request whose response was lost can be sent again, and does not begin another turn."""
 
     message: Text
     agent: Name | None = None
@@ -68,7 +68,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnBegun(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn is durable, and goes on whoever listens. `Location` says where to look."""
+    """The turn is durable, and goes on if the client leaves. `Location` names the thread."""
 
     agent: str
     thread: str
@@ -77,7 +77,7 @@ class TurnBegun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Turns that are over, the oldest first, and all that was said in them. `after` fetches the next page; null on the last."""
+    """Turns that have ended, the oldest first, and their messages. `after` fetches the next page; null on the last."""
 
     agent: str
     thread: str
@@ -87,13 +87,13 @@ class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stopping(msgspec.Struct, frozen=True, kw_only=True):
-    """`stopped`: a turn was under way, and is told to end; false: there was none."""
+    """`stopped`: a turn was under way, and is being stopped; false: there was none."""
 
     stopped: bool
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that can be talked to. `default`: it is meant where none is named. `limits` bound one turn."""
+    """An agent of this server. `default`: requests that name no agent go to it. `limits` are those of one turn."""
 
     name: str
     kind: str
@@ -109,18 +109,18 @@ _message = msgspec.json.Decoder(MessageRequest)
 _stop = msgspec.json.Decoder(Stop)
 
 _NONE = (
-    "this server has no agents. Add one to the clicket.toml that it reads, and start it again: [agents.helper] with "
+    "this server has no agents. Add one to its clicket.toml, and restart it: [agents.helper] with "
     'model = "openai:NAME" (or "anthropic:NAME"; "script:answers.json" plays answers from a file and needs no key).'
 )
 _AGENT = Parameter(name="agent", description="The agent's name, if it is not the default one.")
-_LAST = Parameter(
+_LAST_EVENT_ID = Parameter(
     name="Last-Event-ID", description="The last id that was read; the stream goes on after it.", source="header",
     schema={"type": "string", "pattern": rf"^$|{_AFTER}"},
 )  # fmt: skip
 
 
 class AgentHandlers:
-    """`agents` by name; the application adds those that its settings declare when it starts."""
+    """`agents` by name. When the application starts, it adds those that the settings declare."""
 
     def __init__(
         self, agents: Mapping[str, Agent], settings: Settings, body_reader: BodyReader, streams: EventStreams
@@ -131,7 +131,7 @@ class AgentHandlers:
         self._streams = streams
 
     def _agent(self, request: Request, name: str | None) -> Agent:
-        """The agent as the principal has it; an admin may name another caller, whose threads are then meant."""
+        """The agent, acting for the principal, or for the caller that an admin names."""
         if not self._agents:
             raise Refused("no_agent", _NONE)
         try:
@@ -156,23 +156,23 @@ class AgentHandlers:
         ]  # fmt: skip
         return json_response(AgentList(agents=listed))
 
-    async def say(self, request: Request) -> Response | AlreadySent:
+    async def send_message(self, request: Request) -> Response | AlreadySent:
         body = await self._body_reader.read(request)
-        said = decode_body(_as_ours(body), _message)
+        message = decode_body(_normalized(body), _message)
         self._body_reader.refuse_ambiguous(body)
-        if len(said.message) > _MAX_MESSAGE:
+        if len(message.message) > _MAX_MESSAGE:
             text = f"a message has at most {_MAX_MESSAGE:,} characters. Upload the text (POST /artifacts) for a tool to read it."
             raise Refused("too_large", text)
         thread = _thread(request)
-        agent = self._agent(request, said.agent)
-        wait, number = _waited(request, said), None if said.turn is None else int(said.turn)
+        agent = self._agent(request, message.agent)
+        wait, number = _wait_of(request, message), None if message.turn is None else int(message.turn)
         try:
             with in_trace(request.headers):
                 if wait is None:
-                    events = agent.stream(said.message, thread=thread, turn=number)
-                    first = await anext(events)  # a turn that cannot begin is a problem, not a stream
+                    events = agent.stream(message.message, thread=thread, turn=number)
+                    first = await anext(events)  # if the turn cannot begin, the response is a problem, not a stream
                     return await self._send(request, events, first)
-                turn = await agent.begin(said.message, thread=thread, turn=number)
+                turn = await agent.begin(message.message, thread=thread, turn=number)
         except AgentBusy:
             text = (
                 f"thread {thread!r:.100} has a turn under way, and has one at a time. Wait for its end (GET /agents/{{threadId}}/events), "
@@ -187,9 +187,9 @@ class AgentHandlers:
         return json_response(begun, 202, self._location(request, agent.name))
 
     async def stop(self, request: Request) -> Response:
-        said = await self._body_reader.optional_json(request, _stop, Stop())
+        body = await self._body_reader.optional_json(request, _stop, Stop())
         thread = _thread(request)
-        stopped = await self._agent(request, request.query("agent")).stop(thread, said.reason)
+        stopped = await self._agent(request, request.query("agent")).stop(thread, body.reason)
         return json_response(Stopping(stopped=stopped))
 
     async def state(self, request: Request) -> Response:
@@ -198,9 +198,9 @@ class AgentHandlers:
     async def history(self, request: Request) -> Response:
         agent, thread = self._agent(request, request.query("agent")), _thread(request)
         page = await agent.history(thread, after=request.query("after", 0), limit=request.query("limit", 100))
-        said = [message for turn in page.turns for message in turn.messages]
+        messages = [message for turn in page.turns for message in turn.messages]
         return json_response(
-            TurnPage(agent=agent.name, thread=clean(thread), messages=said, turns=page.turns, after=page.after)
+            TurnPage(agent=agent.name, thread=clean(thread), messages=messages, turns=page.turns, after=page.after)
         )
 
     async def events(self, request: Request) -> AlreadySent:
@@ -208,7 +208,7 @@ class AgentHandlers:
         if after and not re.fullmatch(_AFTER, after):
             raise Refused("usage", f"Last-Event-ID must be the id of an event, like 3-7.1, not {after[:40]!r}.")
         if after.isdecimal() and after.isascii():
-            after = f"{int(after[:12]) + 1}-0.0"  # from the beginning of the turn that follows
+            after = f"{int(after[:12]) + 1}-0.0"  # from the beginning of the next turn
         agent, thread = self._agent(request, request.query("agent")), _thread(request)
         following: AsyncIterator[AgentEvent] = agent.events(thread, after=after, follow=request.query("follow", True))
         return await self._send(request, following)
@@ -223,13 +223,14 @@ class AgentHandlers:
             await feed.close()
 
     def operations(self) -> tuple[Operation, ...]:
-        return (
+        return tagged(
+            "agents",
             Operation(
                 route="POST /agents/{threadId}/messages",
                 description="Send a message to an agent: one turn, which goes on also when the client leaves. The response is a stream "
                 "of its events (`id` where it is on record, `event` the type, `data` the event, `final` or `error` last), unless "
                 "`Accept` asks for JSON alone, or `wait` or `stream` say otherwise. A thread has one turn at a time: 409 `agent_busy`.",
-                handler=self.say,
+                handler=self.send_message,
                 scopes=("call",),
                 parameters=(CALLER,),
                 body=BodySpec(model=MessageRequest),
@@ -240,7 +241,6 @@ class AgentHandlers:
                     ),
                 },
                 problems=(404, 409, 422),
-                tag="agents",
             ),
             Operation(
                 route="GET /agents/{threadId}/messages",
@@ -255,7 +255,6 @@ class AgentHandlers:
                 ),
                 responses={200: ResponseSpec(description="A page of turns.", model=TurnPage)},
                 problems=(404, 409),
-                tag="agents",
             ),
             Operation(
                 route="GET /agents/{threadId}",
@@ -266,7 +265,6 @@ class AgentHandlers:
                 parameters=(_AGENT, CALLER),
                 responses={200: ResponseSpec(description="The thread.", model=ThreadView)},
                 problems=(404, 409),
-                tag="agents",
             ),
             Operation(
                 route="GET /agents/{threadId}/events",
@@ -280,25 +278,23 @@ class AgentHandlers:
                         name="after", description="The same as Last-Event-ID; or the number of a turn, for all that comes after it.",
                         pattern=_AFTER, expected="an event's id like 3-7.1, or a turn's number",
                     ),
-                    _LAST,
+                    _LAST_EVENT_ID,
                     Parameter(name="follow", description="false: end with the turn under way, or at once.", kind="boolean"),
                     _AGENT,
                     CALLER,
                 ),
                 responses={200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM)},
                 problems=(404, 409),
-                tag="agents",
             ),
             Operation(
                 route="POST /agents/{threadId}/stop",
-                description="End the turn under way, wherever it runs. What it has done stays on record; the thread can go on.",
+                description="Stop the turn under way, in whatever process it runs. What it did stays on record; the thread can go on.",
                 handler=self.stop,
                 scopes=("call",),
                 parameters=(_AGENT, CALLER),
                 body=BodySpec(model=Stop, optional=True),
                 responses={200: ResponseSpec(description="Whether there was one.", model=Stopping)},
                 problems=(404, 409),
-                tag="agents",
             ),
             Operation(
                 route="GET /agents",
@@ -306,18 +302,17 @@ class AgentHandlers:
                 handler=self.listing,
                 scopes=("read",),
                 responses={200: ResponseSpec(description="Each with its limits.", model=AgentList)},
-                tag="agents",
             ),
         )  # fmt: skip
 
 
-def _as_ours(body: bytes) -> bytes:
-    """A message as vendors write it, `{"role": "user", "content": "…"}`, is a message."""
+def _normalized(body: bytes) -> bytes:
+    """Accepts a message in the form of model APIs, too: `{"role": "user", "content": "…"}`."""
     if b'"content"' not in body:
         return body
     try:
         given = decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):  # what is wrong with it is said where it is read
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # the decoder reports what is wrong with it
         return body
     if type(given) is not dict or "content" not in given or "message" in given or given.get("role", "user") != "user":
         return body
@@ -333,20 +328,20 @@ def _thread(request: Request) -> str:
     return thread
 
 
-def _waited(request: Request, said: MessageRequest) -> bool | float | None:
-    """True or seconds to wait for the result, False for none of it; None: the turn is streamed."""
-    if said.stream:
+def _wait_of(request: Request, message: MessageRequest) -> bool | float | None:
+    """True or seconds: wait for the result; False: answer at once; None: stream the events."""
+    if message.stream:
         return None
-    if said.wait is not None:
-        return said.wait
-    if said.stream is False:
+    if message.wait is not None:
+        return message.wait
+    if message.stream is False:
         return False
     accepted = (request.header(b"accept") or "").lower()
     return True if "application/json" in accepted and EVENT_STREAM not in accepted else None
 
 
 async def _ended(agent: Agent, thread: str, turn: int, seconds: float | None) -> TurnResult | None:
-    """How a turn ended, or None when the time is over; the turn goes on then."""
+    """How a turn ended; None if it has not ended after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             result = await agent.wait(thread, turn)

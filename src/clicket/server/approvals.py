@@ -1,4 +1,4 @@
-"""Approving and denying calls that wait for it. The scope `approve` sees and decides the waiting calls of every caller."""
+"""`/calls/{id}/approve` and `/deny`. The scope `approve` sees and decides the waiting calls of all callers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from clicket.model import Record
 from clicket.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup
-from clicket.server.operations import BodySpec, Operation, ResponseSpec
+from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.problems import Refused
 from clicket.server.request import Request
 from clicket.server.request_body import BodyReader
@@ -44,49 +44,48 @@ class ApprovalHandlers:
         done = await view.deny(record.id, thread=record.thread, by=by, reason=denial.reason, seen=denial.seen)
         return await _decided(view, record, by, approved=False, done=done)
 
-    async def _is_there(self, request: Request) -> None:
-        """A key without the scope is refused for its own calls; calls of others are not found, whether they wait or not."""
+    async def _refuse_unseen(self, request: Request) -> None:
+        """For a key without the scope: calls of other keys are not found, whether they wait or not."""
         await self._lookup.find(request, waiting=False)
 
     def operations(self) -> tuple[Operation, ...]:
-        return (
+        return tagged(
+            "approvals",
             Operation(
                 route="POST /calls/{id}/approve",
-                description="Let a call run that waits for approval, perhaps with other arguments.",
+                description="Let a call run that waits for approval; its arguments may be replaced.",
                 handler=self.approve,
                 scopes=("approve",),
-                unscoped=self._is_there,
+                unscoped=self._refuse_unseen,
                 parameters=(THREAD, CALLER),
                 body=BodySpec(model=Decision, optional=True),
                 responses={200: ResponseSpec(description="It goes on.", model=Decided)},
                 problems=(404, 409, 422),
-                tag="approvals",
             ),
             Operation(
                 route="POST /calls/{id}/deny",
                 description="Refuse a call that waits for approval.",
                 handler=self.deny,
                 scopes=("approve",),
-                unscoped=self._is_there,
+                unscoped=self._refuse_unseen,
                 parameters=(THREAD, CALLER),
                 body=BodySpec(model=Denial, optional=True),
                 responses={200: ResponseSpec(description="It ended.", model=Decided)},
                 problems=(404, 409, 422),
-                tag="approvals",
             ),
         )
 
 
-async def _why_not(view: Runtime, record: Record) -> str:
+async def _reason(view: Runtime, record: Record) -> str:
     given = (await view.get(record.id, thread=record.thread)).approval or {}
     if given.get("approved") is None:
         return "does not wait for approval (any more)"
-    word = "approved" if given["approved"] else "denied"
-    return f"does not wait for approval any more: it was {word} by {given.get('by') or 'somebody'!r} already"
+    decision = "approved" if given["approved"] else "denied"
+    return f"does not wait for approval any more: it was {decision} by {given.get('by') or 'someone'!r} already"
 
 
 async def _decided(view: Runtime, record: Record, by: str, *, approved: bool, done: bool) -> Response:
     if not done:
-        raise Refused("not_waiting", f"call {record.id!r} {await _why_not(view, record)}. Nothing was changed.")
+        raise Refused("not_waiting", f"call {record.id!r} {await _reason(view, record)}. Nothing was changed.")
     state = await view.state(record.id, thread=record.thread)
     return json_response(Decided(id=record.id, thread=record.thread, approved=approved, by=by, state=state))

@@ -1,5 +1,7 @@
-"""Uploads and downloads. An artifact is named by its content, so knowing the name gives no right: it is sent to callers that uploaded
-it, or that made a call which names it. It is sent as an attachment of no particular type, so that no browser runs it.
+"""`/artifacts` and `/calls/{id}/result`: uploads, downloads and ranges of bytes.
+
+The name of an artifact is the hash of its content, so knowing the name gives no right to it: only callers that uploaded it or whose
+calls stored it may read it. It is sent as an attachment without a specific type, so that no browser runs it.
 """
 
 from __future__ import annotations
@@ -25,21 +27,21 @@ from clicket.server.responses import ChunkedResponse, Response, json_response
 
 __all__ = ["ArtifactHandlers"]
 
-_PIECE = 256 * 1024
+_CHUNK = 256 * 1024
 _IN_MEMORY = 1024 * 1024
 _MOST_REMEMBERED = 10_000
 _BYTES = b"application/octet-stream"
 
 
 class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is the hash of the content. A file stays for the retention although no call names it; sending it again renews that."""
+    """`id` is the hash of the content. A file that no call uses is kept for the retention; uploading it again renews that."""
 
     id: str
     size: int
 
 
 class _Sizes:
-    """How long artifacts are. Content never changes under its name, so it is found out once."""
+    """The sizes of artifacts. The content of a name never changes, so each is measured once."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
@@ -57,8 +59,8 @@ class _Sizes:
 
 
 async def _measure(view: Runtime, name: str) -> int:
-    """Stores tell bytes, not sizes: double until past the end, then halve."""
-    high = _PIECE
+    """A store has no call for the size: search for the end, doubling first, then halving."""
+    high = _CHUNK
     if len(first := await view.artifact(name, 0, high)) < high:
         return len(first)
     while await view.artifact(name, high, high + 1):
@@ -75,7 +77,7 @@ async def _measure(view: Runtime, name: str) -> int:
 
 _RANGE = Parameter(
     name="Range",
-    description="One range of bytes: `bytes=0-99`. What is no such range is answered with the whole.",
+    description="One range of bytes: `bytes=0-99`. The response to any other value is the whole.",
     source="header",
     schema={"type": "string"},
 )
@@ -89,7 +91,7 @@ _PARTS = {
 
 
 class ArtifactHandlers:
-    """`max_upload_size` in bytes; a client that takes nothing for `stall_timeout` seconds is dropped."""
+    """`max_upload_size` in bytes; a client that reads nothing for `stall_timeout` seconds is disconnected."""
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class ArtifactHandlers:
         if record.artifact is not None:
             is_text = notes_of(record).get("artifact_type") != "json"
             name = record.artifact
-            whole = self._runtime  # who may see the call may see its result
+            whole = self._runtime  # a principal that may read the call may read its result
             size = await self._sizes.of(whole, name)
             kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
             return self._send(request, size, lambda start, end: _read(whole, name, start, end), kind, name)
@@ -137,7 +139,7 @@ class ArtifactHandlers:
         return self._send(request, len(body), lambda start, end: _one(body[start:end]), kind, "")
 
     def _send(self, request: Request, size: int, read: Any, kind: bytes, name: str) -> ChunkedResponse | Response:
-        """The whole, or the one range that was asked for. Several ranges are answered with the whole, as they may be."""
+        """The whole, or the one requested range. The response to several ranges is the whole, as HTTP allows."""
         headers = [(b"accept-ranges", b"bytes"), (b"content-disposition", b"attachment")]
         patience = self._stall_timeout
         etag = f'"{name}"' if name else None
@@ -157,12 +159,12 @@ class ArtifactHandlers:
 
     async def upload(self, request: Request) -> Response:
         digest, size = hashlib.sha256(), 0
-        # It is hashed while it comes in, and kept outside of memory: only then is its name known.
+        # Its name is the hash, which is known at the end: until then it is in a temporary file.
         with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="clicket-") as file:
-            async for piece in self._body_reader.pieces(request, self._max_upload_size):
-                digest.update(piece)
-                file.write(piece)
-                size += len(piece)
+            async for chunk in self._body_reader.chunks(request, self._max_upload_size):
+                digest.update(chunk)
+                file.write(chunk)
+                size += len(chunk)
             name = f"sha256-{digest.hexdigest()}"
             await self._runtime.store.put_artifact(name, _File(file, size), keep_until=self._runtime.pin_until())
         if request.principal.id:
@@ -210,7 +212,7 @@ class ArtifactHandlers:
 
 
 def _range(text: str, size: int) -> tuple[int, int] | None:
-    """A single byte range as start and end; None: not one, so the whole is sent. Looks at each character once."""
+    """A single byte range as start and end; None: not a single range, so the whole is sent. Takes linear time."""
     unit, _, spec = text.partition("=")
     first, dash, last = spec.strip().partition("-")
     if unit.strip().lower() != "bytes" or not dash or len(spec) > 64:
@@ -229,11 +231,11 @@ def _range(text: str, size: int) -> tuple[int, int] | None:
 
 async def _read(view: Runtime, name: str, start: int, end: int) -> AsyncIterator[bytes]:
     while start < end:
-        piece = await view.artifact(name, start, min(start + _PIECE, end))
-        if not piece:
+        chunk = await view.artifact(name, start, min(start + _CHUNK, end))
+        if not chunk:
             return
-        start += len(piece)
-        yield piece
+        start += len(chunk)
+        yield chunk
 
 
 async def _one(body: bytes) -> AsyncIterator[bytes]:
@@ -242,7 +244,7 @@ async def _one(body: bytes) -> AsyncIterator[bytes]:
 
 
 class _File(Sequence[bytes]):
-    """A file as the pieces that a store takes."""
+    """A file as the sequence of chunks that a store takes."""
 
     def __init__(self, file: IO[bytes] | Any, size: int) -> None:
         self._file = file
@@ -250,11 +252,11 @@ class _File(Sequence[bytes]):
 
     def __iter__(self) -> Iterator[bytes]:
         self._file.seek(0)
-        while piece := self._file.read(_PIECE):
-            yield piece
+        while chunk := self._file.read(_CHUNK):
+            yield chunk
 
     def __len__(self) -> int:
-        return (self._size + _PIECE - 1) // _PIECE
+        return (self._size + _CHUNK - 1) // _CHUNK
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]

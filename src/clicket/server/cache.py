@@ -1,11 +1,11 @@
-"""`/cache`: results that equal calls may have without running their tool. It is shared, so only an admin empties it."""
+"""`/cache`: cached results. The cache is shared, so only an admin may list or clear it."""
 
 from __future__ import annotations
 
 import msgspec
 
 from clicket.ports import CacheStats
-from clicket.server.operations import Operation, ResponseSpec
+from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
@@ -35,18 +35,18 @@ async def clear(request: Request) -> Response:
     return json_response(Cleared(removed=removed, tag=tag, max_age=max_age))
 
 
-OPERATIONS = (
+OPERATIONS = tagged(
+    "cache",
     Operation(
         route="GET /cache/stats",
-        description="How much is cached and how often it served; counted by the store, since it was made.",
+        description="Size, hits and misses of the cache, counted by the store since it was made.",
         handler=stats,
         scopes=("read",),
         responses={200: ResponseSpec(description="The counts.", model=CacheStats)},
-        tag="cache",
     ),
     Operation(
         route="GET /cache/items",
-        description="The cached results without their bodies, those that expire first before the others.",
+        description="The cached results without their bodies, in the order in which they expire.",
         handler=items,
         scopes=("admin",),
         parameters=(
@@ -62,11 +62,10 @@ OPERATIONS = (
                 name="cursor",
                 description="The `cursor` of the page before.",
                 pattern=r"^[0-9]{1,15}\.[0-9]{1,17}:[0-9a-f]{1,64}$",
-                expected="one that a page gave",
+                expected="the cursor of a page",
             ),
         ),
         responses={200: ResponseSpec(description="The page.", model=CachePage)},
-        tag="cache",
     ),
     Operation(
         route="DELETE /cache",
@@ -77,13 +76,12 @@ OPERATIONS = (
             Parameter(name="tag", description="Only results with this tag."),
             Parameter(
                 name="max_age",
-                description="Only results that were made more than so many seconds ago.",
+                description="Only results that are older than this many seconds.",
                 kind="number",
                 minimum=0,
                 maximum=1e9,
             ),
         ),
         responses={200: ResponseSpec(description="How many were removed.", model=Cleared)},
-        tag="cache",
     ),
 )

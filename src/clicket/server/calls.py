@@ -1,4 +1,4 @@
-"""`/calls`: make calls, look at them, end them. For a key, calls of other keys do not exist."""
+"""`/calls`: make calls, read them, cancel them. Calls of other keys are not found."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from clicket.server.schemas import (
 __all__ = ["CallHandlers"]
 
 REFUSALS = frozenset({"invalid_input", "tool_not_found", "permission_denied", "queue_full", "store_unavailable"})
-"""Codes of calls that were refused before anything ran: these are the request's problem, not the tool's outcome."""
+"""Codes of calls that were refused before their tool ran. The response is a problem instead of a result."""
 
 _request_decoder = msgspec.json.Decoder(CallRequest)
 _stop_decoder = msgspec.json.Decoder(Stop)
-_MOST_WHOLE = 100
+_MAX_FULL_RECORDS = 100
 _KEY = re.compile("[!-~]{1,512}")
 _STATES = tuple(state.value for state in State)
 
@@ -58,7 +58,7 @@ class CallHandlers:
         self._body_reader = body_reader
         self._grants = grants
 
-    # Making.
+    # Create.
 
     async def create(self, request: Request) -> Response:
         wanted = self._call_request(await self._body_reader.read(request), request)
@@ -78,7 +78,7 @@ class CallHandlers:
 
     def _call_request(self, body: bytes, request: Request) -> CallRequest:
         wanted = decode_body(body, _request_decoder)
-        given = bytes(wanted.arguments)  # the runtime validates these, and records the outcome
+        given = bytes(wanted.arguments)  # the runtime validates the arguments, and records the outcome
         self._body_reader.refuse_ambiguous(body.replace(given, b"0", 1) if given else body)
         key = request.header(b"idempotency-key")
         if key is not None:
@@ -114,7 +114,7 @@ class CallHandlers:
             await self._grants.give(request.principal.id, result)
         return Response(200, result_json(result))
 
-    # Looking.
+    # Read.
 
     async def show(self, request: Request) -> Response:
         _, record = await self._lookup.find(request)
@@ -145,14 +145,14 @@ class CallHandlers:
             metadata=request.named("metadata."),
             id_contains=request.query("id_contains"),
             order=request.query("order", "desc"),
-            limit=min(limit, _MOST_WHOLE) if whole else limit,
+            limit=min(limit, _MAX_FULL_RECORDS) if whole else limit,
             cursor=request.query("cursor"),
         )
         if whole:
             page = msgspec.structs.replace(page, items=[_as_seen_by(request, record) for record in page.items])
         return _page(page, whole=whole)
 
-    # Ending.
+    # Cancel.
 
     async def cancel(self, request: Request) -> Response:
         stop = await self._body_reader.optional_json(request, _stop_decoder, Stop())
@@ -171,7 +171,7 @@ class CallHandlers:
         return (
             Operation(
                 route="POST /calls",
-                description="Make a call. Answers 202 as soon as it is durable; with `wait` the result, or 202 when the time is over.",
+                description="Make a call. The response is 202 as soon as it is durable; with `wait` the result, or 202 after that time.",
                 handler=self.create,
                 scopes=("call",),
                 parameters=(
@@ -181,7 +181,7 @@ class CallHandlers:
                 ),
                 body=BodySpec(model=CallRequest),
                 responses={
-                    200: ResponseSpec(description="The outcome, whatever it is, but for refusals.", model=ToolResult, id_at="call_id"),
+                    200: ResponseSpec(description="The outcome, unless the call was refused.", model=ToolResult, id_at="call_id"),
                     202: ResponseSpec(
                         description="Accepted: durable, and waiting or running.",
                         model=Accepted,
@@ -221,7 +221,7 @@ class CallHandlers:
                     Parameter(name="limit", description="Calls on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000),
                     Parameter(
                         name="cursor", description="What the page before gave.", pattern="^[0-9]{1,18}$",
-                        expected="a cursor that a page gave",
+                        expected="the cursor of a page",
                     ),
                     Parameter(name="full", description="Whole records, at most 100 on a page.", kind="boolean"),
                     CALLER,
@@ -239,7 +239,7 @@ class CallHandlers:
             ),
             Operation(
                 route="POST /calls/{id}/cancel",
-                description="End a call, wherever it runs.",
+                description="Cancel a call, in whatever process it runs.",
                 handler=self.cancel,
                 scopes=("call",),
                 parameters=(THREAD, CALLER),
@@ -251,7 +251,7 @@ class CallHandlers:
 
 
 async def _wait(request: Request, handle: _Handle, seconds: float | None, *, cancel: bool) -> ToolResult | None:
-    """The result, or None when the time is over. A client that leaves ends the wait; with `cancel` it ends the call, too."""
+    """The result; None after `seconds`. With `cancel`, the call is cancelled if the client disconnects."""
     ending = asyncio.ensure_future(handle.result())
     leaving = asyncio.ensure_future(_disconnected(request)) if cancel else None
     waited = (ending,) if leaving is None else (ending, leaving)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from clicket.agents import AgentEvent
@@ -19,6 +19,7 @@ from clicket.model import Event
 from clicket.model.codec import encode
 from clicket.server.event_stream import MAX_CHUNK, Notifier, Reader, frame
 from clicket.server.problems import detail_of
+from clicket.server.shutdown import end_task
 
 __all__ = ["AgentFeed", "CallEvents", "CallFeed", "CallFeeds"]
 
@@ -64,7 +65,7 @@ class CallFeed:
         return b"".join(frames) + (self._error if over else b""), over
 
     async def close(self) -> None:
-        await _cancel(self._task)
+        await end_task(self._task)
 
     async def _follow(self, handle: CallEvents) -> None:
         try:
@@ -126,7 +127,7 @@ class AgentFeed:
         return b"".join(frames), self._ended and not self._frames
 
     async def close(self) -> None:
-        await _cancel(self._task)
+        await end_task(self._task)
 
     async def _follow(self, events: Any) -> None:
         try:
@@ -160,9 +161,3 @@ def _error_frame(type: str, error: Exception) -> bytes:
         logger.error("a stream of events failed", exc_info=error)
         code, detail = "internal", "the server's log says what happened."
     return frame("", type, encode({"code": code, "detail": detail}))
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

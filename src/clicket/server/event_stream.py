@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Protocol
 
 from clicket.server.request import Request
 from clicket.server.responses import AlreadySent, abort
 from clicket.server.revocation import RevocationWatch
+from clicket.server.shutdown import end_task
 
 __all__ = ["MAX_CHUNK", "EventStreams", "Notifier", "Reader", "Source", "frame"]
 
@@ -178,9 +178,7 @@ class EventStreams:
                     await self._send(reader, send, {"type": "http.response.body", "body": b""})
         finally:
             self.open.discard(reader)
-            leaving.cancel()
-            with suppress(asyncio.CancelledError):
-                await leaving
+            await end_task(leaving)
         return AlreadySent()
 
     async def _run(self, reader: Reader, source: Source, send: Any, loop: asyncio.AbstractEventLoop) -> None:

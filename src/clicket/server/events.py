@@ -1,4 +1,4 @@
-"""Streams of events: of one call from its first event on, or of all calls that the key may see from now on."""
+"""`/calls/{id}/events` and `/events`: the events of one call, or of all calls that the key may see."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clicket.server.event_feeds import CallFeeds
 from clicket.server.event_log import EventLog, LoggedEvent
 from clicket.server.event_stream import EventStreams
 from clicket.server.grants import Grants
-from clicket.server.operations import EVENT_STREAM, Operation, ResponseSpec
+from clicket.server.operations import EVENT_STREAM, Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
 from clicket.server.request import Request
@@ -41,7 +41,7 @@ class EventHandlers:
         async with self._feeds.reading(handle) as feed:
             if record.state.is_terminal:
                 await feed.ended.wait()
-                if after >= feed.last > 0:  # 204 tells a browser that reconnects after the end not to come again
+                if after >= feed.last > 0:  # 204 tells a browser not to reconnect any more
                     return Response(204, b"", None)
             return await self._streams.send(request, feed, after)
 
@@ -54,7 +54,8 @@ class EventHandlers:
             self._event_log.leave()
 
     def operations(self) -> tuple[Operation, ...]:
-        return (
+        return tagged(
+            "events",
             Operation(
                 route="GET /calls/{id}/events",
                 description="A call's events: replayed from the first, or after `Last-Event-ID`, then live, ending with the outcome. "
@@ -80,7 +81,6 @@ class EventHandlers:
                     ),
                 },
                 problems=(404, 409),
-                tag="events",
             ),
             Operation(
                 route="GET /events",
@@ -98,14 +98,13 @@ class EventHandlers:
                     _LAST_ID,
                 ),
                 responses={200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM)},
-                tag="events",
             ),
         )
 
 
 def _after(request: Request) -> int:
     text = request.header(b"last-event-id")
-    if not text:  # some send it empty before the first event
+    if not text:  # some clients send it empty before the first event
         after: int = request.query("after", 0)
         return after
     if not text.isascii() or not text.isdecimal() or len(text) > 12:
@@ -114,8 +113,8 @@ def _after(request: Request) -> int:
 
 
 def _seen_by(request: Request) -> Callable[[LoggedEvent], bool] | None:
-    """Which events a key is sent: an admin all, others those of their own calls, and with `approve` every request for approval; of
-    these the ones that the query asks for."""
+    """Which events a key gets: an admin all, others those of their own calls, and with `approve` every request for approval. The query
+    may ask for fewer."""
     principal, wanted = request.principal, _wanted(request)
     if principal.is_admin:
         return wanted

@@ -1,4 +1,4 @@
-"""`GET /`: a page for browsers. Static: it needs no key, loads nothing, and runs nothing."""
+"""`GET /`: a static page for browsers. It needs no key, loads nothing and runs no script."""
 
 from __future__ import annotations
 

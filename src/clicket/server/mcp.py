@@ -1,4 +1,4 @@
-"""`/mcp`: the runtime as an MCP server, behind the same middleware as every route. A key needs the scope `call`."""
+"""`/mcp`: the runtime as an MCP server, behind the same middleware as all routes. A key needs the scope `call`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["McpRoute", "mcp_route"]
 
 
 class McpRoute:
-    """An ASGI application. `make` makes the MCP endpoint, which lives as long as the application runs.
+    """An ASGI application. `make` makes the MCP endpoint, which runs as long as the application.
 
-    `max_body_size` in bytes; `body_timeout` in seconds, for each piece of a body.
+    `max_body_size` in bytes; `body_timeout` in seconds, for each chunk of a body.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class McpRoute:
 
 
 class _Exchange:
-    """One request and its answer. A stream ends with its key: the endpoint then sees its client disconnect."""
+    """One request and its response. When its key is revoked, the endpoint sees a disconnect, which ends a stream."""
 
     def __init__(self, revocation: RevocationWatch, receive: Any, send: Any) -> None:
         self._revocation = revocation
         self._receive = receive
         self._send = send
         self._over = False
-        self._patience: asyncio.Timeout | None = None
+        self._timeout: asyncio.Timeout | None = None
         self._watched = ExitStack()
         self._has_ended = False
 
@@ -105,24 +105,24 @@ class _Exchange:
         await self._send(message)
 
     async def receive(self) -> Any:
-        """The next message of the client, or a disconnect once its key is not valid any more."""
+        """The next message of the client; a disconnect once its key is no longer valid."""
         if not self._over:
             with suppress(TimeoutError):
-                async with asyncio.timeout(None) as patience:
-                    self._patience = patience
+                async with asyncio.timeout(None) as timeout:
+                    self._timeout = timeout
                     return await self._receive()
         return {"type": "http.disconnect"}
 
     def _end(self) -> None:
-        """End the endpoint's wait for the client. (A timeout without a time costs nothing until it is given one.)"""
+        """End the endpoint's wait for the client, by giving a time to its timeout, which had none."""
         self._over = True
-        if self._patience is not None:
+        if self._timeout is not None:
             with suppress(RuntimeError):  # the endpoint does not wait
-                self._patience.reschedule(0.0)
+                self._timeout.reschedule(0.0)
 
 
 def _bounded(receive: Any, *, max_size: int, timeout: float) -> Any:
-    """A body that is too large or too slow counts as a disconnect."""
+    """Limits a body: one that is too large or too slow looks like a disconnect."""
     size, whole = 0, False
 
     async def bounded() -> Any:
@@ -150,7 +150,7 @@ def mcp_route(
     max_body_size: int,
     body_timeout: float,
 ) -> McpRoute | None:
-    """`wanted`: None serves MCP if its extra is installed; a mapping holds more options of `McpEndpoint`."""
+    """`wanted`: None serves MCP if its extra is installed; a mapping has options of `McpEndpoint`."""
     if wanted is False:
         return None
     try:

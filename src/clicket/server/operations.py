@@ -13,7 +13,7 @@ import msgspec
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
 
-__all__ = ["EVENT_STREAM", "BodySpec", "Handler", "Operation", "ResponseSpec"]
+__all__ = ["EVENT_STREAM", "BodySpec", "Handler", "Operation", "ResponseSpec", "tagged"]
 
 EVENT_STREAM = "text/event-stream"
 
@@ -75,3 +75,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         names = [part.strip("{}") for part in self.path.strip("/").replace("-", "_").split("/") if part]
         return "_".join([self.method.lower(), *names]) or self.method.lower()
+
+
+def tagged(tag: str, *operations: Operation) -> tuple[Operation, ...]:
+    """Operations that the OpenAPI document shows as one group."""
+    return tuple(msgspec.structs.replace(operation, tag=tag) for operation in operations)

@@ -1,4 +1,4 @@
-"""Query parameters and headers of operations: what they may be, and how their text is read."""
+"""Query parameters and headers of operations: their types and bounds, and the parser of the query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_NAME = 128
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A query parameter or a header. Text unless told otherwise; bounds are those of the kind."""
+    """A query parameter or a header. `minimum` and `maximum` are for numbers, lengths, `choices` and `pattern` for text."""
 
     name: str
     description: str
@@ -31,15 +31,15 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     max_length: int = 512
     min_length: int = 1
     pattern: str = ""
-    """Of text; `expected` says it in words."""
+    """`expected` describes it in errors."""
     expected: str = ""
     schema: dict[str, Any] | None = None
-    """What the document says of it instead."""
+    """Replaces the schema in the OpenAPI document."""
     prefix: bool = False
-    """The name is the beginning of many: `metadata.` stands for `metadata.KEY`, with any key."""
+    """The name is a prefix: `metadata.` stands for `metadata.KEY`, with any key."""
 
     def parse(self, text: str) -> Any:
-        """The value, or `ValueError` with what it must be."""
+        """The value; raises `ValueError` with a description of valid ones."""
         if self.kind == "boolean":
             if text not in ("true", "false"):
                 raise ValueError("true or false")
@@ -73,7 +73,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_query(text: bytes, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """The values by name; `Refused` for what is unknown, repeated, or out of bounds."""
+    """The values by name; raises `Refused` for a parameter that is unknown, repeated or out of bounds."""
     if not text:
         return {}
     known = {each.name: each for each in parameters if each.source == "query"}
@@ -91,7 +91,7 @@ def parse_query(text: bytes, parameters: Iterable[Parameter]) -> dict[str, Any]:
             names = f" Known: {', '.join(known)}." if known else " This route takes none."
             raise Refused("invalid_query", f"there is no parameter {name!r:.100}.{did_you_mean(name, known)}{names}")
         if name in values:
-            raise Refused("invalid_query", f"the parameter {name} is there twice. Send it once.")
+            raise Refused("invalid_query", f"the parameter {name} was sent twice. Send it once.")
         try:
             values[name] = parameter.parse(value)
         except ValueError as expected:

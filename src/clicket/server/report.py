@@ -1,4 +1,4 @@
-"""Figures: `/report`, `/anomalies`, `/metrics`, and the audit log. A key sees the figures of its own calls, an admin all."""
+"""`/report`, `/anomalies`, `/metrics` and `/audit`. A key sees the figures of its own calls, an admin those of all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from clicket.server.operations import Operation, ResponseSpec
+from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
@@ -56,12 +56,13 @@ async def metrics(request: Request) -> Response:
 
 
 async def audit(request: Request) -> Response:
-    # An admin sees everything: its view is the runtime itself.
+    # For an admin, `sees` is the runtime itself.
     entries = await request.principal.sees.audit.list(limit=request.query("limit", 100), before=request.query("before"))
     return json_response({"entries": [msgspec.to_builtins(entry) for entry in entries]})
 
 
-OPERATIONS = (
+OPERATIONS = tagged(
+    "figures",
     Operation(
         route="GET /report",
         description="Counts and run times of ended calls by tool.",
@@ -69,7 +70,6 @@ OPERATIONS = (
         scopes=("read",),
         parameters=(_TOOL, _SINCE),
         responses={200: ResponseSpec(description="The report.", model=Report)},
-        tag="figures",
     ),
     Operation(
         route="GET /anomalies",
@@ -78,7 +78,6 @@ OPERATIONS = (
         scopes=("read",),
         parameters=(_TOOL, _SINCE),
         responses={200: ResponseSpec(description="What stands out.", model=Anomalies)},
-        tag="figures",
     ),
     Operation(
         route="GET /metrics",
@@ -86,11 +85,10 @@ OPERATIONS = (
         handler=metrics,
         scopes=("read",),
         responses={200: ResponseSpec(description="The metrics.", media_type="text/plain")},
-        tag="figures",
     ),
     Operation(
         route="GET /audit",
-        description="What people and the policy decided, newest first.",
+        description="Decisions of people and of the policy, newest first.",
         handler=audit,
         scopes=("admin",),
         parameters=(
@@ -102,6 +100,5 @@ OPERATIONS = (
             ),
         ),
         responses={200: ResponseSpec(description="The lines.", model=AuditPage)},
-        tag="figures",
     ),
 )

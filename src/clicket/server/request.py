@@ -1,4 +1,4 @@
-"""A request to one operation: what the client sent, and the principal that was authenticated."""
+"""A request to one operation: path, query, headers, trace and the authenticated principal."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Request:
         self._query: dict[str, Any] | None = None
 
     def header(self, name: bytes) -> str | None:
-        """A header that may be there once."""
+        """A header; raises `Refused` if it was sent more than once."""
         found = [value for key, value in self.headers if key == name]
         if len(found) > 1:
-            raise Refused("usage", f"the header {name.decode()} is there {len(found)} times. Send it once.")
+            raise Refused("usage", f"the header {name.decode()} was sent {len(found)} times. Send it once.")
         return found[0].decode("latin-1") if found else None
 
     def path(self, name: str) -> str:
@@ -64,13 +64,13 @@ class Request:
         return self._parsed_query().get(name, default)
 
     def named(self, prefix: str) -> dict[str, Any]:
-        """The parameters whose names begin so, by the rest of their names."""
+        """The parameters whose names begin with `prefix`, by the rest of their names."""
         return {
             name.removeprefix(prefix): value for name, value in self._parsed_query().items() if name.startswith(prefix)
         }
 
     def check_query(self) -> None:
-        """Refuse parameters that the operation does not know, also where its handler reads none."""
+        """Refuse unknown and invalid parameters, also if the handler reads none."""
         self._parsed_query()
 
     def _parsed_query(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Request bodies: bounded in size and time, declared as JSON, and JSON that has one meaning only."""
+"""Reads request bodies, with limits of size and time. JSON must be declared as such and unambiguous."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _SYNTAX = ("(arguments): not valid JSON", "(arguments): not UTF-8 text")
 
 
 class ClientDisconnected(Refused):
-    """The client left before its request was whole: there is no client to answer."""
+    """The client disconnected before it had sent the whole request. No response can be sent."""
 
     def __init__(self) -> None:
-        super().__init__("request_timeout", "the connection was closed before the request was whole.")
+        super().__init__("request_timeout", "the connection was closed before the request was complete.")
 
 
 class BodyReader:
-    """Reads the bodies of requests. `max_size` in bytes; `timeout` in seconds, for a whole JSON body or for one piece of an upload."""
+    """`max_size` of JSON in bytes; `timeout` in seconds, for a whole JSON body or for one chunk of an upload."""
 
     def __init__(self, *, max_size: int, timeout: float) -> None:
         self._max_size = max_size
         self._timeout = timeout
 
     async def json(self, request: Request, decoder: msgspec.json.Decoder[T]) -> T:
-        """A JSON body as its model says, or a problem that names the place."""
+        """Read and decode a JSON body. Raises an error that names the field that is wrong."""
         return self.decoded(await self.read(request), decoder)
 
     async def optional_json(self, request: Request, decoder: msgspec.json.Decoder[T], empty: T) -> T:
         """A JSON body that may be left out."""
         if request.header(b"content-type") is None:
             if await self._whole(request):
-                raise _not_said_to_be_json()
+                raise _not_declared_json()
             return empty
         body = await self.read(request)
         return self.decoded(body, decoder) if body else empty
@@ -51,7 +51,7 @@ class BodyReader:
         """The bytes of a JSON body."""
         kind = request.header(b"content-type") or ""
         if kind.partition(";")[0].strip().lower() != "application/json":
-            raise _not_said_to_be_json()
+            raise _not_declared_json()
         return await self._whole(request)
 
     def decoded(self, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
@@ -60,11 +60,11 @@ class BodyReader:
         return value
 
     def refuse_ambiguous(self, body: bytes) -> None:
-        """Refuse JSON that two readers may read differently: keys that are there twice, NaN, lone surrogates."""
+        """Refuse JSON that two parsers may read differently: duplicate keys, NaN, lone surrogates."""
         _strict(body, self._max_size)
 
-    async def pieces(self, request: Request, limit: int) -> AsyncIterator[bytes]:
-        """A big body of up to `limit` bytes, piece by piece, each in its time."""
+    async def chunks(self, request: Request, limit: int) -> AsyncIterator[bytes]:
+        """The chunks of a body of up to `limit` bytes. The timeout is for each chunk."""
         _check_length(request, limit)
         size, more = 0, True
         while more:
@@ -84,7 +84,7 @@ class BodyReader:
 
     async def _whole(self, request: Request) -> bytes:
         _check_length(request, self._max_size)
-        if request.scope.get("clicket.whole"):  # all of it has arrived: there is nothing to wait for
+        if request.scope.get("clicket.whole"):  # it has arrived completely: no timeout is needed
             return await _gathered(request.receive, self._max_size)
         try:
             async with asyncio.timeout(self._timeout):
@@ -113,14 +113,14 @@ async def _gathered(receive: Any, limit: int) -> bytes:
 
 
 def _check_length(request: Request, limit: int) -> None:
-    """A body that says that it is too large need not be read."""
+    """Refuse a body whose declared length is too large, without reading it."""
     said = request.header(b"content-length")
     if said is not None and said.isdecimal() and int(said[:20]) > limit:
         raise _too_large(limit)
 
 
 def _too_large(limit: int) -> Refused:
-    # The rest of the body is not read: the connection cannot be used again.
+    # The rest of the body is not read, so the connection cannot be used again.
     return Refused("too_large", f"the body is over the limit of {limit:,} bytes. Send less.", (b"connection", b"close"))
 
 
@@ -129,12 +129,12 @@ def _too_slow(seconds: float) -> Refused:
     return Refused("request_timeout", text, (b"connection", b"close"))
 
 
-def _not_said_to_be_json() -> Refused:
-    return Refused("unsupported_media_type", "send JSON, and say so: Content-Type: application/json.")
+def _not_declared_json() -> Refused:
+    return Refused("unsupported_media_type", "send JSON with the header Content-Type: application/json.")
 
 
 def decode_body(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """The body as its model says, or a problem that names the place."""
+    """Decode a JSON body. Raises an error that names the field that is wrong."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:

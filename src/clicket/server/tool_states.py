@@ -1,4 +1,4 @@
-"""`/agents/{threadId}/tool-states`: which tools a thread may use. Names are in camelCase here, as this interface always had them."""
+"""`/agents/{threadId}/tool-states`: which tools a thread may use. Field names are in camelCase, for compatibility."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clicket.hub import ThreadHub
 from clicket.kernel import ToolStatus
 from clicket.model.codec import clean
 from clicket.server.call_lookup import CALLER, visible_runtime
-from clicket.server.operations import BodySpec, Operation, ResponseSpec
+from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.problems import Refused
 from clicket.server.request import Request
 from clicket.server.request_body import BodyReader
@@ -36,7 +36,7 @@ class ThreadStanding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ToolStates(msgspec.Struct, frozen=True, kw_only=True):
-    """Every registered tool, as it stands in this thread."""
+    """Every registered tool and its status in this thread."""
 
     success: bool = True
     data: ThreadStanding
@@ -49,14 +49,14 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`maintenance` or `unavailable` take a tool away, `available` gives it back."""
+    """`maintenance` or `unavailable` take a tool out of service, `available` puts it back."""
 
     status: ToolStatus
     reason: Reason = ""
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """`restored` is false when the snapshot does not load: then nothing was changed."""
+    """`restored` is false if the snapshot cannot be read: then nothing was changed."""
 
     restored: bool
 
@@ -64,7 +64,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 _reset = msgspec.json.Decoder(Reset)
 _setting = msgspec.json.Decoder(Setting)
 _any_object = msgspec.json.Decoder(dict[str, Any])
-_ANSWERS = {200: ResponseSpec(description="Every registered tool, as it stands in this thread.", model=ToolStates)}
+_STATES = {200: ResponseSpec(description="Every registered tool and its status in this thread.", model=ToolStates)}
 
 
 class ToolStateHandlers:
@@ -95,15 +95,15 @@ class ToolStateHandlers:
         return json_response(Restored(restored=await _hub(request).restore(text, by=request.principal.name)))
 
     def operations(self) -> tuple[Operation, ...]:
-        return (
+        return tagged(
+            "threads",
             Operation(
                 route="GET /agents/{threadId}/tool-states",
-                description="How every registered tool stands in a thread. A thread that nobody has used yet has the defaults.",
+                description="The status of every registered tool in a thread. A new thread has the defaults.",
                 handler=self.show,
                 scopes=("read",),
                 parameters=(CALLER,),
-                responses=_ANSWERS,
-                tag="threads",
+                responses=_STATES,
             ),
             Operation(
                 route="POST /agents/{threadId}/tool-states/reset",
@@ -112,40 +112,36 @@ class ToolStateHandlers:
                 scopes=("call",),
                 parameters=(CALLER,),
                 body=BodySpec(model=Reset, optional=True),
-                responses=_ANSWERS,
+                responses=_STATES,
                 problems=(404, 409, 422),
-                tag="threads",
             ),
             Operation(
                 route="PUT /agents/{threadId}/tool-states/{name}",
-                description="Put a tool into a status by hand: maintenance and back.",
+                description="Set a tool's status, as for maintenance.",
                 handler=self.put,
                 scopes=("call",),
                 parameters=(CALLER,),
                 body=BodySpec(model=Setting),
-                responses=_ANSWERS,
+                responses=_STATES,
                 problems=(404, 409, 422),
-                tag="threads",
             ),
             Operation(
                 route="GET /agents/{threadId}/tool-states/snapshot",
-                description="All of it as JSON, to be kept outside or restored elsewhere.",
+                description="All states of the thread as JSON, to restore them later or in another store.",
                 handler=self.snapshot,
                 scopes=("read",),
                 parameters=(CALLER,),
                 responses={200: ResponseSpec(description="The snapshot.", model=dict[str, Any])},
-                tag="threads",
             ),
             Operation(
                 route="POST /agents/{threadId}/tool-states/restore",
-                description="Put a snapshot in place of what is on record. One that does not load changes nothing.",
+                description="Replace the states with a snapshot. One that cannot be read changes nothing.",
                 handler=self.restore,
                 scopes=("call",),
                 parameters=(CALLER,),
                 body=BodySpec(model=dict[str, Any]),
                 responses={200: ResponseSpec(description="Whether it was restored.", model=Restored)},
                 problems=(409, 422),
-                tag="threads",
             ),
         )
 

@@ -1,4 +1,4 @@
-"""`/tools`: what can be called, with its schema, and how it does."""
+"""`/tools`: the tools, their schemas, figures, and status in a thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from clicket.errors import ToolNotFound, did_you_mean
 from clicket.hub import ToolView
-from clicket.server.operations import Operation, ResponseSpec
+from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
@@ -15,20 +15,20 @@ from clicket.views import ToolInfo
 
 __all__ = ["OPERATIONS"]
 
-_THREAD = Parameter(name="thread", description="Also say how the tools stand in this thread.")
+_THREAD = Parameter(name="thread", description="Also the status of the tools in this thread.")
 
 
 class ToolList(msgspec.Struct, frozen=True, kw_only=True):
     tools: list[ToolInfo]
     standings: list[ToolView] | None = None
-    """With `thread`: which may be called there now, and why not the others."""
+    """With `thread`: which tools it may use now, and why not the others."""
 
 
 class OneTool(msgspec.Struct, frozen=True, kw_only=True):
     tool: ToolInfo
     standing: ToolView | None = None
     figures: ToolReport | None = None
-    """What became of the key's calls of this tool, if there were any."""
+    """Figures of the key's calls of this tool, if there were any."""
 
 
 async def listing(request: Request) -> Response:
@@ -50,24 +50,23 @@ async def show(request: Request) -> Response:
     return json_response(OneTool(tool=found, standing=view, figures=report.tools.get(name)))
 
 
-OPERATIONS = (
+OPERATIONS = tagged(
+    "tools",
     Operation(
         route="GET /tools",
-        description="Every tool with its schema; with `thread`, also which of them may be called there now.",
+        description="Every tool with its schema; with `thread`, also its status there.",
         handler=listing,
         scopes=("read", "call"),
         parameters=(_THREAD,),
         responses={200: ResponseSpec(description="The tools.", model=ToolList)},
-        tag="tools",
     ),
     Operation(
         route="GET /tools/{name}",
-        description="One tool: its schema, its figures, and with `thread` how it stands there.",
+        description="One tool: its schema, its figures, and with `thread` its status there.",
         handler=show,
         scopes=("read", "call"),
         parameters=(_THREAD,),
         responses={200: ResponseSpec(description="The tool.", model=OneTool)},
         problems=(404,),
-        tag="tools",
     ),
 )

@@ -103,7 +103,7 @@ async def test_sentences_are_about_what_is_wrong() -> None:
     async with served() as it:
         cursor = await it.get("/calls", params={"cursor": "garbage"})
         assert (cursor.status_code, cursor.json()["code"]) == (400, "invalid_query")
-        assert cursor.json()["detail"].startswith("cursor must be a cursor that a page gave")
+        assert all(each in cursor.json()["detail"] for each in ("cursor", "garbage"))
         for path, body in (
             ("/calls", b"{}"),
             ("/calls", b'{"tool":"add","tool":"add"}'),

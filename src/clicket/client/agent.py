@@ -19,6 +19,7 @@ from clicket.client.connection import (
     Reconnection,
     ServerUnavailable,
     decoded,
+    decoded_field,
     path_segment,
 )
 from clicket.errors import ClicketError, Conflict
@@ -42,21 +43,9 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
 
 
-class _AgentList(msgspec.Struct):
-    agents: list[AgentInfo]
-
-
-class _Begun(msgspec.Struct):
-    turn: int
-
-
 class _EndedTurn(AgentResult, frozen=True, kw_only=True):
     error: str = ""
     stopped: Stopped | None  # type: ignore[assignment]  # a turn that failed was not stopped
-
-
-class _Stopped(msgspec.Struct):
-    stopped: bool
 
 
 class _StreamEvent(msgspec.Struct):
@@ -67,7 +56,7 @@ class _StreamEvent(msgspec.Struct):
 
 
 async def agents_at(connection: Connection) -> list[AgentInfo]:
-    return (await connection.get("/agents", _AgentList)).agents
+    return await connection.read_field("GET", "/agents", "agents", list[AgentInfo])
 
 
 class RemoteAgent:
@@ -98,7 +87,7 @@ class RemoteAgent:
             answer = await self._post(message, thread, turn=turn, wait=_WAIT)
             if answer.status_code == 200:
                 return decoded(answer.content, _EndedTurn)
-            turn = decoded(answer.content, _Begun).turn
+            turn = decoded_field(answer.content, "turn", int)
 
     async def begin(self, message: str, *, thread: str = "default", turn: int | None = None) -> int:
         """Start a turn, and return its number as soon as it is durable in the server's store; `turn` as in `Agent.begin`."""
@@ -110,7 +99,7 @@ class RemoteAgent:
                 if turn is not None:
                     raise
                 continue
-            return decoded(answer.content, _Begun).turn
+            return decoded_field(answer.content, "turn", int)
 
     async def stream(self, message: str, *, thread: str = "default") -> AsyncIterator[AgentEvent]:
         """Run one turn and give its events; the last is `final` or `error`. A stream that breaks is opened again after the last event."""
@@ -135,7 +124,8 @@ class RemoteAgent:
     async def stop(self, thread: str = "default", reason: str = "") -> bool:
         """Cancel the turn under way. False: there is none."""
         path = f"{self._path(thread)}/stop"
-        return (await self._connection.read("POST", path, _Stopped, query=self._query, body={"reason": reason})).stopped
+        body = {"reason": reason}
+        return await self._connection.read_field("POST", path, "stopped", bool, query=self._query, body=body)
 
     # Looking.
 

@@ -50,22 +50,6 @@ class _Accepted(msgspec.Struct):
     thread: str
 
 
-class _Anomalies(msgspec.Struct):
-    anomalies: list[Anomaly]
-
-
-class _Entries(msgspec.Struct):
-    entries: list[AuditEntry]
-
-
-class _Removed(msgspec.Struct):
-    removed: int
-
-
-class _Uploaded(msgspec.Struct):
-    id: str
-
-
 class Client:
     """`async with Client("http://127.0.0.1:8000", key="ck_…") as rt: result = await rt.call("add", {"a": 1, "b": 2})`.
 
@@ -165,10 +149,8 @@ class Client:
 
     async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
         """Cancel a call. True: it was cancelled, or the request is on record for the process that runs it; False: it had ended."""
-        answer = await self._connection.send(
-            "POST", f"/calls/{path_segment(id)}/cancel", query={"thread": thread}, body={"reason": reason}
-        )
-        return bool(decoded(answer, dict)["cancelled"])
+        path, query = f"/calls/{path_segment(id)}/cancel", {"thread": thread}
+        return await self._connection.read_field("POST", path, "cancelled", bool, query=query, body={"reason": reason})
 
     async def approve(
         self,
@@ -283,11 +265,14 @@ class Client:
 
     async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
         """Tools under 80 % success or over 30 s on average, with at least 5 runs."""
-        return (await self._connection.get("/anomalies", _Anomalies, query={"tool": tool, "since": since})).anomalies
+        return await self._connection.read_field(
+            "GET", "/anomalies", "anomalies", list[Anomaly], query={"tool": tool, "since": since}
+        )
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
         """Decisions of people and of the policy, newest first; needs the scope `admin`."""
-        return (await self._connection.get("/audit", _Entries, query={"limit": limit, "before": before})).entries
+        query = {"limit": limit, "before": before}
+        return await self._connection.read_field("GET", "/audit", "entries", list[AuditEntry], query=query)
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them."""
@@ -308,7 +293,7 @@ class Client:
     async def put_artifact(self, data: bytes) -> str:
         """Store a file on the server and return its name, which is passed to tools."""
         headers = {"content-type": "application/octet-stream"}
-        return (await self._connection.read("POST", "/artifacts", _Uploaded, raw=data, headers=headers)).id
+        return await self._connection.read_field("POST", "/artifacts", "id", str, raw=data, headers=headers)
 
 
 class Cache:
@@ -332,7 +317,7 @@ class Cache:
         `max_age`: only those that are older than this many seconds.
         """
         query = {"tag": tag, "max_age": None if max_age is None else checked_age(max_age)}
-        return (await self._connection.read("DELETE", "/cache", _Removed, query=query)).removed
+        return await self._connection.read_field("DELETE", "/cache", "removed", int, query=query)
 
 
 def _with_id(request: ToolCall) -> ToolCall:

@@ -38,6 +38,7 @@ __all__ = [
     "ServerSentEvent",
     "ServerUnavailable",
     "decoded",
+    "decoded_field",
     "path_segment",
 ]
 
@@ -187,6 +188,10 @@ class Connection:
         """The response's JSON as `kind`. A problem is raised as the error that it stands for."""
         return decoded(await self.send(method, path, **options), kind)
 
+    async def read_field(self, method: str, path: str, name: str, kind: type[T], **options: Any) -> T:
+        """One field of the response's JSON object."""
+        return decoded_field(await self.send(method, path, **options), name, kind)
+
     async def send(self, method: str, path: str, **options: Any) -> bytes:
         """The response's body. A problem is raised as the error that it stands for."""
         try:
@@ -285,6 +290,11 @@ def decoded(content: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError as error:
         raise ServerUnavailable(f"the response is not one of a clicket server: {error}.") from error
+
+
+def decoded_field(content: bytes, name: str, kind: type[T]) -> T:
+    """One field of a JSON object. A missing field raises `ServerUnavailable`, as other content does that is not a server's."""
+    return decoded(bytes(decoded(content, dict[str, msgspec.Raw]).get(name, b"")), kind)
 
 
 def _problem(status: int, content: bytes) -> Problem:

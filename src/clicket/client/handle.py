@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import msgspec
-
 from clicket.bridge import within
 from clicket.client.connection import Connection, Reconnection, ServerUnavailable, decoded, path_segment
 from clicket.model import Event, Record, ToolResult, notes_of, result_of
@@ -46,21 +44,11 @@ class CallHandle:
 
     async def cancel(self, reason: str = "") -> bool:
         """Cancel the call. True: it was cancelled, or the request is on record; False: it had ended already."""
-        answer = await self._connection.read(
-            "POST",
-            f"/calls/{path_segment(self.id)}/cancel",
-            _Cancelled,
-            query={"thread": self.thread},
-            body={"reason": reason},
-        )
-        return answer.cancelled
+        path, query = f"/calls/{path_segment(self.id)}/cancel", {"thread": self.thread}
+        return await self._connection.read_field("POST", path, "cancelled", bool, query=query, body={"reason": reason})
 
     def __repr__(self) -> str:
         return f"<call {self.id}>"
-
-
-class _Cancelled(msgspec.Struct):
-    cancelled: bool
 
 
 async def result_of_record(connection: Connection, record: Record) -> ToolResult:

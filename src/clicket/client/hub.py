@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from clicket.client.connection import Connection, ProblemResponse, decoded, path_segment
+from clicket.client.connection import Connection, ProblemResponse, decoded_field, path_segment
 from clicket.errors import ToolNotFound, did_you_mean
 from clicket.hub import Change, ToolState, ToolView
 from clicket.hub.prompt import prompt_of, summary_of
@@ -22,10 +22,6 @@ _POLL_EVERY = 0.5
 class ToolList(msgspec.Struct):
     tools: list[ToolInfo]
     standings: list[ToolView] | None = None
-
-
-class _Restored(msgspec.Struct):
-    restored: bool
 
 
 class ThreadHub:
@@ -87,7 +83,7 @@ class ThreadHub:
             if refused.problem.status in (400, 422):  # not a JSON object
                 return False
             raise refused.problem.error() from None
-        return decoded(answer.content, _Restored).restored
+        return decoded_field(answer.content, "restored", bool)
 
     async def watch(self) -> AsyncIterator[Change]:
         """Changes of status from now on; the server is polled twice a second."""

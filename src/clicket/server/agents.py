@@ -18,7 +18,7 @@ from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.model.codec import clean, decode, encode
 from clicket.roster import chosen, default_name
-from clicket.server.call_lookup import CALLER, visible_runtime
+from clicket.server.call_lookup import CALLER, own_runtime, thread_of
 from clicket.server.event_feeds import AgentFeed
 from clicket.server.event_stream import EventStreams
 from clicket.server.operations import EVENT_STREAM, BodySpec, Operation, ResponseSpec, tagged
@@ -138,11 +138,10 @@ class AgentHandlers:
             agent = chosen(self._agents, self._settings, name)
         except UsageError as several:
             raise Refused("conflict", several.message) from None
-        own = request.principal.own if request.query("caller") is None else visible_runtime(request)
-        return agent.acting_for(own)
+        return agent.acting_for(own_runtime(request))
 
     def _location(self, request: Request, agent: str) -> tuple[bytes, bytes]:
-        path = f"/agents/{quote(_thread(request), safe='')}"
+        path = f"/agents/{quote(thread_of(request), safe='')}"
         if agent != default_name(self._agents, self._settings):
             path += f"?agent={quote(agent, safe='')}"
         return request.location(path)
@@ -163,7 +162,7 @@ class AgentHandlers:
         if len(message.message) > _MAX_MESSAGE:
             text = f"a message has at most {_MAX_MESSAGE:,} characters. Upload the text (POST /artifacts) for a tool to read it."
             raise Refused("too_large", text)
-        thread = _thread(request)
+        thread = thread_of(request)
         agent = self._agent(request, message.agent)
         wait, number = _wait_of(request, message), None if message.turn is None else int(message.turn)
         try:
@@ -188,15 +187,15 @@ class AgentHandlers:
 
     async def stop(self, request: Request) -> Response:
         body = await self._body_reader.optional_json(request, _stop, Stop())
-        thread = _thread(request)
+        thread = thread_of(request)
         stopped = await self._agent(request, request.query("agent")).stop(thread, body.reason)
         return json_response(Stopping(stopped=stopped))
 
     async def state(self, request: Request) -> Response:
-        return json_response(await self._agent(request, request.query("agent")).look(_thread(request)))
+        return json_response(await self._agent(request, request.query("agent")).look(thread_of(request)))
 
     async def history(self, request: Request) -> Response:
-        agent, thread = self._agent(request, request.query("agent")), _thread(request)
+        agent, thread = self._agent(request, request.query("agent")), thread_of(request)
         page = await agent.history(thread, after=request.query("after", 0), limit=request.query("limit", 100))
         messages = [message for turn in page.turns for message in turn.messages]
         return json_response(
@@ -209,7 +208,7 @@ class AgentHandlers:
             raise Refused("usage", f"Last-Event-ID must be the id of an event, like 3-7.1, not {after[:40]!r}.")
         if after.isdecimal() and after.isascii():
             after = f"{int(after[:12]) + 1}-0.0"  # from the beginning of the next turn
-        agent, thread = self._agent(request, request.query("agent")), _thread(request)
+        agent, thread = self._agent(request, request.query("agent")), thread_of(request)
         following: AsyncIterator[AgentEvent] = agent.events(thread, after=after, follow=request.query("follow", True))
         return await self._send(request, following)
 
@@ -319,13 +318,6 @@ def _normalized(body: bytes) -> bytes:
     return encode(
         {**{name: given[name] for name in given if name not in ("role", "content")}, "message": given["content"]}
     )
-
-
-def _thread(request: Request) -> str:
-    thread = request.path("threadId")
-    if not 1 <= len(thread) <= 512 or "\x00" in thread:
-        raise Refused("usage", "a thread's name has 1 to 512 characters, and no NUL.")
-    return thread
 
 
 def _wait_of(request: Request, message: MessageRequest) -> bool | float | None:

@@ -12,7 +12,7 @@ from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
 from clicket.server.request import Request
 
-__all__ = ["CALLER", "THREAD", "CallLookup", "visible_runtime"]
+__all__ = ["CALLER", "THREAD", "CallLookup", "own_runtime", "thread_of", "visible_runtime"]
 
 _MAX_NAMED = 10
 THREAD = Parameter(name="thread", description="The call's thread; needed when two threads used one id.")
@@ -32,6 +32,19 @@ def visible_runtime(request: Request) -> Runtime:
             return principal.own
         raise Refused("missing_scope", "only scope admin may name another caller. Leave `caller` out.")
     return principal.sees.acting_for(caller)
+
+
+def own_runtime(request: Request) -> Runtime:
+    """The runtime that acts for the principal, or for the caller that an admin names."""
+    return request.principal.own if request.query("caller") is None else visible_runtime(request)
+
+
+def thread_of(request: Request) -> str:
+    """The thread in the path."""
+    thread = request.path("threadId")
+    if not 1 <= len(thread) <= 512 or "\x00" in thread:
+        raise Refused("usage", "a thread's name has 1 to 512 characters, and no NUL.")
+    return thread
 
 
 class CallLookup:

@@ -45,6 +45,7 @@ _stop_decoder = msgspec.json.Decoder(Stop)
 _MAX_FULL_RECORDS = 100
 _KEY = re.compile("[!-~]{1,512}")
 _STATES = tuple(state.value for state in State)
+_FILTERS = ("thread", "tool", "state", "since", "until", "waiting_for", "code", "request_id", "id_contains", "cursor")
 
 
 class _Handle(Handle, Protocol):
@@ -133,20 +134,11 @@ class CallHandlers:
         view = everything if decides else visible_runtime(request)
         whole, limit = request.query("full", False), request.query("limit", 100)
         page = await view.history(
-            thread=request.query("thread"),
-            tool=request.query("tool"),
-            state=request.query("state"),
-            since=request.query("since"),
-            until=request.query("until"),
+            **{name: request.query(name) for name in _FILTERS},
             active=request.query("active", False),
-            waiting_for=waiting,
-            code=request.query("code"),
-            request_id=request.query("request_id"),
             metadata=request.named("metadata."),
-            id_contains=request.query("id_contains"),
             order=request.query("order", "desc"),
             limit=min(limit, _MAX_FULL_RECORDS) if whole else limit,
-            cursor=request.query("cursor"),
         )
         if whole:
             page = msgspec.structs.replace(page, items=[_as_seen_by(request, record) for record in page.items])

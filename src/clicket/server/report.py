@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from clicket.engine.audit import AuditEntry
 from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
@@ -25,18 +24,10 @@ class Anomalies(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: list[Anomaly]
 
 
-class AuditLine(msgspec.Struct, frozen=True, kw_only=True):
-    number: int
-    at: float
-    who: str
-    what: str
-    details: dict[str, Any] = {}
-
-
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     """The newest first; `before` with the last number fetches the next page."""
 
-    entries: list[AuditLine]
+    entries: list[AuditEntry]
 
 
 async def report(request: Request) -> Response:
@@ -58,7 +49,7 @@ async def metrics(request: Request) -> Response:
 async def audit(request: Request) -> Response:
     # For an admin, `sees` is the runtime itself.
     entries = await request.principal.sees.audit.list(limit=request.query("limit", 100), before=request.query("before"))
-    return json_response({"entries": [msgspec.to_builtins(entry) for entry in entries]})
+    return json_response(AuditPage(entries=list(entries)))
 
 
 OPERATIONS = tagged(
@@ -93,12 +84,20 @@ OPERATIONS = tagged(
         scopes=("admin",),
         parameters=(
             Parameter(
-                name="limit", description="Lines on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000
+                name="limit",
+                description="Entries on a page; 100 if left out.",
+                kind="integer",
+                minimum=1,
+                maximum=1_000,
             ),
             Parameter(
-                name="before", description="Only lines with a smaller number.", kind="integer", minimum=0, maximum=2**53
+                name="before",
+                description="Only entries with a smaller number.",
+                kind="integer",
+                minimum=0,
+                maximum=2**53,
             ),
         ),
-        responses={200: ResponseSpec(description="The lines.", model=AuditPage)},
+        responses={200: ResponseSpec(description="The entries.", model=AuditPage)},
     ),
 )

@@ -12,9 +12,8 @@ from msgspec import Meta
 from clicket.hub import ThreadHub
 from clicket.kernel import ToolStatus
 from clicket.model.codec import clean
-from clicket.server.call_lookup import CALLER, visible_runtime
+from clicket.server.call_lookup import CALLER, own_runtime, thread_of
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
-from clicket.server.problems import Refused
 from clicket.server.request import Request
 from clicket.server.request_body import BodyReader
 from clicket.server.responses import Response, json_response
@@ -147,12 +146,7 @@ class ToolStateHandlers:
 
 
 def _hub(request: Request) -> ThreadHub:
-    thread = request.path("threadId")
-    if not 1 <= len(thread) <= 512 or "\x00" in thread:
-        raise Refused("usage", "a thread's name has 1 to 512 characters, and no NUL.")
-    view = visible_runtime(request)
-    # An admin sees everything; without `caller` its own threads are meant.
-    return (request.principal.own if request.query("caller") is None else view).hub(thread)
+    return own_runtime(request).hub(thread_of(request))
 
 
 async def _states(hub: ThreadHub) -> Response:

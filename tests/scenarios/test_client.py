@@ -1,4 +1,4 @@
-"""The client is a runtime that lives elsewhere: what a program sees of one it sees of the other."""
+"""The client behaves as a runtime: programs get the same results, events and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application by itself: it opens and closes the runtime, and answers when the store does not."""
+"""The application alone: it opens and closes its runtime, mounts in another application, and answers while the store does not."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_it_is_mounted_in_another_application(path: str, monkeypatch: pytest.Mon
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST")
 
 
-async def test_serve_until_it_is_told_to_stop() -> None:
-    runtime, stop, told = make(TOOLS), asyncio.Event(), []
-    task = asyncio.create_task(serve(runtime, port=0, stop=stop, ready=told.append))
-    await eventually(lambda: told)
-    assert told[0].url == f"http://127.0.0.1:{told[0].port}"
+async def test_serve_until_stop_is_set() -> None:
+    runtime, stop, ready = make(TOOLS), asyncio.Event(), []
+    task = asyncio.create_task(serve(runtime, port=0, stop=stop, ready=ready.append))
+    await eventually(lambda: ready)
+    assert ready[0].url == f"http://127.0.0.1:{ready[0].port}"
     stop.set()
     await task
     assert not runtime.is_open
@@ -97,7 +97,7 @@ async def test_a_store_that_does_not_answer_is_503(monkeypatch: pytest.MonkeyPat
             ready = await it.get("/readyz")
             assert (ready.status_code, ready.json()) == (503, {"ready": False, "reason": "store_unavailable"})
             assert (await it.get("/healthz")).status_code == 200
-        it.parts.health._last = (time.monotonic() - 60, None)
+        it.parts.health.last_check = (time.monotonic() - 60, None)
         assert (await it.get("/readyz")).status_code == 200
         assert (await it.call("add", {"a": 1, "b": 1})).status_code == 200
 

@@ -1,4 +1,4 @@
-"""Streams: replayed, then live; resumed without a loss and without a repeat; slow and vanished readers harm nobody."""
+"""Event streams: recorded events, then live ones; resumed without loss or repetition. Slow readers do not affect others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def all_events(it: Api, path: str, **headers: str) -> list[Sse]:
 
 
 class Gate:
-    """A tool that emits when it is told to."""
+    """A tool that emits when the test says so."""
 
     def __init__(self) -> None:
         self.go = asyncio.Semaphore(0)
@@ -181,7 +181,7 @@ async def test_a_reader_that_stops_reading_is_dropped_and_others_are_not() -> No
         for number in range(30):  # more than the kernel takes off our hands
             await it.runtime.call("echo", {"value": "x" * 400_000}, id=str(number))
             await eventually(lambda number=number: str(number) in seen)
-        assert it.parts.event_log._bytes <= 4_000_000
+        assert it.parts.event_log.size <= 4_000_000
         await eventually(lambda: it.parts.event_streams.dropped == 3)
         await eventually(lambda: len(it.parts.event_streams.open) == 1)
         await it.call("add", {"a": 1, "b": 1}, id="last")
@@ -253,7 +253,7 @@ async def test_calls_of_another_process_are_seen_once(tmp_path: Any) -> None:
             await until("there", type="attempt_started")
             gate.open(5)
             await until("there", state="completed")
-            await other.call("add", {"a": 1, "b": 1}, id="after")  # one look more: nothing is told again
+            await other.call("add", {"a": 1, "b": 1}, id="after")  # one more poll: no event is sent again
             await until("after", state="completed")
         assert len(set(seen)) == len(seen)
         assert {id for id, _ in seen} == {"here", "there", "after"}
@@ -301,6 +301,6 @@ async def test_a_server_that_leaves_does_not_complain_that_it_does(
             await it.post("/calls", json={"tool": "gate"})
             async with aclosing(read_sse(response)) as events:
                 await anext(events)
-        assert it.parts.event_log._poller is not None
-    assert it.parts.event_log._poller is None
+        assert it.parts.event_log.poller is not None
+    assert it.parts.event_log.poller is None
     assert [record.getMessage() for record in caplog.records if "looked for" in record.getMessage()] == []

@@ -1,4 +1,4 @@
-"""All calls' events as one stream: durable before they are seen, filtered, and honest about what a slow reader missed."""
+"""The events of all calls as one stream: durable, filtered, and with a `Gap` where a slow reader missed some."""
 
 from __future__ import annotations
 

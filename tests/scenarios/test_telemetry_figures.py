@@ -1,4 +1,4 @@
-"""However calls end, the figures say what the journal says: on every path, after restarts, and over many processes."""
+"""Figures agree with the journal however calls end: on every path, after restarts, and over many processes."""
 
 from __future__ import annotations
 

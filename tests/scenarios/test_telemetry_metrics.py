@@ -1,4 +1,4 @@
-"""`/metrics` of a runtime at work: what its journal says, what it does now, and whether its store answers."""
+"""`/metrics` of a running runtime: figures of the journal, stats of the process, and whether the store answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of an agent belong to the key that began them: another key's look alike and are empty, whatever is asked."""
+"""Threads of an agent belong to the key that began them: other keys see an empty thread, on every route."""
 
 from __future__ import annotations
 

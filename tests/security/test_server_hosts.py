@@ -1,4 +1,4 @@
-"""Whose page, and under which name: what a web page can send to a server on loopback gets nowhere."""
+"""`Host` and `Origin`: requests that a foreign web page sends to a server on loopback are refused."""
 
 from __future__ import annotations
 

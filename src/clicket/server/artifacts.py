@@ -29,7 +29,7 @@ __all__ = ["ArtifactHandlers"]
 
 _CHUNK = 256 * 1024
 _IN_MEMORY = 1024 * 1024
-_MOST_REMEMBERED = 10_000
+_MAX_CACHED = 10_000
 _BYTES = b"application/octet-stream"
 
 
@@ -52,7 +52,7 @@ class _Sizes:
             await view.artifact(name, 0, 0)  # it may have been swept since
         else:
             known = await _measure(view, name)
-            if len(self._known) >= _MOST_REMEMBERED:
+            if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
             self._known[name] = known
         return known

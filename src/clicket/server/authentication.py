@@ -22,7 +22,7 @@ __all__ = ["Authenticator", "Principal", "principal_of"]
 
 _EVERYTHING = frozenset(keys.SCOPES)
 _CHECK_EVERY = 1.0
-_MOST_REMEMBERED = 1_000
+_MAX_CACHED = 1_000
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="clicket"')
 
 
@@ -53,7 +53,7 @@ class Authenticator:
         self._principals: dict[tuple[str, frozenset[str]], Principal] = {}
         self._decoded: dict[str, tuple[bytes, keys.Key]] = {}
         self._has_keys = bool(self._static)
-        self._checked_at = float("-inf")
+        self.checked_at = float("-inf")
         self._anonymous: Principal | None = None
 
     async def is_off(self, *, patient: bool = False) -> bool:
@@ -64,14 +64,14 @@ class Authenticator:
         if self._has_keys:
             return False
         now = time.monotonic()
-        if now - self._checked_at > _CHECK_EVERY:
+        if now - self.checked_at > _CHECK_EVERY:
             try:
                 self._has_keys = bool(await self._store().documents(keys.KIND, limit=1))
             except StoreUnavailable:
-                if not patient or self._checked_at == float("-inf"):
+                if not patient or self.checked_at == float("-inf"):
                     raise
                 return True
-            self._checked_at = now
+            self.checked_at = now
         return not self._has_keys
 
     async def count(self) -> int:
@@ -121,7 +121,7 @@ class Authenticator:
         known = self._decoded.get(parts[1])
         if known is None or known[0] != document.body:
             known = (document.body, keys.read(document.body))
-            if len(self._decoded) >= _MOST_REMEMBERED:
+            if len(self._decoded) >= _MAX_CACHED:
                 self._decoded.clear()
             self._decoded[parts[1]] = known
         return known[1] if keys.matches(known[1], parts[2]) else None
@@ -134,7 +134,7 @@ class Authenticator:
             own = runtime.acting_for(key.id, scopes)
             sees = runtime if "admin" in scopes else own
             principal = Principal(id=key.id, name=key.name, scopes=scopes, own=own, sees=sees)
-            if len(self._principals) >= _MOST_REMEMBERED:
+            if len(self._principals) >= _MAX_CACHED:
                 self._principals.clear()
             self._principals[key.id, scopes] = principal
         return principal

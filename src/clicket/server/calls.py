@@ -62,50 +62,50 @@ class CallHandlers:
     # Create.
 
     async def create(self, request: Request) -> Response:
-        wanted = self._call_request(await self._body_reader.read(request), request)
+        call = self._call_request(await self._body_reader.read(request), request)
         options: dict[str, Any] = {
-            "id": wanted.id,
-            "thread": wanted.thread,
-            "timeout": wanted.timeout,
-            "deadline": wanted.deadline,
-            "priority": int(wanted.priority),
-            "request_id": wanted.request_id,
-            "metadata": wanted.metadata,
+            "id": call.id,
+            "thread": call.thread,
+            "timeout": call.timeout,
+            "deadline": call.deadline,
+            "priority": int(call.priority),
+            "request_id": call.request_id,
+            "metadata": call.metadata,
         }
-        given = bytes(wanted.arguments)
+        given = bytes(call.arguments)
         arguments = None if given in (b"", b"null") else given
         with in_trace(request.headers):
-            return await self._make(request, wanted, arguments, options)
+            return await self._make(request, call, arguments, options)
 
     def _call_request(self, body: bytes, request: Request) -> CallRequest:
-        wanted = decode_body(body, _request_decoder)
-        given = bytes(wanted.arguments)  # the runtime validates the arguments, and records the outcome
+        call = decode_body(body, _request_decoder)
+        given = bytes(call.arguments)  # the runtime validates the arguments, and records the outcome
         self._body_reader.refuse_ambiguous(body.replace(given, b"0", 1) if given else body)
         key = request.header(b"idempotency-key")
         if key is not None:
-            if wanted.id is not None and wanted.id != key:
+            if call.id is not None and call.id != key:
                 raise Refused("conflict", "the body's id and the header Idempotency-Key differ. Send one of them.")
             if not _KEY.fullmatch(key):
                 raise Refused("usage", "Idempotency-Key must be 1 to 512 printable ASCII characters without spaces.")
-            wanted = msgspec.structs.replace(wanted, id=key)
-        return wanted
+            call = msgspec.structs.replace(call, id=key)
+        return call
 
     async def _make(
-        self, request: Request, wanted: CallRequest, arguments: bytes | None, options: dict[str, Any]
+        self, request: Request, call: CallRequest, arguments: bytes | None, options: dict[str, Any]
     ) -> Response:
         own = request.principal.own
-        if wanted.wait is True and not wanted.cancel_on_disconnect:
-            result = await own.call(wanted.tool, arguments, **options)
+        if call.wait is True and not call.cancel_on_disconnect:
+            result = await own.call(call.tool, arguments, **options)
             request.scope["clicket.call"] = result.call_id
             return await self._outcome(request, result)
-        handle = await own.submit(wanted.tool, arguments, **options)
+        handle = await own.submit(call.tool, arguments, **options)
         request.scope["clicket.call"] = handle.id
-        if wanted.wait:
-            seconds = None if wanted.wait is True else wanted.wait
-            waited = await _wait(request, handle, seconds, cancel=wanted.cancel_on_disconnect)
+        if call.wait:
+            seconds = None if call.wait is True else call.wait
+            waited = await _wait(request, handle, seconds, cancel=call.cancel_on_disconnect)
             if waited is not None:
                 return await self._outcome(request, waited)
-        return await _accepted(request, handle, wanted.tool)
+        return await _accepted(request, handle, call.tool)
 
     async def _outcome(self, request: Request, result: ToolResult) -> Response:
         error = result.error
@@ -236,7 +236,7 @@ class CallHandlers:
                 scopes=("call",),
                 parameters=(THREAD, CALLER),
                 body=BodySpec(model=Stop, optional=True),
-                responses={200: ResponseSpec(description="How it stands now.", model=Cancelled)},
+                responses={200: ResponseSpec(description="Its state now.", model=Cancelled)},
                 problems=(404, 409, 422),
             ),
         )  # fmt: skip

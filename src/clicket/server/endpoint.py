@@ -51,8 +51,8 @@ class Endpoint:
         await response(scope, receive, send)
 
     def _refusal(self) -> Response:
-        wanted = " or ".join(self.operation.scopes)
-        return problem_of_error(Refused("missing_scope", f"the key lacks the scope {wanted}. Use one that has it."))
+        scopes = " or ".join(self.operation.scopes)
+        return problem_of_error(Refused("missing_scope", f"the key lacks the scope {scopes}. Use one that has it."))
 
     def _problem(self, error: ClicketError) -> Response:
         response = problem_of_error(error)

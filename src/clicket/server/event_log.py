@@ -83,14 +83,14 @@ class EventLog:
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._kept: deque[LoggedEvent] = deque()
-        self._bytes = 0
+        self.size = 0
         self._number = 0
         self._readers = 0
         self._keep_until = 0.0
         self._marks: dict[_Call, _Mark] = {}
         self._joined_at = 0.0
         self._has_polled = False
-        self._poller: asyncio.Task[None] | None = None
+        self.poller: asyncio.Task[None] | None = None
         self._remove: Callable[[], None] | None = None
 
     def start(self) -> None:
@@ -106,9 +106,9 @@ class EventLog:
     def join(self, last_id: str | None) -> int:
         """Add a reader. Returns the number after which it reads; -1: it has missed events, and gets `event: gap` first."""
         self._readers += 1
-        if self._readers == 1 and self._poller is None and self._is_shared():
+        if self._readers == 1 and self.poller is None and self._is_shared():
             self._joined_at, self._has_polled = time.time(), False
-            self._poller = asyncio.get_running_loop().create_task(self._poll())
+            self.poller = asyncio.get_running_loop().create_task(self._poll())
         if last_id is None:
             return self._number
         epoch, _, number = last_id.partition("-")
@@ -146,7 +146,7 @@ class EventLog:
             if self._kept:
                 self._forget()
             return
-        if self._poller is not None and events:
+        if self.poller is not None and events:
             self._mark((entry.caller, entry.thread, entry.id, entry.events[0].at), events)
         self._keep(entry.caller, entry.thread, entry.tool, events)
 
@@ -161,21 +161,21 @@ class EventLog:
             self._number += 1
             made = frame(f"{self.epoch}-{self._number}", event.type, head + encode(event)[1:])
             self._kept.append(LoggedEvent(self._number, caller, thread, tool, event.call_id, event.type, made))
-            self._bytes += len(made)
-        while self._kept and (len(self._kept) > self._max_events or self._bytes > self._max_bytes):
-            self._bytes -= len(self._kept.popleft().frame)
+            self.size += len(made)
+        while self._kept and (len(self._kept) > self._max_events or self.size > self._max_bytes):
+            self.size -= len(self._kept.popleft().frame)
         self.notifier.notify()
 
     def _forget(self) -> None:
         """Drop all events after a long time without readers. A reader that reconnects gets a gap."""
         self._kept.clear()
-        self._bytes = 0
+        self.size = 0
         self._number += 1
 
     # Calls of other processes.
 
     async def _stop_polling(self) -> None:
-        poller, self._poller = self._poller, None
+        poller, self.poller = self.poller, None
         await end_task(poller)
 
     async def _poll(self) -> None:
@@ -183,7 +183,7 @@ class EventLog:
             await asyncio.sleep(_POLL_EVERY)
             is_over = self._readers == 0 and time.monotonic() > self._keep_until
             if is_over or self._shutdown.begun:  # then every stream has ended
-                self._poller = None
+                self.poller = None
                 return
             try:
                 await self._poll_store()

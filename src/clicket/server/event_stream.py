@@ -57,15 +57,24 @@ class Source(Protocol):
 class Reader:
     """One client of a stream. `sees`: which events it is sent, for sources that ask; None: all."""
 
-    __slots__ = ("_wake", "beat_at", "gone", "is_unauthorized", "position", "scope", "sees", "sending_since")
+    __slots__ = (
+        "_wake",
+        "disconnected",
+        "is_unauthorized",
+        "last_sent_at",
+        "position",
+        "scope",
+        "sees",
+        "sending_since",
+    )
 
     def __init__(self, scope: Any, position: int, sees: Callable[..., bool] | None = None) -> None:
         self.scope = scope
         self.position = position
         self.sees = sees
-        self.gone = False
+        self.disconnected = False
         self.is_unauthorized = False
-        self.beat_at = 0.0
+        self.last_sent_at = 0.0
         self.sending_since: float | None = None
         self._wake: asyncio.Future[None] | None = None
 
@@ -161,7 +170,7 @@ class EventStreams:
         """Send a source from position `after` on, until it ends, the client leaves, its key is revoked, or the server shuts down."""
         loop, send = asyncio.get_running_loop(), request.send
         reader = Reader(request.scope, after, sees)
-        reader.beat_at = loop.time()
+        reader.last_sent_at = loop.time()
         reader.scope["clicket.started"] = True
         self.open.add(reader)
         if self._timer is None:
@@ -174,7 +183,7 @@ class EventStreams:
                     reader, send, _part(b": stream\n\n")
                 )  # with it the headers go out before the first event
                 await self._run(reader, source, send, loop)
-                if not reader.gone:
+                if not reader.disconnected:
                     await self._send(reader, send, {"type": "http.response.body", "body": b""})
         finally:
             self.open.discard(reader)
@@ -183,14 +192,14 @@ class EventStreams:
 
     async def _run(self, reader: Reader, source: Source, send: Any, loop: asyncio.AbstractEventLoop) -> None:
         in_a_row = 0
-        while not reader.gone:
+        while not reader.disconnected:
             if reader.is_unauthorized:
                 await self._send(reader, send, _part(_UNAUTHORIZED))
                 return
             data, last = source.take(reader)
             if data:
                 await self._send(reader, send, _part(data))
-                reader.beat_at = loop.time()
+                reader.last_sent_at = loop.time()
                 if not last:
                     in_a_row += 1
                     if in_a_row > 1:  # it is far behind: let other tasks run, and a disconnect be noticed
@@ -201,9 +210,9 @@ class EventStreams:
             if self.closing:
                 await self._send(reader, send, _part(_SHUTDOWN))
                 return
-            if loop.time() - reader.beat_at >= self.heartbeat:
+            if loop.time() - reader.last_sent_at >= self.heartbeat:
                 await self._send(reader, send, _part(_HEARTBEAT))
-                reader.beat_at = loop.time()
+                reader.last_sent_at = loop.time()
             in_a_row = 0
             await reader.wait(source.notifier)
 
@@ -219,10 +228,10 @@ class EventStreams:
         for reader in list(self.open):
             if reader.sending_since is not None and now - reader.sending_since > self.stall:
                 self.dropped += 1
-                reader.gone = True
+                reader.disconnected = True
                 reader.sending_since = None
                 abort(reader.scope)
-            elif now - reader.beat_at >= self.heartbeat:
+            elif now - reader.last_sent_at >= self.heartbeat:
                 reader.wake()
         if self.open:
             self._timer = loop.call_later(min(self.heartbeat, self.stall) / _TICKS, self._tick)
@@ -235,8 +244,8 @@ def _part(data: bytes) -> dict[str, Any]:
 
 
 async def _wait_for_disconnect(reader: Reader, receive: Any) -> None:
-    """Notices that the client is gone, also while there is nothing to send."""
+    """Notices that the client disconnects, also while there is nothing to send."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    reader.gone = True
+    reader.disconnected = True
     reader.wake()

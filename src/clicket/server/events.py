@@ -115,27 +115,27 @@ def _after(request: Request) -> int:
 def _seen_by(request: Request) -> Callable[[LoggedEvent], bool] | None:
     """Which events a key gets: an admin all, others those of their own calls, and with `approve` every request for approval. The query
     may ask for fewer."""
-    principal, wanted = request.principal, _wanted(request)
+    principal, asked_for = request.principal, _query_filter(request)
     if principal.is_admin:
-        return wanted
+        return asked_for
     decides = principal.may("approve")
 
-    def sees(kept: LoggedEvent) -> bool:
-        mine = kept.caller == principal.id or (decides and kept.type == "approval_requested")
-        return mine and (wanted is None or wanted(kept))
+    def sees(event: LoggedEvent) -> bool:
+        mine = event.caller == principal.id or (decides and event.type == "approval_requested")
+        return mine and (asked_for is None or asked_for(event))
 
     return sees
 
 
-def _wanted(request: Request) -> Callable[[LoggedEvent], bool] | None:
+def _query_filter(request: Request) -> Callable[[LoggedEvent], bool] | None:
     thread, tool, id, caller = (request.query(name) for name in ("thread", "tool", "id", "caller"))
     types = None if (text := request.query("types")) is None else frozenset(text.split(","))
     if all(each is None for each in (thread, tool, id, caller, types)):
         return None
-    return lambda kept: (
-        (thread is None or kept.thread == thread)
-        and (tool is None or kept.tool == tool)
-        and (id is None or kept.call_id == id)
-        and (caller is None or kept.caller == caller)
-        and (types is None or kept.type in types)
+    return lambda event: (
+        (thread is None or event.thread == thread)
+        and (tool is None or event.tool == tool)
+        and (id is None or event.call_id == id)
+        and (caller is None or event.caller == caller)
+        and (types is None or event.type in types)
     )

@@ -22,13 +22,13 @@ __all__ = ["KIND", "Grants", "unknown"]
 
 logger = logging.getLogger("clicket.server")
 KIND = GRANT
-_MOST_REMEMBERED = 10_000
-_TRUSTED = 600.0
-"""Seconds for which a grant is remembered without reading the store. Must be well below `_MIN_AGE`."""
+_MAX_CACHED = 10_000
+_CACHED_FOR = 600.0
+"""Seconds for which a grant is cached. Must be well below `_MIN_AGE`."""
 _MIN_AGE = 3_600.0
-"""Seconds before a grant may be removed: by then no server remembers it, so each would write it again."""
+"""Seconds before a grant may be removed: by then no server has it cached, so each would write it again."""
 _SWEEP_EVERY = 60.0
-_SWEPT_AT_ONCE = 200
+_SWEEP_PAGE = 200
 
 
 class Grants:
@@ -50,23 +50,23 @@ class Grants:
                 await self.grant(caller, name)
 
     async def grant(self, caller: str, name: str) -> None:
-        if self._is_remembered(caller, name):
+        if self._is_cached(caller, name):
             return
         await grant(self._store(), caller, name)
-        if len(self._given) >= _MOST_REMEMBERED:
+        if len(self._given) >= _MAX_CACHED:
             self._given.clear()
         self._given[caller, name] = time.monotonic()
 
     async def check(self, principal: Principal, name: str) -> None:
         """Raise `NotFound` if the principal may not read the artifact."""
-        if principal.is_admin or self._is_remembered(principal.id, name):
+        if principal.is_admin or self._is_cached(principal.id, name):
             return
         if not principal.id or not await granted(self._store(), principal.id, name):
             raise unknown(name)
 
-    def _is_remembered(self, caller: str, name: str) -> bool:
+    def _is_cached(self, caller: str, name: str) -> bool:
         at = self._given.get((caller, name))
-        return at is not None and time.monotonic() - at < _TRUSTED
+        return at is not None and time.monotonic() - at < _CACHED_FOR
 
     # Sweeping.
 
@@ -90,8 +90,8 @@ class Grants:
 
     async def sweep(self) -> int:
         """Check one page of grants, and the next page the next time. Returns how many were removed."""
-        page = await self._store().documents(KIND, after=self._swept_to, limit=_SWEPT_AT_ONCE)
-        self._swept_to = page[-1].key if len(page) == _SWEPT_AT_ONCE else ""
+        page = await self._store().documents(KIND, after=self._swept_to, limit=_SWEEP_PAGE)
+        self._swept_to = page[-1].key if len(page) == _SWEEP_PAGE else ""
         before, removed = time.time() - _MIN_AGE, 0
         for document in page:
             if document.updated_at < before and not await self._is_kept(document):

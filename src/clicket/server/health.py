@@ -37,7 +37,7 @@ class HealthHandlers:
     def __init__(self, store: Callable[[], Store], shutdown: Shutdown) -> None:
         self._store = store
         self._shutdown = shutdown
-        self._last: tuple[float, str | None] = (float("-inf"), None)
+        self.last_check: tuple[float, str | None] = (float("-inf"), None)
         """When the store was checked last, and why it was not ready; None: it was ready."""
         self._checking: asyncio.Future[str | None] | None = None
 
@@ -51,7 +51,7 @@ class HealthHandlers:
 
     async def _check(self) -> str | None:
         """Check the store at most once a second, one check at a time: requests without a key must not load it."""
-        at, reason = self._last
+        at, reason = self.last_check
         if time.monotonic() - at < _VALID_FOR:
             return reason
         if self._checking is None:
@@ -67,7 +67,7 @@ class HealthHandlers:
             reason = "store_unavailable"
         finally:
             self._checking = None
-        self._last = (time.monotonic(), reason)
+        self.last_check = (time.monotonic(), reason)
         return reason
 
     def operations(self) -> tuple[Operation, ...]:

@@ -15,7 +15,7 @@ __all__ = ["HostCheck", "is_loopback"]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _ANY = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared here, not bound
-_MOST_REMEMBERED = 256
+_MAX_CACHED = 256
 
 
 def is_loopback(host: str) -> bool:
@@ -57,7 +57,7 @@ class HostCheck:
         # The address of the connection itself is accepted: no DNS name is involved.
         if not name or (name not in self._names and name != local.lower()):
             raise _foreign_host(repr(text[:100]))
-        if len(self._accepted) < _MOST_REMEMBERED and host is not None:
+        if len(self._accepted) < _MAX_CACHED and host is not None:
             self._accepted.add((host, local))
 
     def _check_origin(self, origin: bytes, host: bytes) -> bytes | None:

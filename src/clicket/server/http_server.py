@@ -21,7 +21,7 @@ from clicket.server.host_check import is_loopback
 from clicket.server.options import Options
 from clicket.server.protocol import protocol_with
 
-__all__ = ["RunningServer", "allow_connections", "serve", "serving"]
+__all__ = ["RunningServer", "allow_connections", "bind", "serve", "serving", "within_file_limit"]
 
 _BACKLOG = 2_048
 _ACCEPTED_AT_ONCE = 64
@@ -87,8 +87,8 @@ async def serving(
     agents: Iterable[Agent] | None = None,
 ) -> AsyncIterator[RunningServer]:
     """A server while the block runs. `agents`: as in `create_app`."""
-    options = _within_file_limit(msgspec.structs.replace(options or Options(), host=host))
-    with closing(_bind(host, port)) as bound:
+    options = within_file_limit(msgspec.structs.replace(options or Options(), host=host))
+    with closing(bind(host, port)) as bound:
         app = create_app(runtime, options, agents=agents)
         parts: Parts = app.state.clicket
         if not runtime.is_open:
@@ -152,7 +152,7 @@ def _config(app: Any, options: Options) -> uvicorn.Config:
     )
 
 
-def _within_file_limit(options: Options) -> Options:
+def within_file_limit(options: Options) -> Options:
     """Limit the connections to the file descriptors of the process. Stores, files and child processes need some too."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
@@ -171,7 +171,7 @@ def allow_connections(count: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
     """Bind here, so that a taken port raises `UsageError`, and the number of a free one is known."""
     try:
         found = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -142,7 +142,7 @@ def _bounded(receive: Any, *, max_size: int, timeout: float) -> Any:
 
 
 def mcp_route(
-    wanted: bool | Mapping[str, Any] | None,
+    mcp: bool | Mapping[str, Any] | None,
     revocation: RevocationWatch,
     shutdown: Shutdown,
     *,
@@ -150,16 +150,16 @@ def mcp_route(
     max_body_size: int,
     body_timeout: float,
 ) -> McpRoute | None:
-    """`wanted`: None serves MCP if its extra is installed; a mapping has options of `McpEndpoint`."""
-    if wanted is False:
+    """`mcp`: None serves MCP if its extra is installed; a mapping has options of `McpEndpoint`."""
+    if mcp is False:
         return None
     try:
         from clicket.mcp import McpEndpoint
     except (ModuleNotFoundError, UsageError):
-        if wanted is not None:
+        if mcp is not None:
             raise UsageError("MCP needs its extra. Install it with: pip install 'clicket[mcp]'.") from None
         return None
-    more = {"secret_key": secret_key, **(wanted if isinstance(wanted, Mapping) else {})}
+    more = {"secret_key": secret_key, **(mcp if isinstance(mcp, Mapping) else {})}
     return McpRoute(
         partial(McpEndpoint, **more), revocation, shutdown, max_body_size=max_body_size, body_timeout=body_timeout
     )

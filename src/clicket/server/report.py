@@ -68,7 +68,7 @@ OPERATIONS = tagged(
         handler=anomalies,
         scopes=("read",),
         parameters=(_TOOL, _SINCE),
-        responses={200: ResponseSpec(description="What stands out.", model=Anomalies)},
+        responses={200: ResponseSpec(description="The anomalies.", model=Anomalies)},
     ),
     Operation(
         route="GET /metrics",

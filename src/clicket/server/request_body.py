@@ -114,8 +114,8 @@ async def _gathered(receive: Any, limit: int) -> bytes:
 
 def _check_length(request: Request, limit: int) -> None:
     """Refuse a body whose declared length is too large, without reading it."""
-    said = request.header(b"content-length")
-    if said is not None and said.isdecimal() and int(said[:20]) > limit:
+    declared = request.header(b"content-length")
+    if declared is not None and declared.isdecimal() and int(declared[:20]) > limit:
         raise _too_large(limit)
 
 
@@ -146,8 +146,8 @@ def decode_body(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def _not_json(why: object) -> Refused:
-    said = str(why).removeprefix("not valid JSON: ").removesuffix("Send one JSON object.").rstrip(". ")
-    return Refused("invalid_json", f"the body is not valid JSON: {said}. Send one JSON object in UTF-8.")
+    reason = str(why).removeprefix("not valid JSON: ").removesuffix("Send one JSON object.").rstrip(". ")
+    return Refused("invalid_json", f"the body is not valid JSON: {reason}. Send one JSON object in UTF-8.")
 
 
 def _pointer(path: str) -> str:

@@ -86,8 +86,6 @@ class ChunkedResponse:
             async for chunk in self.chunks:
                 async with asyncio.timeout(self.patience):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                if scope.get("clicket.gone"):
-                    return
             async with asyncio.timeout(self.patience):
                 await send({"type": "http.response.body", "body": b""})
         except TimeoutError:

@@ -28,7 +28,7 @@ class RevocationWatch:
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
-        self._streams: dict[Credentials, dict[object, Callable[[], object]]] = {}
+        self.streams: dict[Credentials, dict[object, Callable[[], object]]] = {}
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
@@ -37,27 +37,27 @@ class RevocationWatch:
         headers = tuple((name, value) for name, value in scope["headers"] if name in _KEY_HEADERS)
         credentials: Credentials = (headers, None if headers else scope.get("client"))
         stream = object()
-        self._streams.setdefault(credentials, {})[stream] = end
+        self.streams.setdefault(credentials, {})[stream] = end
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._check_streams())
         try:
             yield
         finally:
-            ends = self._streams[credentials]
+            ends = self.streams[credentials]
             del ends[stream]
             if not ends:
-                del self._streams[credentials]
+                del self.streams[credentials]
 
     async def stop(self) -> None:
         task, self._task = self._task, None
         await end_task(task)
 
     async def _check_streams(self) -> None:
-        while self._streams:
+        while self.streams:
             await asyncio.sleep(_CHECK_EVERY)
-            for credentials in list(self._streams):
+            for credentials in list(self.streams):
                 if not await self._is_valid(credentials):
-                    for end in list(self._streams.get(credentials, {}).values()):
+                    for end in list(self.streams.get(credentials, {}).values()):
                         end()
         self._task = None
 

@@ -53,7 +53,7 @@ class Tracing:
         self._duration = duration
         self._find_tool = find_tool
         self._content = content
-        self._spans: dict[Entry, Span] = {}
+        self.open_spans: dict[Entry, Span] = {}
 
     @classmethod
     def over(
@@ -79,7 +79,7 @@ class Tracing:
 
     def enter(self, entry: Entry) -> Callable[[], object]:
         """Make the call's span the current one, so that spans of the tool's code are its children."""
-        span = self._spans.get(entry) or trace.get_current_span()
+        span = self.open_spans.get(entry) or trace.get_current_span()
         token = context.attach(trace.set_span_in_context(span))
         return lambda: context.detach(token)
 
@@ -88,26 +88,26 @@ class Tracing:
         if first.state.is_terminal and not first.is_terminal:  # a late result: the call's span has ended
             return
         hands_over = not entry.owned and end is None
-        span = self._spans.get(entry)
+        span = self.open_spans.get(entry)
         if span is None:
             if hands_over:  # the process that takes the call makes its span
                 return
-            span = self._spans[entry] = self._begin(entry, events)
+            span = self.open_spans[entry] = self._begin(entry, events)
         if span.is_recording():
             for event in events:
                 if event.type in _SHOWN or (event.type == "state_changed" and event.state in _CHANGES):
                     span.add_event(event.type, _event_attributes(event), _ns(event.at))
         if end is not None:
-            del self._spans[entry]
+            del self.open_spans[entry]
             self._end(entry, span, end)
         elif hands_over:
-            del self._spans[entry]
+            del self.open_spans[entry]
             span.set_attributes({"clicket.state": events[-1].state.value, "clicket.handed_over": True})
             span.end(_ns(events[-1].at))
 
     def leave(self, entry: Entry) -> None:
         """Another process has taken the call: end the span of this process."""
-        span = self._spans.pop(entry, None)
+        span = self.open_spans.pop(entry, None)
         if span is not None:
             span.set_attributes({"clicket.state": entry.visible_state.value, "clicket.handed_over": True})
             span.end()

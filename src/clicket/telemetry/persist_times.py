@@ -1,5 +1,7 @@
-"""How long the persist stage takes with its write. The journal cannot say so: an event cannot contain the time of its own write. So it
-is measured here, from the time of the outcome's event to the moment when the store has it and listeners are told."""
+"""How long the persist stage takes with its write: from the time of the outcome's event until the store has it and calls its listeners.
+
+The journal cannot record this: an event cannot contain the time of its own write.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class PersistTimes:
 
     @classmethod
     def over(cls, observers: Observers, now: Callable[[], float]) -> PersistTimes:
-        """The times of a runtime; they begin with the first call of this function, so that calls pay for it only where it is read."""
+        """The times of a runtime; measured since the first call of this function, so that runtimes without metrics do not pay for it."""
         found = next((each for each in observers.listeners if isinstance(each, cls)), None)
         if found is None:
             found = cls(now)

@@ -202,13 +202,15 @@ def _build(stats: ProcessStats | None) -> Metric:
 
 
 def _gauges(stats: ProcessStats) -> Iterator[Metric]:
-    active = GaugeMetricFamily("clicket_calls_active", "Calls in work in this process, by state.", labels=("state",))
+    active = GaugeMetricFamily(
+        "clicket_calls_active", "Calls of this process that have not ended, by state.", labels=("state",)
+    )
     for state, count in stats.active.items():
         active.add_metric((state,), count)
     yield active
     for name, text, value in (
         ("clicket_calls_waiting_for_approval", "Calls of this process that wait for a person.", stats.waiting_for_approval),
-        ("clicket_calls_unsaved", "Calls whose news could not be stored yet.", stats.unsaved),
+        ("clicket_calls_unsaved", "Calls whose last events could not be stored yet.", stats.unsaved),
         ("clicket_queue_depth", "Calls that wait for a slot in this process.", stats.queued),
         ("clicket_queue_limit", "Calls that may wait here.", stats.max_queue),
         ("clicket_slots_used", "Slots of this process that are taken.", stats.slots_used),

@@ -54,7 +54,7 @@ class TurnCounts:
 
     @classmethod
     def over(cls, observers: Observers) -> TurnCounts:
-        """The counts of a runtime; they begin with the first call of this function."""
+        """The counts of a runtime, since the first call of this function."""
         found = next((each for each in observers.listeners if isinstance(each, cls)), None)
         if found is None:
             found = cls()
@@ -79,8 +79,8 @@ class TurnCounts:
     def seen_by(self, caller: str | None) -> dict[tuple[str, str], Turns]:
         """Sums by agent and reason, of one caller or of all."""
         seen: dict[tuple[str, str], Turns] = {}
-        for (whose, agent, stopped), each in self._sums.items():
-            if caller is None or whose == caller:
+        for (owner, agent, stopped), each in self._sums.items():
+            if caller is None or owner == caller:
                 sums = seen.setdefault((agent, stopped), Turns())
                 for name in Turns.__struct_fields__:
                     setattr(sums, name, getattr(sums, name) + getattr(each, name))

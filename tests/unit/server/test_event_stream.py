@@ -1,4 +1,4 @@
-"""The notifier of a source: everybody is woken, a crowd in turns, and not without a rest."""
+"""The notifier of a source wakes every reader, many of them in turns, with a pause after a long round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies: HEAD has the head of the answer and nothing else, whatever server runs the application."""
+"""Responses to HEAD have the headers and no body, whatever server runs the application."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clicket.server.responses import ChunkedResponse, Response
 
 
 async def _never() -> AsyncIterator[bytes]:
-    raise AssertionError("nobody asked for the bytes")
+    raise AssertionError("HEAD must not read the body")
     yield b""
 
 

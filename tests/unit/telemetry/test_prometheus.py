@@ -1,4 +1,4 @@
-"""The page that Prometheus reads: its own parser finds our figures in it, and its own linter nothing to say."""
+"""The page of metrics: Prometheus' parser finds our figures in it, and its linter no fault."""
 
 from __future__ import annotations
 

@@ -105,9 +105,6 @@ class AgentList(msgspec.Struct, frozen=True, kw_only=True):
     agents: list[AgentInfo]
 
 
-_message = msgspec.json.Decoder(MessageRequest)
-_stop = msgspec.json.Decoder(Stop)
-
 _NONE = (
     "this server has no agents. Add one to its clicket.toml, and restart it: [agents.helper] with "
     'model = "openai:NAME" (or "anthropic:NAME"; "script:answers.json" plays answers from a file and needs no key).'
@@ -157,7 +154,7 @@ class AgentHandlers:
 
     async def send_message(self, request: Request) -> Response | AlreadySent:
         body = await self._body_reader.read(request)
-        message = decode_body(_normalized(body), _message)
+        message = decode_body(_normalized(body), MessageRequest)
         self._body_reader.refuse_ambiguous(body)
         if len(message.message) > _MAX_MESSAGE:
             text = f"a message has at most {_MAX_MESSAGE:,} characters. Upload the text (POST /artifacts) for a tool to read it."
@@ -186,7 +183,7 @@ class AgentHandlers:
         return json_response(begun, 202, self._location(request, agent.name))
 
     async def stop(self, request: Request) -> Response:
-        body = await self._body_reader.optional_json(request, _stop, Stop())
+        body = await self._body_reader.optional_json(request, Stop)
         thread = thread_of(request)
         stopped = await self._agent(request, request.query("agent")).stop(thread, body.reason)
         return json_response(Stopping(stopped=stopped))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from clicket.model import Record
 from clicket.runtime import Runtime
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup
@@ -18,9 +16,6 @@ from clicket.server.schemas import Decided, Decision, Denial
 
 __all__ = ["ApprovalHandlers"]
 
-_approval = msgspec.json.Decoder(Decision)
-_denial = msgspec.json.Decoder(Denial)
-
 
 class ApprovalHandlers:
     def __init__(self, lookup: CallLookup, body_reader: BodyReader) -> None:
@@ -28,7 +23,7 @@ class ApprovalHandlers:
         self._body_reader = body_reader
 
     async def approve(self, request: Request) -> Response:
-        decision = await self._body_reader.optional_json(request, _approval, Decision())
+        decision = await self._body_reader.optional_json(request, Decision)
         view, record = await self._lookup.to_decide(request, decision.seen)
         edited: dict[str, Any] = {} if decision.arguments is None else {"arguments": decision.arguments}
         by = request.principal.name
@@ -38,7 +33,7 @@ class ApprovalHandlers:
         return await _decided(view, record, by, approved=True, done=done)
 
     async def deny(self, request: Request) -> Response:
-        denial = await self._body_reader.optional_json(request, _denial, Denial())
+        denial = await self._body_reader.optional_json(request, Denial)
         view, record = await self._lookup.to_decide(request, denial.seen)
         by = request.principal.name
         done = await view.deny(record.id, thread=record.thread, by=by, reason=denial.reason, seen=denial.seen)

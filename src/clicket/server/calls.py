@@ -40,8 +40,6 @@ __all__ = ["CallHandlers"]
 REFUSALS = frozenset({"invalid_input", "tool_not_found", "permission_denied", "queue_full", "store_unavailable"})
 """Codes of calls that were refused before their tool ran. The response is a problem instead of a result."""
 
-_request_decoder = msgspec.json.Decoder(CallRequest)
-_stop_decoder = msgspec.json.Decoder(Stop)
 _MAX_FULL_RECORDS = 100
 _KEY = re.compile("[!-~]{1,512}")
 _STATES = tuple(state.value for state in State)
@@ -78,7 +76,7 @@ class CallHandlers:
             return await self._make(request, call, arguments, options)
 
     def _call_request(self, body: bytes, request: Request) -> CallRequest:
-        call = decode_body(body, _request_decoder)
+        call = decode_body(body, CallRequest)
         given = bytes(call.arguments)  # the runtime validates the arguments, and records the outcome
         self._body_reader.refuse_ambiguous(body.replace(given, b"0", 1) if given else body)
         key = request.header(b"idempotency-key")
@@ -147,7 +145,7 @@ class CallHandlers:
     # Cancel.
 
     async def cancel(self, request: Request) -> Response:
-        stop = await self._body_reader.optional_json(request, _stop_decoder, Stop())
+        stop = await self._body_reader.optional_json(request, Stop)
         id = request.scope["clicket.call"] = request.path("id")
         try:
             handle = await visible_runtime(request).handle(id, thread=request.query("thread"))

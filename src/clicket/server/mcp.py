@@ -12,6 +12,7 @@ from clicket.errors import UsageError
 from clicket.server.authentication import principal_of
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.request import in_trace
+from clicket.server.request_body import too_large
 from clicket.server.revocation import RevocationWatch
 from clicket.server.shutdown import Shutdown
 
@@ -70,8 +71,7 @@ class McpRoute:
         limit = self._max_body_size
         lengths = [value for name, value in scope["headers"] if name == b"content-length"]
         if any(value.isdigit() and int(value[:20]) > limit for value in lengths):
-            close = (b"connection", b"close")
-            return Refused("too_large", f"the body is over the limit of {limit:,} bytes. Send less.", close)
+            return too_large(limit)
         return None
 
 

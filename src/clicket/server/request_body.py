@@ -13,7 +13,7 @@ from clicket.model.arguments import parse_arguments
 from clicket.server.problems import Refused
 from clicket.server.request import Request
 
-__all__ = ["BodyReader", "ClientDisconnected", "decode_body"]
+__all__ = ["BodyReader", "ClientDisconnected", "decode_body", "too_large"]
 
 T = TypeVar("T")
 _WHOLE = "(body)"
@@ -34,18 +34,18 @@ class BodyReader:
         self._max_size = max_size
         self._timeout = timeout
 
-    async def json(self, request: Request, decoder: msgspec.json.Decoder[T]) -> T:
+    async def json(self, request: Request, model: type[T]) -> T:
         """Read and decode a JSON body. Raises an error that names the field that is wrong."""
-        return self.decoded(await self.read(request), decoder)
+        return self.decoded(await self.read(request), model)
 
-    async def optional_json(self, request: Request, decoder: msgspec.json.Decoder[T], empty: T) -> T:
-        """A JSON body that may be left out."""
+    async def optional_json(self, request: Request, model: type[T]) -> T:
+        """A JSON body that may be left out: then all fields have their defaults."""
         if request.header(b"content-type") is None:
             if await self._whole(request):
                 raise _not_declared_json()
-            return empty
+            return model()
         body = await self.read(request)
-        return self.decoded(body, decoder) if body else empty
+        return self.decoded(body, model) if body else model()
 
     async def read(self, request: Request) -> bytes:
         """The bytes of a JSON body."""
@@ -54,8 +54,8 @@ class BodyReader:
             raise _not_declared_json()
         return await self._whole(request)
 
-    def decoded(self, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-        value = decode_body(body, decoder)
+    def decoded(self, body: bytes, model: type[T]) -> T:
+        value = decode_body(body, model)
         self.refuse_ambiguous(body)
         return value
 
@@ -78,7 +78,7 @@ class BodyReader:
             body, more = message.get("body", b""), message.get("more_body", False)
             size += len(body)
             if size > limit:
-                raise _too_large(limit)
+                raise too_large(limit)
             if body:
                 yield body
 
@@ -100,7 +100,7 @@ async def _gathered(receive: Any, limit: int) -> bytes:
         parts, size = [body], len(body)
         while message.get("more_body"):
             if size > limit:
-                raise _too_large(limit)
+                raise too_large(limit)
             message = await receive()
             parts.append(message.get("body", b""))
             size += len(parts[-1])
@@ -108,7 +108,7 @@ async def _gathered(receive: Any, limit: int) -> bytes:
     if message["type"] == "http.disconnect":
         raise ClientDisconnected
     if len(body) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     return body
 
 
@@ -116,10 +116,10 @@ def _check_length(request: Request, limit: int) -> None:
     """Refuse a body whose declared length is too large, without reading it."""
     declared = request.header(b"content-length")
     if declared is not None and declared.isdecimal() and int(declared[:20]) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
 
 
-def _too_large(limit: int) -> Refused:
+def too_large(limit: int) -> Refused:
     # The rest of the body is not read, so the connection cannot be used again.
     return Refused("too_large", f"the body is over the limit of {limit:,} bytes. Send less.", (b"connection", b"close"))
 
@@ -133,10 +133,10 @@ def _not_declared_json() -> Refused:
     return Refused("unsupported_media_type", "send JSON with the header Content-Type: application/json.")
 
 
-def decode_body(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_body(body: bytes, model: type[T]) -> T:
     """Decode a JSON body. Raises an error that names the field that is wrong."""
     try:
-        return decoder.decode(body)
+        return msgspec.json.decode(body, type=model)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         raise InvalidInput([{"path": _pointer(path.rstrip("`")), "message": message}], whole=_WHOLE) from None

@@ -60,9 +60,6 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     restored: bool
 
 
-_reset = msgspec.json.Decoder(Reset)
-_setting = msgspec.json.Decoder(Setting)
-_any_object = msgspec.json.Decoder(dict[str, Any])
 _STATES = {200: ResponseSpec(description="Every registered tool and its status in this thread.", model=ToolStates)}
 
 
@@ -74,13 +71,13 @@ class ToolStateHandlers:
         return await _states(_hub(request))
 
     async def reset(self, request: Request) -> Response:
-        body = await self._body_reader.optional_json(request, _reset, Reset())
+        body = await self._body_reader.optional_json(request, Reset)
         hub = _hub(request)
         await hub.reset(body.tool_name, by=request.principal.name)
         return await _states(hub)
 
     async def put(self, request: Request) -> Response:
-        body = await self._body_reader.json(request, _setting)
+        body = await self._body_reader.json(request, Setting)
         hub = _hub(request)
         await hub.set(request.path("name"), body.status, body.reason, by=request.principal.name)
         return await _states(hub)
@@ -90,7 +87,7 @@ class ToolStateHandlers:
 
     async def restore(self, request: Request) -> Response:
         text = await self._body_reader.read(request)
-        self._body_reader.decoded(text, _any_object)
+        self._body_reader.decoded(text, dict[str, Any])
         return json_response(Restored(restored=await _hub(request).restore(text, by=request.principal.name)))
 
     def operations(self) -> tuple[Operation, ...]:

@@ -29,7 +29,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield postgres.url()
 
 
-async def test_two_doors_of_one_house(url: str) -> None:
+async def test_two_servers_over_one_store(url: str) -> None:
     policy = Policy(ask=["echo"])
     async with served(store=url, policy=policy) as one, served(store=url, policy=policy) as two:
         a = await key_for(one, "a", "read", "call", "approve")

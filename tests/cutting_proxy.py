@@ -55,6 +55,13 @@ class CuttingProxy:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._server.wait_closed(), 5.0)
 
+    async def drop_all(self) -> None:
+        """Break every connection. New ones are accepted."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def release(self) -> list[bytes]:
         """Deliver what was kept back; the server's answers."""
         answers = []

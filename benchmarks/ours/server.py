@@ -61,7 +61,7 @@ async def main() -> None:
                 )
                 expected = b'"output":{"a":1}'
             figures = await asking.rates(request, address, expected, seconds=arguments.seconds, server=process)
-    timing.report(figures, timing.versions("clicket", "fastapi", "uvicorn", "mcp", "apsw"))
+    timing.report(figures, timing.versions("clicket", "starlette", "uvicorn", "mcp", "apsw"))
 
 
 if __name__ == "__main__":

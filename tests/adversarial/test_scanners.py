@@ -19,7 +19,7 @@ from tests.adversarial.measuring import growth
 from clicket.adapters.runtime_access import Offer, ToolCatalog
 from clicket.agents.subagents import _ASKING
 from clicket.cli.formatting import parse_duration, parse_size, shown_url
-from clicket.client.wire import _lines
+from clicket.client.connection import _lines
 from clicket.errors import ClicketError, did_you_mean
 from clicket.interpreter.export.page import _coloured
 from clicket.interpreter.run.parsing import TooManyPieces, parse
@@ -51,8 +51,8 @@ from clicket.search.synthesis.quotes import find_span
 from clicket.search.text.names import candidates, flattened, name_key, names, own_names
 from clicket.search.text.sentences import sentences
 from clicket.search.text.terms import terms
-from clicket.server.hosts import is_loopback
-from clicket.telemetry.incoming import within_trace
+from clicket.server.host_check import is_loopback
+from clicket.telemetry.tracing import within_trace
 from clicket.tools import tool
 from clicket.tools.check import compile_schema
 from clicket.tools.depends import find_cycle

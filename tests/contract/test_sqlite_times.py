@@ -17,7 +17,7 @@ from clicket import Policy, RetryableError, tool
 from clicket.ports import Query
 from clicket.stores.sqlite import SqliteStore, rows, schema
 from clicket.telemetry import from_journal
-from clicket.telemetry.rebuild import of_journal
+from clicket.telemetry.journal_figures import of_journal
 from clicket.testing.store_kit import ALIVE, append, creation, opened
 
 _numbers = count()

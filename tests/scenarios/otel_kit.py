@@ -1,4 +1,4 @@
-"""OpenTelemetry in memory: what a collector would have been sent."""
+"""OpenTelemetry in memory: the spans and metrics that a collector would get."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clicket.telemetry import instrument
 
 
 class Collector:
-    """Providers of its own, and what they were told."""
+    """Providers in memory, and what they received."""
 
     def __init__(self, sampler: Sampler | None = None) -> None:
         self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()

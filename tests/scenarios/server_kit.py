@@ -16,8 +16,8 @@ from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, ToolContext, tool
 from clicket.server import Options, serving
+from clicket.server.http_server import RunningServer
 from clicket.server.keys import create
-from clicket.server.listening import Served
 
 __all__ = ["TOOLS", "Api", "Sse", "api", "key_for", "read_sse", "served", "serving_in_thread"]
 
@@ -54,7 +54,7 @@ TOOLS = (add, echo_value, fail, count, long)
 class Api:
     """A server and a client of it."""
 
-    def __init__(self, served: Served, client: httpx2.AsyncClient, runtime: Runtime) -> None:
+    def __init__(self, served: RunningServer, client: httpx2.AsyncClient, runtime: Runtime) -> None:
         self.served = served
         self.client = client
         self.runtime = runtime
@@ -99,7 +99,7 @@ api = served
 async def key_for(it: Api, name: str, *scopes: str) -> dict[str, str]:
     """A new key as the header that carries it."""
     _, text = await create(it.runtime.store, name=name, scopes=scopes, now=1.0)
-    it.parts.authenticator._checked_at = float("-inf")  # the door looks for the first key once a second
+    it.parts.authenticator.checked_at = float("-inf")  # the authenticator looks for the first key once a second
     return {"authorization": f"Bearer {text}"}
 
 

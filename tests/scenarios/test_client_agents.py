@@ -1,4 +1,4 @@
-"""An agent over the network is an agent: what a program sees of one it sees of the other, also when the wire breaks."""
+"""An agent over the network behaves as a local agent, also when connections break."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class TestSameAsAnAgent:
 
 
 class Breaking(httpx2.AsyncBaseTransport):
-    """A wire that loses the answer of each first request that says something: it was done, and nobody hears of it."""
+    """A transport that loses the response of the first request for each message: the server has handled it."""
 
     def __init__(self) -> None:
         self._inner = httpx2.AsyncHTTPTransport()

@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: a fuzzer that knows nothing else finds no 500, and no status, header or body that it hides."""
+"""The OpenAPI document is complete: a fuzzer that knows only the document finds no 500 and no undocumented status, header or body."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 
 """
 
 
-# The document and the door in front of a store are the same for each: the one that writes to a disk shows more.
+# The document and the checks are the same for each store; the one that writes to a disk shows more.
 @pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.slow), "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     store = "memory://" if request.param == "memory" else sqlite_url(tmp_path)
@@ -106,10 +106,10 @@ def test_with_keys(tmp_path: Path) -> None:
 async def test_every_route_is_in_the_document_and_the_other_way_round() -> None:
     async with served() as it:
         whole = (await it.get("/openapi.json")).json()
-        told = {(method.upper(), path) for path, methods in whole["paths"].items() for method in methods}
+        documented = {(method.upper(), path) for path, methods in whole["paths"].items() for method in methods}
         table = it.parts.operations
         heads = {("HEAD", operation.path) for operation in table if operation.head}
-        assert told == {(operation.method, operation.path) for operation in table} | heads
+        assert documented == {(operation.method, operation.path) for operation in table} | heads
         assert whole["openapi"] == "3.1.0"
         names = [operation["operationId"] for methods in whole["paths"].values() for operation in methods.values()]
         assert len(set(names)) == len(names)

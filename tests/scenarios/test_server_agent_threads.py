@@ -115,7 +115,7 @@ async def test_a_silent_stream_says_that_it_lives(tmp_path: Path) -> None:
 
 async def test_streams_end_when_the_server_leaves(tmp_path: Path) -> None:
     async with served_agent(tmp_path) as it, it.stream("GET", "/agents/t/events") as response:
-        await eventually(lambda: it.parts.readers.open)
+        await eventually(lambda: it.parts.event_streams.open)
         it.parts.shutdown.begin()
         assert [event["event"] async for event in read_sse(response)] == ["shutdown"]
 

@@ -79,7 +79,7 @@ async def test_a_client_that_disconnects_does_not_stop_the_turn(tmp_path: Path) 
             async for event in read_sse(response):
                 if event["event"] == "tool_started":
                     break
-        await eventually(lambda: not it.parts.readers.open)
+        await eventually(lambda: not it.parts.event_streams.open)
         gate.open.set()
         result = await it.parts.agents["helper"].wait("t", 1)
         assert (result.text, result.stopped) == ("done", "finished")

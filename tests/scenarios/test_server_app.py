@@ -1,4 +1,4 @@
-"""The application by itself: it opens and closes the runtime, and answers when the store does not."""
+"""The application alone: it opens and closes its runtime, mounts in another application, and answers while the store does not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
 from tests.kit.waiting import eventually
 from tests.scenarios.kit import make, sqlite_url
@@ -29,11 +31,29 @@ def test_it_opens_and_closes_its_runtime(store: str) -> None:
     assert not runtime.is_open
 
 
-async def test_serve_until_it_is_told_to_stop() -> None:
-    runtime, stop, told = make(TOOLS), asyncio.Event(), []
-    task = asyncio.create_task(serve(runtime, port=0, stop=stop, ready=told.append))
-    await eventually(lambda: told)
-    assert told[0].url == f"http://127.0.0.1:{told[0].port}"
+@pytest.mark.parametrize("path", ["", "/tools-api"])
+def test_it_is_mounted_in_another_application(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLICKET_API_KEYS", f"ops:read+call:{SECRET}")
+    app = create_app(Runtime(TOOLS, store="memory://"))
+    outer = Starlette(routes=[Mount(path, app)], lifespan=lambda _: app.router.lifespan_context(app))
+    with TestClient(outer, base_url="http://localhost", client=("127.0.0.1", 5)) as client:
+        assert client.get(f"{path}/healthz").status_code == 200
+        assert client.get(f"{path}/tools").status_code == 401
+        client.headers["x-api-key"] = SECRET
+        body = {"tool": "add", "arguments": {"a": 1, "b": 2}, "id": "a/b"}
+        assert client.post(f"{path}/calls", json={**body, "wait": True}).json()["output"] == 3
+        submitted = client.post(f"{path}/calls", json=body)
+        assert client.get(submitted.headers["location"]).json()["id"] == "a/b"
+        assert client.get(f"{path}/nothing").json()["code"] == "not_found"
+        refused = client.put(f"{path}/calls")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
+async def test_serve_until_stop_is_set() -> None:
+    runtime, stop, ready = make(TOOLS), asyncio.Event(), []
+    task = asyncio.create_task(serve(runtime, port=0, stop=stop, ready=ready.append))
+    await eventually(lambda: ready)
+    assert ready[0].url == f"http://127.0.0.1:{ready[0].port}"
     stop.set()
     await task
     assert not runtime.is_open
@@ -77,7 +97,7 @@ async def test_a_store_that_does_not_answer_is_503(monkeypatch: pytest.MonkeyPat
             ready = await it.get("/readyz")
             assert (ready.status_code, ready.json()) == (503, {"ready": False, "reason": "store_unavailable"})
             assert (await it.get("/healthz")).status_code == 200
-        it.parts.health._last = (time.monotonic() - 60, None)
+        it.parts.health.last_check = (time.monotonic() - 60, None)
         assert (await it.get("/readyz")).status_code == 200
         assert (await it.call("add", {"a": 1, "b": 1})).status_code == 200
 

@@ -1,4 +1,4 @@
-"""Files in and out: whole, in ranges, in bounded memory, and only for whom they belong to."""
+"""Uploads and downloads: whole, in ranges, in bounded memory, and only for the callers that they belong to."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_the_whole_result_and_its_ranges(output: Any, store: str) -> None:
             assert (await it.get(f"/artifacts/{made['artifact']}")).content == whole.content
 
 
-async def test_an_artifact_is_for_whoever_made_it(store: str) -> None:
+async def test_an_artifact_is_only_for_its_caller(store: str) -> None:
     async with served(store=store) as it:
         a, b = await key_for(it, "a", "read", "call"), await key_for(it, "b", "read", "call")
         name = (await it.post("/artifacts", content=b"same", headers=a)).json()["id"]

@@ -1,4 +1,4 @@
-"""Calls over HTTP: made, waited for, looked at, listed, ended, approved; refusals are problems, outcomes are results."""
+"""Calls over HTTP: create, wait, read, list, cancel and approve. Refusals are problems, outcomes are results."""
 
 from __future__ import annotations
 

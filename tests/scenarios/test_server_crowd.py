@@ -1,4 +1,4 @@
-"""A thousand readers of one busy server, fifty of whom stop reading: the others are unharmed, and memory is bounded."""
+"""A thousand readers of one busy server. Fifty stop reading: the others are not affected, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kit.waiting import eventually
 from tests.scenarios.server_kit import Api, served
 
 from clicket import ToolContext, tool
-from clicket.server import listening
+from clicket.server import http_server
 
 ID = re.compile(rb"^id: (\d+)$", re.MULTILINE)
 CROWD = 1_000
@@ -85,14 +85,14 @@ def memory() -> int:
 
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel would take a megabyte off our hands for each client; then none of them would ever hold us up."""
-    bind = listening._bind
+    bind = http_server.bind
 
     def smaller(host: str, port: int) -> socket.socket:
         bound = bind(host, port)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 * 1024)
         return bound
 
-    monkeypatch.setattr(listening, "_bind", smaller)
+    monkeypatch.setattr(http_server, "bind", smaller)
 
 
 async def test_a_crowd_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ async def test_a_crowd_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
         silent = [await stopped(it, path) for _ in range(STOPPED)]
         readers = [Reader(it, path, every=1_000 if number % 10 else 7) for number in range(CROWD - STOPPED)]
         tasks = [asyncio.create_task(reader.read()) for reader in readers]
-        await eventually(lambda: len(it.parts.readers.open) >= CROWD * 0.9, timeout=60)
+        await eventually(lambda: len(it.parts.event_streams.open) >= CROWD * 0.9, timeout=60)
         before = memory()
         for _ in range(40):
             step.release()
@@ -123,8 +123,8 @@ async def test_a_crowd_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
             assert (await it.get("/healthz")).status_code == 200
         await asyncio.gather(*tasks)
         grown = memory() - before
-        held_up = [reader for reader in it.parts.readers.open if reader.sending_since is not None]
-        assert len(held_up) == STOPPED, "those who stopped hold up their own stream, and no other"
+        held_up = [reader for reader in it.parts.event_streams.open if reader.sending_since is not None]
+        assert len(held_up) == STOPPED, "readers that stopped delay their own stream only"
         whole = len((await it.get(f"/calls/{id}")).json()["events"])
         for reader in readers:
             assert reader.seen == list(range(1, whole + 1))
@@ -132,5 +132,5 @@ async def test_a_crowd_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert grown < 150_000_000, f"{grown / 1e6:.0f} MB more"
         for raw in silent:
             raw.close()
-        await eventually(lambda: not it.parts.readers.open, timeout=30)
+        await eventually(lambda: not it.parts.event_streams.open, timeout=30)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,4 +1,4 @@
-"""Streams: replayed, then live; resumed without a loss and without a repeat; slow and vanished readers harm nobody."""
+"""Event streams: recorded events, then live ones; resumed without loss or repetition. Slow readers do not affect others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def all_events(it: Api, path: str, **headers: str) -> list[Sse]:
 
 
 class Gate:
-    """A tool that emits when it is told to."""
+    """A tool that emits when the test says so."""
 
     def __init__(self) -> None:
         self.go = asyncio.Semaphore(0)
@@ -100,7 +100,7 @@ async def test_a_reader_that_reconnects_again_and_again_sees_each_event_once(sto
 
 
 async def test_an_event_is_encoded_once_for_all_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from clicket.server import call_feed
+    from clicket.server import event_feeds
 
     made: list[Any] = []
 
@@ -108,18 +108,18 @@ async def test_an_event_is_encoded_once_for_all_readers(monkeypatch: pytest.Monk
         made.append(args)
         return frame(*args)
 
-    frame = call_feed.frame
-    monkeypatch.setattr(call_feed, "frame", counted)
+    frame = event_feeds.frame
+    monkeypatch.setattr(event_feeds, "frame", counted)
     gate = Gate()
     async with served([gate.tool]) as it:
         id = (await it.post("/calls", json={"tool": "gate"})).json()["id"]
         reading = [asyncio.create_task(all_events(it, f"/calls/{id}/events")) for _ in range(20)]
-        await eventually(lambda: len(it.parts.readers.open) == 20)
+        await eventually(lambda: len(it.parts.event_streams.open) == 20)
         gate.open(5)
         streams = await asyncio.gather(*reading)
         assert all(stream == streams[0] for stream in streams)
         assert len(made) == len(streams[0])
-        assert it.parts.readers.open == set()
+        assert it.parts.event_streams.open == set()
 
 
 async def test_a_silent_stream_says_that_it_lives() -> None:
@@ -150,10 +150,10 @@ async def test_a_reader_that_vanishes_is_let_go_of() -> None:
             writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             await reader.readuntil(b": stream")
             writers.append(writer)
-        assert len(it.parts.readers.open) == 2
+        assert len(it.parts.event_streams.open) == 2
         for writer in writers:
             writer.transport.abort()
-        await eventually(lambda: not it.parts.readers.open)
+        await eventually(lambda: not it.parts.event_streams.open)
         gate.open(5)
 
 
@@ -168,7 +168,7 @@ async def test_a_reader_that_stops_reading_is_dropped_and_others_are_not() -> No
             with suppress(BlockingIOError):
                 raw.connect((it.served.host, it.served.port))
             await asyncio.get_running_loop().sock_sendall(raw, b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await eventually(lambda: len(it.parts.readers.open) == 3)
+        await eventually(lambda: len(it.parts.event_streams.open) == 3)
         seen: list[str] = []
 
         async def read() -> None:
@@ -177,13 +177,13 @@ async def test_a_reader_that_stops_reading_is_dropped_and_others_are_not() -> No
                     seen.append(event["data"]["call_id"])  # noqa: PERF401  # it is looked at meanwhile
 
         good = asyncio.create_task(read())
-        await eventually(lambda: len(it.parts.readers.open) == 4)
+        await eventually(lambda: len(it.parts.event_streams.open) == 4)
         for number in range(30):  # more than the kernel takes off our hands
             await it.runtime.call("echo", {"value": "x" * 400_000}, id=str(number))
             await eventually(lambda number=number: str(number) in seen)
-        assert it.parts.event_log._bytes <= 4_000_000
-        await eventually(lambda: it.parts.readers.dropped == 3)
-        await eventually(lambda: len(it.parts.readers.open) == 1)
+        assert it.parts.event_log.size <= 4_000_000
+        await eventually(lambda: it.parts.event_streams.dropped == 3)
+        await eventually(lambda: len(it.parts.event_streams.open) == 1)
         await it.call("add", {"a": 1, "b": 1}, id="last")
         await good
         stack.close()
@@ -253,7 +253,7 @@ async def test_calls_of_another_process_are_seen_once(tmp_path: Any) -> None:
             await until("there", type="attempt_started")
             gate.open(5)
             await until("there", state="completed")
-            await other.call("add", {"a": 1, "b": 1}, id="after")  # one look more: nothing is told again
+            await other.call("add", {"a": 1, "b": 1}, id="after")  # one more poll: no event is sent again
             await until("after", state="completed")
         assert len(set(seen)) == len(seen)
         assert {id for id, _ in seen} == {"here", "there", "after"}
@@ -266,7 +266,7 @@ async def test_a_call_that_another_process_runs_is_followed(tmp_path: Any) -> No
     async with served([gate.tool], store) as it, served((), store) as watcher:
         id = (await it.post("/calls", json={"tool": "gate"})).json()["id"]
         reading = asyncio.create_task(all_events(watcher, f"/calls/{id}/events"))
-        await eventually(lambda: len(watcher.parts.readers.open) == 1)
+        await eventually(lambda: len(watcher.parts.event_streams.open) == 1)
         gate.open(5)
         events = await reading
         assert events == await all_events(it, f"/calls/{id}/events")
@@ -278,7 +278,7 @@ async def test_streams_say_goodbye_when_the_server_leaves() -> None:
     async with served([gate.tool], close_timeout=0.2) as it:
         id = (await it.post("/calls", json={"tool": "gate"})).json()["id"]
         tasks = [asyncio.create_task(all_events(it, path)) for path in (f"/calls/{id}/events", "/events")]
-        await eventually(lambda: len(it.parts.readers.open) == 2)
+        await eventually(lambda: len(it.parts.event_streams.open) == 2)
         it.parts.shutdown.begin()
         assert (await it.get("/readyz")).status_code == 503
         assert (await it.get("/healthz")).status_code == 200
@@ -293,7 +293,7 @@ async def test_a_server_that_leaves_does_not_complain_that_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It looks for events of other processes while somebody reads, and for a while after; not while it waits for its calls."""
-    monkeypatch.setattr(event_log, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(event_log, "_POLL_EVERY", 0.01)
     caplog.set_level(logging.WARNING)
     gate = Gate()
     async with served((gate.tool,), sqlite_url(tmp_path), close_timeout=0.4) as it:
@@ -301,6 +301,6 @@ async def test_a_server_that_leaves_does_not_complain_that_it_does(
             await it.post("/calls", json={"tool": "gate"})
             async with aclosing(read_sse(response)) as events:
                 await anext(events)
-        assert it.parts.event_log._poller is not None
-    assert it.parts.event_log._poller is None
+        assert it.parts.event_log.poller is not None
+    assert it.parts.event_log.poller is None
     assert [record.getMessage() for record in caplog.records if "looked for" in record.getMessage()] == []

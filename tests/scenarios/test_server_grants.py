@@ -1,4 +1,4 @@
-"""Who may read an artifact: on record as long as the artifact is there, and no longer."""
+"""Grants of artifacts exist as long as their artifact, and no longer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clicket.server import grants
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grant is settled at once, so that a test need not wait an hour for it."""
-    monkeypatch.setattr(grants, "_SETTLED", -60.0)
+    monkeypatch.setattr(grants, "_MIN_AGE", -60.0)
 
 
 async def on_record(it: Api) -> list[str]:
@@ -50,7 +50,7 @@ async def test_grants_go_with_their_artifacts(store: str, tmp_path: Path) -> Non
 
 
 async def test_what_was_granted_lately_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grants, "_SETTLED", 60.0)
+    monkeypatch.setattr(grants, "_MIN_AGE", 60.0)
     async with served() as it:
         await it.parts.grants.grant("a", "sha256-00")
         assert await it.parts.grants.sweep() == 0
@@ -58,7 +58,7 @@ async def test_what_was_granted_lately_is_left_alone(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_sweep_goes_on_where_the_last_one_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grants, "_SWEPT_AT_ONCE", 3)
+    monkeypatch.setattr(grants, "_SWEEP_PAGE", 3)
     async with served() as it:
         for number in range(7):
             await it.parts.grants.grant("a", f"sha256-{number}")
@@ -73,7 +73,7 @@ async def test_a_grant_is_written_again_when_it_is_not_trusted_any_more(monkeypa
         name = (await it.post("/artifacts", content=b"mine", headers=key)).json()["id"]
         (document,) = await it.runtime.store.documents(grants.KIND)
         await it.runtime.store.delete_document(grants.KIND, document.key)
-        monkeypatch.setattr(grants, "_TRUSTED", 0.0)
+        monkeypatch.setattr(grants, "_CACHED_FOR", 0.0)
         assert (await it.get(f"/artifacts/{name}", headers=key)).status_code == 404
         await it.post("/artifacts", content=b"mine", headers=key)
         assert (await it.get(f"/artifacts/{name}", headers=key)).status_code == 200

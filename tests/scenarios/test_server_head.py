@@ -1,4 +1,4 @@
-"""HEAD is GET without its body, wherever something is got that ends."""
+"""HEAD is GET without its body, on every route that is not a stream."""
 
 from __future__ import annotations
 

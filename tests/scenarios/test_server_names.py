@@ -1,4 +1,4 @@
-"""One id, several calls: whoever may see them can say which is meant, on every route, and is told how."""
+"""Several calls with one id: every route lets the client say which it means, and names the choices that it may see."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_admin_names_the_caller_on_every_route(store: str) -> None:
             path = f"/calls/x{more}"
             refused = await it.request(method, path, params={"thread": "t"}, headers=admin)
             assert (refused.status_code, refused.json()["code"]) == (409, "conflict"), path
-            assert "pass caller= to say which" in refused.json()["detail"]
+            assert "pass caller=" in refused.json()["detail"]
             for number, key in enumerate(keys):
                 assert id_of(key) in refused.json()["detail"]
                 params = {"thread": "t", "caller": id_of(key)}
@@ -62,7 +62,7 @@ async def test_threads_and_callers_are_asked_for_only_where_they_differ() -> Non
             detail = (await it.get("/calls/x", headers=headers)).json()["detail"]
             assert "pass thread= to say which" in detail
         await it.call("echo", {}, thread="t3", id="x", headers=b)
-        assert "pass thread= and caller= to" in (await it.get("/calls/x", headers=admin)).json()["detail"]
+        assert "thread= and caller=" in (await it.get("/calls/x", headers=admin)).json()["detail"]
         mine = (await it.get("/calls/x", headers=a)).json()["detail"]
         assert "t3" not in mine
         assert id_of(b) not in mine
@@ -82,7 +82,7 @@ async def test_scope_approve_names_the_caller_of_what_waits(store: str) -> None:
         for path in ("/calls/w/approve", "/calls/w/deny"):
             refused = await it.post(path, headers=boss)
             assert refused.status_code == 409
-            assert "pass caller= to say which" in refused.json()["detail"]
+            assert "pass caller=" in refused.json()["detail"]
         params = {"caller": id_of(keys[1])}
         assert (await it.get("/calls/w", params=params, headers=boss)).json()["arguments"] == {"a": 1, "b": 0}
         waiting = await it.get("/calls", params={**params, "waiting_for": "approval"}, headers=boss)
@@ -103,7 +103,7 @@ async def test_sentences_are_about_what_is_wrong() -> None:
     async with served() as it:
         cursor = await it.get("/calls", params={"cursor": "garbage"})
         assert (cursor.status_code, cursor.json()["code"]) == (400, "invalid_query")
-        assert cursor.json()["detail"].startswith("cursor must be a cursor that a page gave")
+        assert all(each in cursor.json()["detail"] for each in ("cursor", "garbage"))
         for path, body in (
             ("/calls", b"{}"),
             ("/calls", b'{"tool":"add","tool":"add"}'),

@@ -1,4 +1,4 @@
-"""`clicket serve` and `clicket keys` as processes: what they say, how they leave, and what is left behind."""
+"""`clicket serve` and `clicket keys` as processes: their output, how they end, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_it_says_where_it_is_and_leaves_in_order(place: Place) -> None:
     assert server.ended() == 0
     assert server.lines[-1]["event"] == "stopped"
     assert "POST /calls 200" in server.err
-    assert "mcp.server" not in server.err, "what a library says at start and end is nobody's business"
+    assert "mcp.server" not in server.err, "log lines of libraries are not shown"
     again, ready = serve(place)
     with httpx2.Client(base_url=ready["url"]) as client:
         assert client.get(f"/calls/{made.json()['call_id']}").json()["output"] == "base(x)"

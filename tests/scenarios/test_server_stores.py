@@ -1,4 +1,4 @@
-"""Two servers over one Redis or PostgreSQL: keys, calls, files, events and approvals are the same at both doors."""
+"""Two servers over one Redis or PostgreSQL share keys, calls, files, events and approvals."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield postgres.url()
 
 
-async def test_two_doors_of_one_house(url: str) -> None:
+async def test_two_servers_over_one_store(url: str) -> None:
     policy = Policy(ask=["echo"])
     async with served(store=url, policy=policy) as one, served(store=url, policy=policy) as two:
         a = await key_for(one, "a", "read", "call", "approve")
         b = await key_for(one, "b", "read", "call")
-        two.parts.authenticator._checked_at = float("-inf")
+        two.parts.authenticator.checked_at = float("-inf")
         assert (await two.get("/calls")).status_code == 401
 
         made = (await one.call("long", {"size": 3_000}, id="x", headers=a)).json()

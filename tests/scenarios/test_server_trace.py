@@ -1,4 +1,4 @@
-"""A request that belongs to a trace: its call is a part of it."""
+"""The call of a request that belongs to a trace is part of that trace."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_a_call_over_mcp_joins_the_trace_of_its_message_or_else_of_its_req
 
 
 async def test_a_nearer_span_of_the_same_trace_stays_the_parent() -> None:
-    """Whoever put a middleware of its own around the server has read the header already."""
+    """A tracing middleware around the server has read the header already."""
     collector = Collector()
     async with collector.watch(make(TOOLS)) as runtime:
         with collector.tracer.start_as_current_span("request") as span:

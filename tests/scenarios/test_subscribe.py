@@ -1,9 +1,10 @@
-"""All calls' events as one stream: durable before they are seen, filtered, and honest about what a slow reader missed."""
+"""The events of all calls as one stream: durable, filtered, and with a `Gap` where a slow reader missed some."""
 
 from __future__ import annotations
 
 import asyncio
 
+from tests.cutting_proxy import cutting_proxy
 from tests.kit.tools import add, breaks
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import key_for, served, serving_in_thread
@@ -105,22 +106,28 @@ async def test_a_client_has_the_same_events() -> None:
             ]
 
 
-async def test_a_client_that_was_away_misses_nothing_or_is_told() -> None:
+async def test_a_client_that_was_away_misses_nothing_or_gets_a_gap() -> None:
     async with (
         served([add]) as it,
-        Client(it.url) as client,
+        served([add]) as restarted,
+        cutting_proxy(port_of(it.url)) as proxy,
+        Client(f"http://127.0.0.1:{proxy.port}") as client,
         client.subscribe(EventFilter(types=frozenset({"created"}))) as events,
     ):
-        await client.call("add", {"a": 1, "b": 2}, id="one")
+        await it.runtime.call("add", {"a": 1, "b": 2}, id="one")
         assert plain(await asyncio.wait_for(anext(events), 5)).call_id == "one"
-        await events._disconnect()  # the connection breaks
-        await client.call("add", {"a": 1, "b": 2}, id="two")
+        await proxy.drop_all()
+        await it.runtime.call("add", {"a": 1, "b": 2}, id="two")
         assert plain(await asyncio.wait_for(anext(events), 5)).call_id == "two"
-        await events._disconnect()
-        events._last = "another-1"  # the server was started anew: its numbers are others
+        proxy.target = port_of(restarted.url)  # another server over the same store numbers its events anew
+        await proxy.drop_all()
         assert await asyncio.wait_for(anext(events), 5) == Gap(None)
         await events.close()
         assert await anext(events, None) is None
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
 
 
 async def test_a_key_gets_the_events_of_its_own_calls_alone() -> None:

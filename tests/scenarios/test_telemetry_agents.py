@@ -1,4 +1,4 @@
-"""Agents in figures and traces: a turn is an agent's, never a tool's."""
+"""Agents in figures and traces: a turn is counted for its agent, never for a tool."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Priced:
 
 async def test_turns_are_counted(tmp_path: Path) -> None:
     async with make(TOOLS) as rt:
-        await scrape(rt)  # whoever scrapes counts from then on
+        await scrape(rt)  # turns are counted from the first scrape on
         agent, dear = (
             ReActAgent(rt, ScriptedModel([*TURN, *TURN, ValueError("no")]), name="helper", max_steps=2),
             ReActAgent(rt, Priced(), name="dear"),
@@ -127,12 +127,12 @@ async def test_spans() -> None:
         with pytest.raises((ValueError, ClicketError)):
             await agent.run("two", thread="t")
     turn, failed = (span for span in collector.spans if span.name == "invoke_agent helper")
-    told: dict[str, Any] = dict(facts(turn))
-    assert told["gen_ai.operation.name"] == "invoke_agent"
-    assert told["gen_ai.agent.name"] == "helper"
-    assert told["gen_ai.conversation.id"] == "t"
-    assert told["gen_ai.usage.output_tokens"] > 0
-    assert (told["clicket.agent.stopped"], told["clicket.agent.steps"]) == ("finished", 2)
+    attributes: dict[str, Any] = dict(facts(turn))
+    assert attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert attributes["gen_ai.agent.name"] == "helper"
+    assert attributes["gen_ai.conversation.id"] == "t"
+    assert attributes["gen_ai.usage.output_tokens"] > 0
+    assert (attributes["clicket.agent.stopped"], attributes["clicket.agent.steps"]) == ("finished", 2)
     assert turn.parent is not None
     assert turn.parent.span_id == request.get_span_context().span_id
     [call] = collector.calls().values()

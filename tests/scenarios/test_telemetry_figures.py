@@ -1,4 +1,4 @@
-"""However calls end, the figures say what the journal says: on every path, after restarts, and over many processes."""
+"""Figures agree with the journal however calls end: on every path, after restarts, and over many processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clicket.errors import UsageError
 from clicket.ports import Keep
 from clicket.sync import Runtime as SyncRuntime
 from clicket.telemetry import UNKNOWN, from_journal
-from clicket.telemetry.rebuild import of_journal
+from clicket.telemetry.journal_figures import of_journal
 
 LEASE = 2.0
 

@@ -1,4 +1,4 @@
-"""`/metrics` of a runtime at work: what its journal says, what it does now, and whether its store answers."""
+"""`/metrics` of a running runtime: figures of the journal, stats of the process, and whether the store answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.scenarios.kit import make
 from tests.unit.telemetry.test_prometheus import promtool, samples
 
 from clicket import Policy, Runtime, StoreUnavailable, tool
-from clicket.telemetry import live as live_figures
+from clicket.telemetry import process_stats
 from clicket.telemetry.prometheus import scrape
 
 
@@ -111,7 +111,7 @@ async def test_a_caller_gets_its_own_counters_and_nothing_of_the_process() -> No
 async def test_a_store_that_does_not_answer_is_told_and_nothing_hangs(
     trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_figures, "_PATIENCE", 0.05)
+    monkeypatch.setattr(process_stats, "_STORE_TIMEOUT", 0.05)
     async with make(TOOLS) as rt:
 
         async def figures(caller: str | None = None) -> list[object]:

@@ -1,4 +1,4 @@
-"""Calls as traces: one span each, under its caller's, with the conventions' names, from what is durable."""
+"""Calls as traces: one span each, a child of the caller's, with the names of the conventions, made from durable events."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import invariant
 from tests.scenarios.test_journal_property import LONG, JournalMachine
 
 from clicket.model.figures import Figure
-from clicket.telemetry.rebuild import of_journal
+from clicket.telemetry.journal_figures import of_journal
 
 _Key = tuple[str, str, str, str, int | None]
 

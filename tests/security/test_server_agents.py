@@ -1,4 +1,4 @@
-"""Threads of an agent belong to the key that began them: another key's look alike and are empty, whatever is asked."""
+"""Threads of an agent belong to the key that began them: other keys see an empty thread, on every route."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ async def test_streams_end_when_their_key_is_revoked(store: str, tmp_path: Path)
         follows = asyncio.create_task(last("GET", "/agents/t/events"))
         speaks = asyncio.create_task(last("POST", "/agents/t/messages", json={"message": "go"}))
         await gate.reached.wait()
-        await eventually(lambda: len(it.parts.readers.open) == 2)
+        await eventually(lambda: len(it.parts.event_streams.open) == 2)
         await keys.revoke(it.runtime.store, id_of(a), now=2.0)
         assert await asyncio.gather(follows, speaks) == ["error", "error"]
         gate.open.set()
@@ -213,5 +213,5 @@ async def test_a_slow_reader_costs_a_bounded_memory(tmp_path: Path) -> None:
         await reader.readline()
         while (await it.get("/agents/t")).json()["turns"] == 0:
             pass
-        await eventually(lambda: not it.parts.readers.open)
+        await eventually(lambda: not it.parts.event_streams.open)
         writer.close()

@@ -1,4 +1,4 @@
-"""Keys: no route without one, none of one key's things for another, scopes, and revocation that works at once."""
+"""Keys: every route needs one, no key sees data of another, scopes hold, and revocation works at once."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_every_operation_needs_its_scope(store: str) -> None:
                 if operation.path == "/calls" and operation.method == "GET" and scope == "approve":
                     assert refused  # it lists what waits, and nothing else
                 elif operation.path.endswith(("/approve", "/deny")):
-                    assert response.status_code == 404  # also for who may not decide: there is no such call
+                    assert response.status_code == 404  # also without the scope approve: there is no such call
                 else:
                     assert refused is not may, (operation.method, operation.path, scope, response.status_code)
 
@@ -214,13 +214,13 @@ async def test_a_revoked_key_fails_at_once_in_every_process(tmp_path: Path) -> N
     store = sqlite_url(tmp_path)
     async with served(store=store) as one, served(store=store) as two:
         headers = await key_for(one, "a", "read")
-        two.parts.authenticator._checked_at = float("-inf")
+        two.parts.authenticator.checked_at = float("-inf")
         for it in (one, two):
             assert (await it.get("/calls", headers=headers)).status_code == 200
         await keys.revoke(one.runtime.store, headers["authorization"].split("_")[1], now=time.time())
         for it in (one, two):
             assert (await it.get("/calls", headers=headers)).status_code == 401
-            assert (await it.get("/calls")).status_code == 401, "a door that was closed stays closed"
+            assert (await it.get("/calls")).status_code == 401, "authentication that was turned on stays on"
 
 
 async def test_an_expired_key_and_a_static_one() -> None:
@@ -264,7 +264,7 @@ async def test_without_keys_only_loopback() -> None:
         assert (await it.get(f"http://127.0.0.1:{it.served.port}/calls", headers=headers)).status_code == 200
 
 
-async def test_without_keys_nobody_from_elsewhere_is_let_in_whatever_was_bound() -> None:
+async def test_without_keys_requests_from_elsewhere_are_refused_whatever_was_bound() -> None:
     async with served() as it:
         authenticator = it.parts.authenticator
         assert (await authenticator.authenticate([], ("127.0.0.1", 5))).id == ""

@@ -1,11 +1,11 @@
-"""Whose page, and under which name: what a web page can send to a server on loopback gets nowhere."""
+"""`Host` and `Origin`: requests that a foreign web page sends to a server on loopback are refused."""
 
 from __future__ import annotations
 
 import pytest
 from tests.scenarios.server_kit import Api, served
 
-from clicket.server.hosts import Hosts, is_loopback
+from clicket.server.host_check import HostCheck, is_loopback
 from clicket.server.problems import Refused
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
@@ -110,7 +110,7 @@ async def test_a_form_of_another_page_does_nothing() -> None:
 
 
 async def test_two_hosts_are_none() -> None:
-    hosts = Hosts("127.0.0.1", (), ())
+    hosts = HostCheck("127.0.0.1", (), ())
     for headers in ([], [(b"host", b"localhost"), (b"host", b"evil.example")]):
         with pytest.raises(Refused):
             hosts.check({"headers": headers, "server": ("127.0.0.1", 80)})

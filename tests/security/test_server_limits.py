@@ -1,4 +1,4 @@
-"""What no client may do: send too much, too slowly, too many connections; and a server that stays up meanwhile."""
+"""Limits: clients that send too much or too slowly, or open too many connections, are refused, and the server stays up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.kit.waiting import eventually
 from tests.scenarios.server_kit import Api, served
 
-from clicket.server import Options, listening
+from clicket.server import Options, http_server
 
 SMALL = {
     "max_body_size": 2_000,
@@ -152,7 +152,7 @@ async def test_one_connection_too_many() -> None:
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nX: ", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"],
                          ids=["silent", "slow", "kept alive"])  # fmt: skip
-async def test_connections_without_a_request_keep_nobody_out(said: bytes) -> None:
+async def test_idle_connections_do_not_block_new_ones(said: bytes) -> None:
     async with served(options={"max_connections": 5}) as it:
         busy_reader, busy = await asyncio.open_connection(it.served.host, it.served.port)
         busy.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -174,7 +174,7 @@ async def test_connections_without_a_request_keep_nobody_out(said: bytes) -> Non
 @pytest.mark.parametrize(("limit", "most"), [(256, 64), (1_024, 768), (20_000, 4_096), (resource.RLIM_INFINITY, 4_096)])
 def test_no_more_connections_than_descriptors(monkeypatch: pytest.MonkeyPatch, limit: int, most: int) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
-    assert listening._affordable(Options()).max_connections == most
+    assert http_server.within_file_limit(Options()).max_connections == most
 
 
 @pytest.mark.parametrize(("hard", "soft"), [(4_096, 4_096), (1_048_576, 5_462), (resource.RLIM_INFINITY, 5_462)])
@@ -182,7 +182,7 @@ def test_the_command_asks_for_descriptors(monkeypatch: pytest.MonkeyPatch, hard:
     asked: list[Any] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
-    listening.allow_connections(4_096)
+    http_server.allow_connections(4_096)
     assert asked == [(soft, hard)]
 
 
@@ -202,7 +202,7 @@ async def _is_served(it: Api) -> bool:
      b"POST /calls HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
      b"GET / HTTP/1.1\r\nHost: localhost\r\nHost : evil\r\n\r\n"],
 )  # fmt: skip
-async def test_nonsense_harms_nobody(nonsense: bytes) -> None:
+async def test_malformed_requests_affect_no_other(nonsense: bytes) -> None:
     async with served(options=SMALL) as it:
         answer = await raw(it, nonsense)
         assert answer == b"" or answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 "))

@@ -1,4 +1,4 @@
-"""Streams end with their key: revoked or over, here or in another process, and also while nothing flows."""
+"""Streams end when their key is revoked or expires, in this or another process, also while they are idle."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_all_streams_of_a_revoked_key_end_and_no_others(tmp_path: Path) ->
         await two.call("add", {"a": 1, "b": 1}, headers=good)
         await eventually(lambda: any(event["data"].get("state") == "completed" for event in staying[0].events))
         assert (await two.get("/events", headers=bad)).status_code == 401
-        assert len(two.parts.revocation._streams) == 1, "nothing is kept of streams that ended"
+        assert len(two.parts.revocation.streams) == 1, "nothing is kept of streams that ended"
 
 
 async def test_a_busy_stream_tells_nothing_more(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ async def test_a_busy_stream_tells_nothing_more(tmp_path: Path) -> None:
                 assert time.monotonic() < until, "it goes on and on"
                 await it.call("add", {"a": calls, "b": 1}, headers=other)
                 calls += 1
-            told = len(reader.events)
+            received = len(reader.events)
             await it.call("add", {"a": -1, "b": 1}, headers=other)
-            assert len(reader.events) == told
+            assert len(reader.events) == received
             assert reader.events[-1]["event"] == "error"
 
 

@@ -1,14 +1,23 @@
-"""A server's runtime as if it were here: `Client` for async programs, `SyncClient` for the others."""
+"""The client of a server: `Client` has the methods of `clicket.Runtime`, `SyncClient` those of `clicket.sync.Runtime`.
+
+client        Client, and the cache of the server's store
+sync          SyncClient and SyncAgent, the blocking API
+handle        CallHandle: wait for one call, follow its events
+agent         RemoteAgent: turns with an agent of the server
+hub           ThreadHub: which tools a thread may use
+subscription  Subscription: the events of all calls
+connection    HTTP requests, errors, server-sent events and reconnection, for all of the above
+"""
 
 from __future__ import annotations
 
 from clicket.client.agent import AgentInfo, RemoteAgent
-from clicket.client.blocking import SyncAgent, SyncClient
 from clicket.client.client import Cache, Client
+from clicket.client.connection import ServerUnavailable
 from clicket.client.handle import CallHandle
 from clicket.client.hub import ThreadHub
 from clicket.client.subscription import Subscription
-from clicket.client.wire import ServerUnavailable
+from clicket.client.sync import SyncAgent, SyncClient
 
 __all__ = [
     "AgentInfo",

@@ -1,9 +1,10 @@
-"""An agent of a server; the same names as `clicket.agents.Agent`. A turn has its number before it is sent, so one whose answer was
-lost is asked for again without a second turn."""
+"""An agent of a server, with the methods of `clicket.agents.Agent`.
+
+A turn has its number before it is sent. So a request whose response was lost can be sent again, and there is still one turn.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -12,24 +13,29 @@ import msgspec
 
 from clicket.agents import AgentEvent, AgentResult, AgentState, Limits, Page, ThreadView
 from clicket.agents.turn_limits import Stopped
-from clicket.client.handle import messages as data_of
-from clicket.client.wire import Failed, ServerUnavailable, Wire, decoded, part
+from clicket.client.connection import (
+    Connection,
+    ProblemResponse,
+    Reconnection,
+    ServerUnavailable,
+    decoded,
+    decoded_field,
+    path_segment,
+)
 from clicket.errors import ClicketError, Conflict
 from clicket.model.chat import ChatMessage
 
 __all__ = ["AgentInfo", "RemoteAgent", "agents_at"]
 
 _WAIT = 20.0
-"""Seconds that one request waits for the end of a turn; then it is asked for again, under the same number."""
+"""Seconds that one request waits for the end of a turn. Then the client sends another with the same number."""
 _TRIES = 8
-_AGAIN_FIRST = 0.05
-_AGAIN_MOST = 2.0
 _PAGE = 200
-_LAST_WORDS = ("final", "error")
+_LAST_EVENTS = ("final", "error")
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that can be talked to; `default` is meant where none is named."""
+    """An agent of the server. `default`: requests that name no agent go to this one."""
 
     name: str
     kind: str
@@ -37,66 +43,54 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
 
 
-class _AgentList(msgspec.Struct):
-    agents: list[AgentInfo]
-
-
-class _Begun(msgspec.Struct):
-    turn: int
-
-
-class _Ended(AgentResult, frozen=True, kw_only=True):
+class _EndedTurn(AgentResult, frozen=True, kw_only=True):
     error: str = ""
     stopped: Stopped | None  # type: ignore[assignment]  # a turn that failed was not stopped
 
 
-class _Stopped(msgspec.Struct):
-    stopped: bool
-
-
-class _Word(msgspec.Struct):
-    """What a stream says of itself is no event of an agent."""
+class _StreamEvent(msgspec.Struct):
+    """An event of an agent has a type; one without says why the stream ends."""
 
     type: str = ""
     detail: str = ""
 
 
-async def agents_at(wire: Wire) -> list[AgentInfo]:
-    return (await wire.get("/agents", _AgentList)).agents
+async def agents_at(connection: Connection) -> list[AgentInfo]:
+    return await connection.read_field("GET", "/agents", "agents", list[AgentInfo])
 
 
 class RemoteAgent:
     """`agent = client.agent("helper")`; without a name the server's default."""
 
-    def __init__(self, wire: Wire, name: str | None) -> None:
+    def __init__(self, connection: Connection, name: str | None) -> None:
         self.name: str | None = name
-        self._wire = wire
+        self._connection = connection
         self._query = {"agent": name}
 
     # Running.
 
     async def run(self, message: str, *, thread: str = "default") -> AgentResult:
-        """One turn to its end; the error of one that failed is raised. Who stops waiting does not stop it: `stop` does."""
+        """Run one turn and wait for its end. A turn that failed raises its error. Cancelling the wait does not stop the turn."""
         while True:
             turn = await self._next(thread)
             try:
                 ended = await self._ended(message, thread, turn)
-            except Conflict:  # somebody else spoke first
+            except Conflict:  # another message took this number
                 continue
             if ended.state is AgentState.ERROR:
                 raise ClicketError(f"turn {ended.turn} of thread {thread!r} failed: {ended.error}")
             same = {name: getattr(ended, name) for name in AgentResult.__struct_fields__}
             return AgentResult(**same)
 
-    async def _ended(self, message: str, thread: str, turn: int | None) -> _Ended:
+    async def _ended(self, message: str, thread: str, turn: int | None) -> _EndedTurn:
         while True:
             answer = await self._post(message, thread, turn=turn, wait=_WAIT)
             if answer.status_code == 200:
-                return decoded(answer.content, _Ended)
-            turn = decoded(answer.content, _Begun).turn
+                return decoded(answer.content, _EndedTurn)
+            turn = decoded_field(answer.content, "turn", int)
 
     async def begin(self, message: str, *, thread: str = "default", turn: int | None = None) -> int:
-        """Start a turn, and return its number as soon as it is durable there; `turn` as in `Agent.begin`."""
+        """Start a turn, and return its number as soon as it is durable in the server's store; `turn` as in `Agent.begin`."""
         while True:
             number = await self._next(thread) if turn is None else turn
             try:
@@ -105,34 +99,33 @@ class RemoteAgent:
                 if turn is not None:
                     raise
                 continue
-            return decoded(answer.content, _Begun).turn
+            return decoded_field(answer.content, "turn", int)
 
     async def stream(self, message: str, *, thread: str = "default") -> AsyncIterator[AgentEvent]:
-        """One turn, told as it happens; the last event is `final` or `error`. A stream that breaks is taken up where it broke."""
-        turn, after, failures, delay = await self._next(thread), "", 0, _AGAIN_FIRST
+        """Run one turn and give its events; the last is `final` or `error`. A stream that breaks is opened again after the last event."""
+        turn, after, reconnection = await self._next(thread), "", Reconnection()
         while True:
-            source = self._read(thread, after, follow=True) if after else self._said(message, thread, turn)
+            source = self._read(thread, after, follow=True) if after else self._send(message, thread, turn)
             try:
                 async with aclosing(source) as events:
                     async for event in events:
-                        turn, after, failures, delay = event.turn, event.id or after, 0, _AGAIN_FIRST
+                        turn, after = event.turn, event.id or after
+                        reconnection.reset()
                         yield event
-                        if event.type in _LAST_WORDS:
+                        if event.type in _LAST_EVENTS:
                             return
                 return
-            except Conflict:  # somebody else spoke first
+            except Conflict:  # another message took this number
                 turn = await self._next(thread)
-            except ServerUnavailable:
-                failures += 1
-                if failures >= _TRIES:
-                    raise
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, _AGAIN_MOST)
+            except ServerUnavailable as error:
+                reconnection.failed(error)
+            await reconnection.wait()
 
     async def stop(self, thread: str = "default", reason: str = "") -> bool:
         """Cancel the turn under way. False: there is none."""
         path = f"{self._path(thread)}/stop"
-        return (await self._wire.read("POST", path, _Stopped, query=self._query, body={"reason": reason})).stopped
+        body = {"reason": reason}
+        return await self._connection.read_field("POST", path, "stopped", bool, query=self._query, body=body)
 
     # Looking.
 
@@ -141,7 +134,7 @@ class RemoteAgent:
 
     async def look(self, thread: str = "default") -> ThreadView:
         """A thread as the server's store has it."""
-        return await self._wire.get(self._path(thread), ThreadView, query=self._query)
+        return await self._connection.get(self._path(thread), ThreadView, query=self._query)
 
     async def messages(self, thread: str = "default") -> list[ChatMessage]:
         """The messages of all turns that are over."""
@@ -156,7 +149,7 @@ class RemoteAgent:
     async def history(self, thread: str = "default", *, after: int = 0, limit: int = 100) -> Page:
         """The turns of a thread that are over, the oldest first; `after` of one page fetches the next."""
         query = {**self._query, "after": after, "limit": limit}
-        return await self._wire.get(f"{self._path(thread)}/messages", Page, query=query)
+        return await self._connection.get(f"{self._path(thread)}/messages", Page, query=query)
 
     def events(self, thread: str = "default", *, after: str = "", follow: bool = False) -> AsyncIterator[AgentEvent]:
         """What happened in a thread after the event with the id `after` (without one: in its last turn), then live.
@@ -165,72 +158,53 @@ class RemoteAgent:
         """
         return self._follow(thread, after, follow=follow)
 
-    # On the wire.
+    # On the connection.
 
     def _path(self, thread: str) -> str:
-        return f"/agents/{part(thread)}"
+        return f"/agents/{path_segment(thread)}"
 
     async def _next(self, thread: str) -> int | None:
-        """The number of the turn that comes next; None while there is one under way, which would only be ours by mistake."""
+        """The number of the next turn. None while a turn is under way: the next number is not known then."""
         view = await self.look(thread)
         return None if view.state is AgentState.RUNNING else view.turns + 1
 
     async def _post(self, message: str, thread: str, **more: Any) -> Any:
-        """Say something until there is an answer: the same number makes it the same turn, however often it is sent."""
-        body, delay = self._body(message, **more), _AGAIN_FIRST
-        for left in reversed(range(_TRIES)):
-            try:
-                return await self._wire.ask("POST", f"{self._path(thread)}/messages", body=body)
-            except Failed as failed:
-                error = failed.problem.error()
-                if not left or not isinstance(error, ServerUnavailable):
-                    raise error from None
-            except ServerUnavailable:
-                if not left:
-                    raise
-            await asyncio.sleep(delay)
-            delay *= 2
-        raise AssertionError("unreachable")
+        """Send a message until the server answers. The number makes it the same turn, however often it is sent."""
+        path, body = f"{self._path(thread)}/messages", self._body(message, **more)
+        try:
+            return await self._connection.post_until_answered(path, body, tries=_TRIES)
+        except ProblemResponse as refused:
+            raise refused.problem.error() from None
 
     def _body(self, message: str, **more: Any) -> dict[str, Any]:
         body = {"message": message, "agent": self.name, **more}
         return {name: value for name, value in body.items() if value is not None}
 
     async def _follow(self, thread: str, after: str, *, follow: bool) -> AsyncIterator[AgentEvent]:
-        """Told again, then live. A few breaks in a row without news are too many."""
-        failures, delay = 0, _AGAIN_FIRST
+        reconnection = Reconnection()
         while True:
             try:
                 async with aclosing(self._read(thread, after, follow=follow)) as events:
                     async for event in events:
-                        after, failures, delay = event.id or after, 0, _AGAIN_FIRST
+                        after = event.id or after
+                        reconnection.reset()
                         yield event
                 return
-            except ServerUnavailable:
-                failures += 1
-                if failures >= _TRIES:
-                    raise
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, _AGAIN_MOST)
+            except ServerUnavailable as error:
+                reconnection.failed(error)
+            await reconnection.wait()
 
-    async def _read(self, thread: str, after: str, *, follow: bool) -> AsyncGenerator[AgentEvent, None]:
-        headers = {"accept": "text/event-stream", **({"last-event-id": after} if after else {})}
+    def _read(self, thread: str, after: str, *, follow: bool) -> AsyncGenerator[AgentEvent, None]:
         query = {**self._query, "follow": follow}
-        async with self._wire.lines(f"{self._path(thread)}/events", query=query, headers=headers) as lines:
-            async for event in _events(lines):
-                yield event
+        return self._events(f"{self._path(thread)}/events", query=query, last_id=after or None)
 
-    async def _said(self, message: str, thread: str, turn: int | None) -> AsyncGenerator[AgentEvent, None]:
-        path, headers = f"{self._path(thread)}/messages", {"accept": "text/event-stream"}
-        body = self._body(message, turn=turn, stream=True)
-        async with self._wire.lines(path, query={}, headers=headers, body=body) as lines:
-            async for event in _events(lines):
-                yield event
+    def _send(self, message: str, thread: str, turn: int | None) -> AsyncGenerator[AgentEvent, None]:
+        return self._events(f"{self._path(thread)}/messages", body=self._body(message, turn=turn, stream=True))
 
-
-async def _events(lines: AsyncIterator[str]) -> AsyncIterator[AgentEvent]:
-    async for data in data_of(lines):
-        word = decoded(data.encode(), _Word)
-        if not word.type:
-            raise ServerUnavailable(word.detail or "the server is shutting down.")
-        yield decoded(data.encode(), AgentEvent)
+    async def _events(self, path: str, **options: Any) -> AsyncGenerator[AgentEvent, None]:
+        async with self._connection.events(path, **options) as events:
+            async for event in events:
+                read = decoded(event.data, _StreamEvent)
+                if not read.type:
+                    raise ServerUnavailable(read.detail or "the server is shutting down.")
+                yield decoded(event.data, AgentEvent)

@@ -1,6 +1,6 @@
-"""A runtime that lives elsewhere: the same methods, over HTTP.
+"""The client of a server, with the methods of `clicket.Runtime`.
 
-Every call has an id before it is sent, so a request whose answer was lost is sent again without running anything twice.
+Every call has an id before it is sent. So a request whose response was lost can be sent again, and the call still runs once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from clicket.cache_view import CachePage, checked_age
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions
 from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
+from clicket.client.connection import Connection, Problem, ProblemResponse, decoded, path_segment
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.subscription import Subscription
-from clicket.client.wire import Failed, Problem, ServerUnavailable, Wire, decoded, part
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
 from clicket.errors import ClicketError, InvalidInput, UsageError
@@ -40,12 +40,11 @@ from clicket.vault import hide_text
 __all__ = ["Cache", "Client"]
 
 _WAIT = 20.0
-"""Seconds that one request waits for an outcome; then it is asked for again, under the same id."""
+"""Seconds that one request waits for an outcome. Then the client sends another with the same id."""
 _TRIES = 6
-_AGAIN_FIRST = 0.05
 _PAGE = 100
 _MAX_ARGUMENTS = 64 * 1024 * 1024
-"""The server has a bound of its own, and it is the one that counts."""
+"""Bytes. The server enforces its own limit, which is usually lower."""
 _SHOWN = 200
 
 
@@ -54,32 +53,16 @@ class _Accepted(msgspec.Struct):
     thread: str
 
 
-class _Anomalies(msgspec.Struct):
-    anomalies: list[Anomaly]
-
-
-class _Entries(msgspec.Struct):
-    entries: list[AuditEntry]
-
-
-class _Removed(msgspec.Struct):
-    removed: int
-
-
-class _Uploaded(msgspec.Struct):
-    id: str
-
-
 class Client:
     """`async with Client("http://127.0.0.1:8000", key="ck_…") as rt: result = await rt.call("add", {"a": 1, "b": 2})`.
 
-    Without `key` the environment's `CLICKET_API_KEY` is used. Everything that `Runtime` does for callers is here under the
-    same name; tools are added and recovery is done where the server runs.
+    Without `key`, the environment variable `CLICKET_API_KEY` is used. All methods of `Runtime` for callers are here under the same
+    names. What needs the runtime itself (its tools, settings and listeners) is only in the server's process.
     """
 
     def __init__(self, url: str, *, key: str | None = None, transport: Any = None) -> None:
-        self._wire = Wire(url, key, transport=transport)
-        self.url: str = self._wire.url
+        self._connection = Connection(url, key, transport=transport)
+        self.url: str = self._connection.url
         self._subscriptions: WeakSet[Subscription] = WeakSet()
 
     def __repr__(self) -> str:
@@ -90,10 +73,10 @@ class Client:
         return self
 
     async def close(self, *, patience: float | None = None) -> None:
-        """Let go of the connections. Calls go on where they run."""
+        """Close the connections. Calls go on in the server."""
         for subscription in list(self._subscriptions):
             await subscription.close()
-        await self._wire.close()
+        await self._connection.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -118,43 +101,37 @@ class Client:
                 answer = await self._post(request, wait=_WAIT)
                 if isinstance(answer, ToolResult):
                     return await self._whole(answer, request)
-        except asyncio.CancelledError:  # as with a runtime: a caller that goes takes its call along
+        except asyncio.CancelledError:  # as in a runtime: cancelling the caller cancels its call
             with suppress(ClicketError, asyncio.CancelledError, TimeoutError):
                 async with asyncio.timeout(5):
-                    await CallHandle(self._wire, request.id or "", request.thread).cancel("its caller was cancelled")
+                    await CallHandle(self._connection, request.id or "", request.thread).cancel(
+                        "its caller was cancelled"
+                    )
             raise
 
     async def _post(self, request: ToolCall, wait: float | None) -> ToolResult | _Accepted:
-        """Send a call until there is an answer. The same id makes it the same call, however often it is sent."""
-        body, delay = _body(request, wait), _AGAIN_FIRST
-        for left in reversed(range(_TRIES)):
-            try:
-                answer = await self._wire.ask("POST", "/calls", body=body)
-                if answer.status_code == 200:
-                    return decoded(answer.content, ToolResult)
-                return decoded(answer.content, _Accepted)
-            except Failed as failed:
-                # One that shuts down is about to be another one; one that broke may have the call all the same.
-                if not left or not isinstance(failed.problem.error(), ServerUnavailable):
-                    return _refused(failed.problem, request)
-            except ServerUnavailable:
-                if not left:
-                    raise
-            await asyncio.sleep(delay)
-            delay *= 2
-        raise AssertionError("unreachable")
+        """Send a call until the server answers. The id makes it the same call, however often it is sent."""
+        try:
+            response = await self._connection.post_until_answered("/calls", _body(request, wait), tries=_TRIES)
+        except ProblemResponse as refused:
+            return _refused(refused.problem, request)
+        if response.status_code == 200:
+            return decoded(response.content, ToolResult)
+        return decoded(response.content, _Accepted)
 
     async def _whole(self, result: ToolResult, request: ToolCall) -> ToolResult:
         if not result.truncated:
             return result
-        path = f"/calls/{part(request.id or '')}"
-        return await result_of_record(self._wire, await self._wire.get(path, Record, query={"thread": request.thread}))
+        path = f"/calls/{path_segment(request.id or '')}"
+        return await result_of_record(
+            self._connection, await self._connection.get(path, Record, query={"thread": request.thread})
+        )
 
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle:
-        """Hand a call over; returns as soon as it is durable there."""
+        """Submit a call; returns as soon as it is durable in the server's store."""
         request = _with_id(request_of(tool, arguments, options))
         await self._post(request, wait=None)
-        return CallHandle(self._wire, request.id or "", request.thread)
+        return CallHandle(self._connection, request.id or "", request.thread)
 
     async def stream(
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
@@ -168,17 +145,15 @@ class Client:
     async def call_many(
         self, calls: Iterable[ToolCall | tuple[str, Any] | Mapping[str, Any]], *, max_concurrency: int = 5
     ) -> list[ToolResult]:
-        """Run calls side by side, at most `max_concurrency` at once. Order is kept; one failure harms no other."""
+        """Run calls concurrently. Results are in the order of the calls; a failure does not affect the other calls."""
         return await in_order([as_request(each) for each in calls], self._call, max_concurrency)
 
     # Steering.
 
     async def cancel(self, id: str, *, thread: str | None = None, reason: str = "") -> bool:
-        """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
-        answer = await self._wire.send(
-            "POST", f"/calls/{part(id)}/cancel", query={"thread": thread}, body={"reason": reason}
-        )
-        return bool(decoded(answer, dict)["cancelled"])
+        """Cancel a call. True: it was cancelled, or the request is on record for the process that runs it; False: it had ended."""
+        path, query = f"/calls/{path_segment(id)}/cancel", {"thread": thread}
+        return await self._connection.read_field("POST", path, "cancelled", bool, query=query, body={"reason": reason})
 
     async def approve(
         self,
@@ -192,7 +167,7 @@ class Client:
     ) -> bool:
         """Let a call run that waits for approval, also with other arguments. False: it is not waiting (any more).
 
-        Who approved is who the key belongs to; `by` is not sent. `seen`: as in `clicket.Runtime.approve`.
+        The key's name is recorded as the approver; `by` is not sent. `seen`: as in `clicket.Runtime.approve`.
         """
         body: dict[str, Any] = {"reason": reason}
         if seen:
@@ -205,26 +180,28 @@ class Client:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""
         return await self._decide(id, "deny", thread, {"reason": reason, **({"seen": seen} if seen else {})})
 
-    async def _decide(self, id: str, word: str, thread: str | None, body: dict[str, Any]) -> bool:
+    async def _decide(self, id: str, decision: str, thread: str | None, body: dict[str, Any]) -> bool:
         try:
-            await self._wire.ask("POST", f"/calls/{part(id)}/{word}", query={"thread": thread}, body=body)
-        except Failed as failed:
-            if failed.problem.code == "not_waiting":
+            await self._connection.request(
+                "POST", f"/calls/{path_segment(id)}/{decision}", query={"thread": thread}, body=body
+            )
+        except ProblemResponse as refused:
+            if refused.problem.code == "not_waiting":
                 return False
-            raise failed.problem.error() from None
+            raise refused.problem.error() from None
         return True
 
     async def recover(self, *, progress: Progress | None = None) -> Recovered:
-        """Not from here: the server takes over what dead owners left, when it starts and every few seconds."""
+        """Always raises `UsageError`: the server recovers calls by itself, when it starts and every few seconds."""
         raise UsageError(
-            "recovery is done where the server runs: it does so by itself, or with `clicket recover` there."
+            "a client cannot start recovery: the server does it by itself; on its machine, `clicket recover` does it now."
         )
 
     # Looking.
 
     async def get(self, id: str, *, thread: str | None = None) -> Record:
         """Everything known about a call."""
-        return await self._wire.get(f"/calls/{part(id)}", Record, query={"thread": thread})
+        return await self._connection.get(f"/calls/{path_segment(id)}", Record, query={"thread": thread})
 
     async def state(self, id: str, *, thread: str | None = None) -> State:
         return (await self.get(id, thread=thread)).state
@@ -232,7 +209,7 @@ class Client:
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle:
         """A handle of a call that was submitted earlier."""
         record = await self.get(id, thread=thread)
-        return CallHandle(self._wire, record.id, record.thread)
+        return CallHandle(self._connection, record.id, record.thread)
 
     async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
         """Calls, newest first or (`order="asc"`) oldest first, in pages of up to 1,000; `cursor` of one page fetches the next.
@@ -248,7 +225,7 @@ class Client:
         items: list[Record] = []
         while True:
             step = min(limit - len(items), _PAGE)
-            page = await self._wire.get("/calls", Page, query={**query, "limit": step, "cursor": cursor})
+            page = await self._connection.get("/calls", Page, query={**query, "limit": step, "cursor": cursor})
             items += page.items
             cursor = page.cursor
             if cursor is None or len(items) >= limit:
@@ -256,46 +233,49 @@ class Client:
 
     def hub(self, thread: str = "default") -> ThreadHub:
         """Which tools a thread may use now, and why not the others."""
-        return ThreadHub(self._wire, thread)
+        return ThreadHub(self._connection, thread)
 
     def agent(self, name: str | None = None) -> RemoteAgent:
         """An agent of the server, by its name, or the default one: `await rt.agent().run("question", thread="t1")`."""
-        return RemoteAgent(self._wire, name)
+        return RemoteAgent(self._connection, name)
 
     async def agents(self) -> list[AgentInfo]:
         """The agents of the server."""
-        return await agents_at(self._wire)
+        return await agents_at(self._connection)
 
     @property
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
-        return Cache(self._wire)
+        return Cache(self._connection)
 
     def subscribe(self, filter: EventFilter | None = None) -> Subscription:
         """The durable events of all calls that the key may see, of all processes over the server's store:
         `async with rt.subscribe(EventFilter(tool="add")) as events: async for event in events: ...`.
 
-        A connection that breaks is made again, and goes on where it broke. A `Gap` says that some events are not kept any more.
+        A stream that breaks is opened again after the last event. A `Gap` takes the place of events that the server no longer keeps.
         """
-        subscription = Subscription(self._wire, filter or EventFilter())
+        subscription = Subscription(self._connection, filter or EventFilter())
         self._subscriptions.add(subscription)
         return subscription
 
     async def tools(self) -> Sequence[ToolInfo]:
         """The server's tools."""
-        return (await self._wire.get("/tools", ToolList)).tools
+        return (await self._connection.get("/tools", ToolList)).tools
 
     async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
         """Counts and run times of ended calls by tool: of this key's calls, or of all for an admin."""
-        return await self._wire.get("/report", Report, query={"tool": tool, "since": since})
+        return await self._connection.get("/report", Report, query={"tool": tool, "since": since})
 
     async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
         """Tools under 80 % success or over 30 s on average, with at least 5 runs."""
-        return (await self._wire.get("/anomalies", _Anomalies, query={"tool": tool, "since": since})).anomalies
+        return await self._connection.read_field(
+            "GET", "/anomalies", "anomalies", list[Anomaly], query={"tool": tool, "since": since}
+        )
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
-        """What people and the policy decided, newest first; for admins."""
-        return (await self._wire.get("/audit", _Entries, query={"limit": limit, "before": before})).entries
+        """Decisions of people and of the policy, newest first; needs the scope `admin`."""
+        query = {"limit": limit, "before": before}
+        return await self._connection.read_field("GET", "/audit", "entries", list[AuditEntry], query=query)
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them."""
@@ -305,38 +285,42 @@ class Client:
             return b""
         headers = {"range": f"bytes={start}-{'' if end is None else end - 1}"} if start or end is not None else {}
         try:
-            return bytes((await self._wire.ask("GET", f"/artifacts/{part(name)}", headers=headers)).content)
-        except Failed as failed:
-            if failed.problem.status == 416:  # beyond its end there is nothing
+            return bytes(
+                (await self._connection.request("GET", f"/artifacts/{path_segment(name)}", headers=headers)).content
+            )
+        except ProblemResponse as refused:
+            if refused.problem.status == 416:  # the range starts after the last byte
                 return b""
-            raise failed.problem.error() from None
+            raise refused.problem.error() from None
 
     async def put_artifact(self, data: bytes) -> str:
-        """Keep a file on the server; its name is what tools are given."""
+        """Store a file on the server and return its name, which is passed to tools."""
         headers = {"content-type": "application/octet-stream"}
-        return (await self._wire.read("POST", "/artifacts", _Uploaded, raw=data, headers=headers)).id
+        return await self._connection.read_field("POST", "/artifacts", "id", str, raw=data, headers=headers)
 
 
 class Cache:
     """The cached results of the server's store."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     async def stats(self) -> CacheStats:
-        return await self._wire.get("/cache/stats", CacheStats)
+        return await self._connection.get("/cache/stats", CacheStats)
 
     async def list(self, *, tag: str | None = None, limit: int = 100, cursor: str | None = None) -> CachePage:
-        """Cached results without their bodies, those that expire first before the others; for admins."""
-        return await self._wire.get("/cache/items", CachePage, query={"tag": tag, "limit": limit, "cursor": cursor})
+        """Cached results without their bodies, in the order in which they expire; needs the scope `admin`."""
+        return await self._connection.get(
+            "/cache/items", CachePage, query={"tag": tag, "limit": limit, "cursor": cursor}
+        )
 
     async def clear(self, tag: str | None = None, *, max_age: float | None = None) -> int:
         """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many.
 
-        `max_age`: only those that were made more than so many seconds ago.
+        `max_age`: only those that are older than this many seconds.
         """
         query = {"tag": tag, "max_age": None if max_age is None else checked_age(max_age)}
-        return (await self._wire.read("DELETE", "/cache", _Removed, query=query)).removed
+        return await self._connection.read_field("DELETE", "/cache", "removed", int, query=query)
 
 
 def _with_id(request: ToolCall) -> ToolCall:
@@ -359,9 +343,11 @@ def _body(request: ToolCall, wait: float | None) -> bytes:
 
 
 def _written(given: Any) -> tuple[bytes, InvalidInput | None]:
-    """Arguments as they are sent, and what is wrong with them if JSON cannot say them: then they go as text, which the
-    server refuses and keeps on record. JSON that was written goes as it is, so that it is judged there, duplicate keys and
-    all; it must be exactly one value, as nothing behind it may become a field of the request."""
+    """Arguments as JSON, and the error if they have no JSON form: then their text is sent, which the server refuses and records.
+
+    Text and bytes are sent unchanged, so that the server checks them (duplicate keys too). They must be exactly one JSON value:
+    anything after it would become a field of the request.
+    """
     try:
         if not isinstance(given, str | bytes):
             return msgspec.json.encode(parse_arguments(given, max_size=_MAX_ARGUMENTS)), None
@@ -380,12 +366,14 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def _refused(problem: Problem, request: ToolCall) -> ToolResult:
-    """A call that was refused and is on record as failed is a result; one that was never made is an error."""
+    """The result of a call that the server recorded as failed; raises the error if no call was made."""
     error = problem.error()
     if problem.call_id is None:
         raise error
     wrong = None if problem.code != "invalid_input" or request.arguments is None else _written(request.arguments)[1]
     message, problems = (problem.detail, problem.errors) if wrong is None else (wrong.message, wrong.problems)
     details = {"problems": problems} if problems else {}
-    told = ToolError(code=problem.code, message=message, type=type(error).__name__, details=details)
-    return ToolResult(call_id=problem.call_id, tool=request.tool, state=State.FAILED, error=told, content=str(told))
+    failure = ToolError(code=problem.code, message=message, type=type(error).__name__, details=details)
+    return ToolResult(
+        call_id=problem.call_id, tool=request.tool, state=State.FAILED, error=failure, content=str(failure)
+    )

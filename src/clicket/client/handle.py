@@ -1,35 +1,30 @@
-"""A call on a server, followed over the network. A stream that breaks is taken up where it broke; nothing is seen twice."""
+"""A handle of a call on a server. A stream that breaks is opened again after the last event; no event is given twice."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
-import msgspec
-
 from clicket.bridge import within
-from clicket.client.wire import ServerUnavailable, Wire, decoded, part
+from clicket.client.connection import Connection, Reconnection, ServerUnavailable, decoded, path_segment
 from clicket.model import Event, Record, ToolResult, notes_of, result_of
 
 __all__ = ["CallHandle", "follow", "result_of_record"]
 
-_AGAIN_FIRST = 0.05
-_AGAIN_MOST = 2.0
-_TRIES = 8
 _MAX_OUTPUT = 16 * 1024 * 1024
+"""Bytes. A longer output is not fetched; `result.artifact` names it."""
 
 
 class CallHandle:
     """A call that the server accepted."""
 
-    def __init__(self, wire: Wire, id: str, thread: str) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection, id: str, thread: str) -> None:
+        self._connection = connection
         self.id: str = id
         self.thread: str = thread
 
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Every event after number `after`, then live ones, ending with the terminal one."""
-        return follow(self._wire, self.id, self.thread, after)
+        return follow(self._connection, self.id, self.thread, after)
 
     @property
     def call_id(self) -> str:
@@ -44,78 +39,58 @@ class CallHandle:
         async for _ in self.events():
             pass
         query = {"thread": self.thread}
-        record = await self._wire.get(f"/calls/{part(self.id)}", Record, query=query)
-        return await result_of_record(self._wire, record)
+        record = await self._connection.get(f"/calls/{path_segment(self.id)}", Record, query=query)
+        return await result_of_record(self._connection, record)
 
     async def cancel(self, reason: str = "") -> bool:
-        """Ask the call to end. True: it took effect or is on record; False: it had ended already."""
-        answer = await self._wire.read(
-            "POST", f"/calls/{part(self.id)}/cancel", _Cancelled, query={"thread": self.thread}, body={"reason": reason}
-        )
-        return answer.cancelled
+        """Cancel the call. True: it was cancelled, or the request is on record; False: it had ended already."""
+        path, query = f"/calls/{path_segment(self.id)}/cancel", {"thread": self.thread}
+        return await self._connection.read_field("POST", path, "cancelled", bool, query=query, body={"reason": reason})
 
     def __repr__(self) -> str:
         return f"<call {self.id}>"
 
 
-class _Cancelled(msgspec.Struct):
-    cancelled: bool
-
-
-async def result_of_record(wire: Wire, record: Record) -> ToolResult:
-    """An output that was too big for the journal is fetched, if memory can take it."""
+async def result_of_record(connection: Connection, record: Record) -> ToolResult:
+    """The result on record. An output that is only in an artifact is fetched, up to 16 MiB."""
     if record.truncated and record.artifact is not None:
         query = {"thread": record.thread}
         headers = {"range": f"bytes=0-{_MAX_OUTPUT}"}
-        data = await wire.send("GET", f"/calls/{part(record.id)}/result", query=query, headers=headers)
+        data = await connection.send("GET", f"/calls/{path_segment(record.id)}/result", query=query, headers=headers)
         if len(data) <= _MAX_OUTPUT:
             is_json = notes_of(record).get("artifact_type") == "json"
             record.output = decoded(data, object) if is_json else data.decode(errors="replace")
     return result_of(record)
 
 
-async def follow(wire: Wire, id: str, thread: str, after: int) -> AsyncIterator[Event]:
-    """Replayed, then live. A few breaks in a row without news are too many."""
-    at, failures, delay = after, 0, _AGAIN_FIRST
+async def follow(connection: Connection, id: str, thread: str, after: int) -> AsyncIterator[Event]:
+    """The call's events after number `after`, those on record and then live ones."""
+    at, reconnection = after, Reconnection()
     while True:
         try:
-            async for event in _read(wire, id, thread, at):
-                at, failures, delay = event.seq, 0, _AGAIN_FIRST
+            async for event in _read(connection, id, thread, at):
+                at = event.seq
+                reconnection.reset()
                 yield event
                 if event.is_terminal:
                     return
-            if await _has_ended(wire, id, thread, at):
+            if await _has_ended(connection, id, thread, at):
                 return
-        except ServerUnavailable:
-            failures += 1
-            if failures >= _TRIES:
-                raise
-        await asyncio.sleep(delay)
-        delay = min(delay * 2, _AGAIN_MOST)
+        except ServerUnavailable as error:
+            reconnection.failed(error)
+        await reconnection.wait()
 
 
-async def _has_ended(wire: Wire, id: str, thread: str, at: int) -> bool:
-    """The stream ended without a terminal event: nothing came after `at`, or the server is on its way out."""
-    record = await wire.get(f"/calls/{part(id)}", Record, query={"thread": thread})
+async def _has_ended(connection: Connection, id: str, thread: str, at: int) -> bool:
+    """Called when a stream ends without a terminal event. Has the call no event after `at`? If it has, the server is shutting down."""
+    record = await connection.get(f"/calls/{path_segment(id)}", Record, query={"thread": thread})
     return record.state.is_terminal and (not record.events or record.events[-1].seq <= at)
 
 
-async def _read(wire: Wire, id: str, thread: str, after: int) -> AsyncIterator[Event]:
-    headers = {"accept": "text/event-stream", "last-event-id": str(after)}
-    async with wire.lines(f"/calls/{part(id)}/events", query={"thread": thread}, headers=headers) as lines:
-        async for data in messages(lines):
-            event = decoded(data.encode(), Event)
+async def _read(connection: Connection, id: str, thread: str, after: int) -> AsyncIterator[Event]:
+    path, query = f"/calls/{path_segment(id)}/events", {"thread": thread}
+    async with connection.events(path, query=query, last_id=str(after)) as events:
+        async for each in events:
+            event = decoded(each.data, Event)
             if event.seq > after:
                 yield event
-
-
-async def messages(lines: AsyncIterator[str]) -> AsyncIterator[str]:
-    """The data of server-sent events, comments and other fields aside."""
-    data: list[str] = []
-    async for line in lines:
-        if not line:
-            if data:
-                yield "\n".join(data)
-            data = []
-        elif line.startswith("data:"):
-            data.append(line[5:].removeprefix(" "))

@@ -1,29 +1,22 @@
-"""All calls' events from a server, as `Runtime.subscribe` gives them. A stream that breaks is taken up where it broke."""
+"""The events of all calls from a server, as `Runtime.subscribe` gives them. A stream that breaks is opened again after the last event."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Self
 
-from clicket.client.wire import Problem, ServerUnavailable, Wire, decoded
+from clicket.client.connection import Connection, Problem, Reconnection, ServerSentEvent, ServerUnavailable, decoded
 from clicket.subscription import CallEvent, EventFilter, Gap
 
 __all__ = ["Subscription"]
 
-_AGAIN_FIRST = 0.05
-_AGAIN_MOST = 2.0
-_TRIES = 8
-_Frame = tuple[str, str, str]
-"""Id, kind, data."""
-
 
 class Subscription:
-    """An async iterator of `CallEvent` and `Gap`. It begins with `async with`, or else with the first event that is asked for."""
+    """An async iterator of `CallEvent` and `Gap`. The request is sent by `async with`, or else before the first event is read."""
 
-    def __init__(self, wire: Wire, filter: EventFilter) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection, filter: EventFilter) -> None:
+        self._connection = connection
         self._query = {
             "thread": filter.thread,
             "tool": filter.tool,
@@ -31,9 +24,9 @@ class Subscription:
             "caller": filter.caller,
             "types": None if filter.types is None else ",".join(sorted(filter.types)),
         }
-        self._last: str | None = None
+        self._last_id: str | None = None
         self._stream: AsyncExitStack | None = None
-        self._frames: AsyncIterator[_Frame] | None = None
+        self._events: AsyncIterator[ServerSentEvent] | None = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -52,59 +45,40 @@ class Subscription:
         return self
 
     async def __anext__(self) -> CallEvent | Gap:
-        failures, delay = 0, _AGAIN_FIRST
+        reconnection = Reconnection()
         while not self._closed:
             try:
-                if self._frames is None:
+                if self._events is None:
                     await self._connect()
-                assert self._frames is not None
-                async for id, kind, data in self._frames:
-                    failures, delay = 0, _AGAIN_FIRST
-                    found = self._read(id, kind, data)
+                assert self._events is not None
+                async for event in self._events:
+                    reconnection.reset()
+                    found = self._read(event)
                     if found is not None:
                         return found
-            except ServerUnavailable:
-                failures += 1
-                if failures >= _TRIES:
-                    await self._disconnect()
-                    raise
+            except ServerUnavailable as error:
+                await self._disconnect()
+                reconnection.failed(error)
             await self._disconnect()
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, _AGAIN_MOST)
+            await reconnection.wait()
         raise StopAsyncIteration
 
-    def _read(self, id: str, kind: str, data: str) -> CallEvent | Gap | None:
-        if kind == "gap":
+    def _read(self, event: ServerSentEvent) -> CallEvent | Gap | None:
+        if event.type == "gap":
             return Gap(None)
-        if kind == "shutdown":  # the stream ends now; another server, or the same one again, may take it up
+        if event.type == "shutdown":  # the stream ends now; the server that replaces this one goes on with it
             return None
-        if kind == "error":
-            raise decoded(data.encode(), Problem).error()
-        self._last = id or self._last
-        return decoded(data.encode(), CallEvent)
+        if event.type == "error":
+            raise decoded(event.data, Problem).error()
+        self._last_id = event.id or self._last_id
+        return decoded(event.data, CallEvent)
 
     async def _connect(self) -> None:
-        headers = {"accept": "text/event-stream"}
-        if self._last is not None:
-            headers["last-event-id"] = self._last
         stream = AsyncExitStack()
-        lines = await stream.enter_async_context(self._wire.lines("/events", query=self._query, headers=headers))
-        self._stream, self._frames = stream, _frames(lines)
+        opened = self._connection.events("/events", query=self._query, last_id=self._last_id)
+        self._stream, self._events = stream, await stream.enter_async_context(opened)
 
     async def _disconnect(self) -> None:
-        stream, self._stream, self._frames = self._stream, None, None
+        stream, self._stream, self._events = self._stream, None, None
         if stream is not None:
             await stream.aclose()
-
-
-async def _frames(lines: AsyncIterator[str]) -> AsyncIterator[_Frame]:
-    """Server-sent events, comments aside."""
-    fields: dict[str, str] = {}
-    async for line in lines:
-        if not line:
-            if "data" in fields:
-                yield fields.get("id", ""), fields.get("event", ""), fields["data"]
-            fields = {}
-        else:
-            name, _, value = line.partition(":")
-            fields[name] = value.removeprefix(" ")

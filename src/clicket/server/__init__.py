@@ -1,6 +1,17 @@
-"""The runtime as a service over HTTP. Every route checks whose key it is; nothing of one key is seen by another.
+"""The runtime as a service over HTTP. Every request is authenticated; a key sees nothing of another.
 
-`create_app(runtime)` is an ASGI application (FastAPI); `serve(runtime, host=…, port=…)` runs it. Both need the extra `server`.
+`create_app(runtime)` is an ASGI application (Starlette); `serve(runtime, host=…, port=…)` runs it. Both need the extra `server`.
+
+    http_server, protocol    uvicorn, its socket, and limits of connections and headers
+    app                      makes the parts and the routes
+    middleware               checks every request: host_check, authentication (keys), then the access_log
+    endpoint, operations     one operation: its route, scopes, parameters (parameters.py), body and responses; openapi describes all
+    calls, approvals, events, artifacts, agents, tool_states, tools, cache, report, health, index_page, mcp    the operations
+    request, request_body, responses, schemas, problems    HTTP requests, their bodies, responses, JSON models, errors
+    call_lookup, grants      which calls and artifacts a key may see
+    event_stream             server-sent events to many clients; sources are event_feeds (one call or agent) and event_log (all calls)
+    revocation, shutdown     end streams of revoked keys; end everything
+    options                  limits and timeouts
 """
 
 from __future__ import annotations
@@ -12,13 +23,13 @@ from clicket.errors import UsageError
 
 __all__ = ["Options", "create_app", "serve", "serving"]
 
-# Fetched when they are first used, so that `clicket keys` works where no web framework is installed.
+# Imported on first use, so that `clicket keys` works without a web framework.
 _HOMES = {
     "Options": "clicket.server.options",
-    "allow_connections": "clicket.server.listening",
+    "allow_connections": "clicket.server.http_server",
     "create_app": "clicket.server.app",
-    "serve": "clicket.server.listening",
-    "serving": "clicket.server.listening",
+    "serve": "clicket.server.http_server",
+    "serving": "clicket.server.http_server",
 }
 
 

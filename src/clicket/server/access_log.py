@@ -1,7 +1,7 @@
-"""The access log: one line per request. It has no query, no header, no key and no body, so it cannot leak what they hold.
+"""The access log: one line per request, without query, headers, key and body, so that it cannot leak them.
 
-It has the call's id, which its caller chose: whatever looks like a secret in an id is hidden. `clicket serve` writes the lines
-without the module `logging`, some at a time: `logging` costs as much as the rest of a small request.
+The caller chose the call's id, so what looks like a secret in it is hidden. `clicket serve` writes several lines at a time and does not
+use the module `logging`, which costs as much as the rest of a small request.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from clicket.vault import hide_text
 __all__ = ["AccessLog", "log_request", "logger"]
 
 logger = logging.getLogger("clicket.access")
-_GATHER = 0.05
-"""Seconds for which lines may wait for others."""
-_MOST = 200
+_FLUSH_EVERY = 0.05
+"""Seconds for which a line may wait for others."""
+_MAX_PENDING = 200
 
 
 class AccessLog:
-    """Access lines to a stream, as text or as JSON, in the shape of the server's other lines."""
+    """Writes the access log to a stream, as text or JSON, in the format of the server's other log lines."""
 
     def __init__(self, stream: TextIO, *, json: bool) -> None:
         self._stream = stream
@@ -57,10 +57,10 @@ class AccessLog:
                 f"{self._prefix},{int(now * 1000) % 1000:03d} INFO    {logger.name} {method} {route} {status} {took:.2f}ms "
                 f"key={ascii(key)[1:-1] or '-'} call={shown}"
             )
-        if len(self._lines) >= _MOST:
+        if len(self._lines) >= _MAX_PENDING:
             self.flush()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_GATHER, self.flush)
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_EVERY, self.flush)
 
     def flush(self) -> None:
         if self._timer is not None:
@@ -68,13 +68,13 @@ class AccessLog:
             self._timer = None
         lines, self._lines = self._lines, []
         if lines:
-            with suppress(OSError, ValueError):  # the reader of the log is gone; the server goes on
+            with suppress(OSError, ValueError):  # nothing reads the log any more; the server goes on
                 self._stream.write("\n".join(lines) + "\n")
                 self._stream.flush()
 
 
 def log_request(scope: Any, status: int, started: float, log: AccessLog | None = None) -> None:
-    """`route` is the template, not the path: names that callers chose stay out, but for the call's id."""
+    """Log one request. The path is logged as its template, such as `/calls/{id}`: callers choose the names in it."""
     took = round((time.perf_counter() - started) * 1000, 2)
     principal = scope.get("clicket.principal")
     key = principal.id if principal is not None else ""

@@ -1,4 +1,4 @@
-"""`/agents`: conversations with the agents that are configured. A thread belongs to the key that began it; for another it is empty."""
+"""`/agents`: conversations with the server's agents. A thread belongs to the key that began it; other keys see an empty thread."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from clicket.errors import ClicketError, UsageError
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.model.codec import clean, decode, encode
-from clicket.server.agent_feed import AgentFeed
-from clicket.server.bodies import Bodies, shaped
-from clicket.server.lookup import CALLER, view_of
-from clicket.server.operations import EVENT_STREAM, Answer, Body, Operation
+from clicket.server.call_lookup import CALLER, own_runtime, thread_of
+from clicket.server.event_feeds import AgentFeed
+from clicket.server.event_stream import EventStreams
+from clicket.server.operations import EVENT_STREAM, BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
-from clicket.server.replies import Reply, Sent, json_reply
-from clicket.server.request import Request
-from clicket.server.shapes import Name, Stop, Wait
-from clicket.server.streams import Streams
-from clicket.server.traces import traced
+from clicket.server.request import Request, in_trace
+from clicket.server.request_body import BodyReader, decode_body
+from clicket.server.responses import AlreadySent, Response, json_response
+from clicket.server.schemas import Name, Stop, Wait
 from clicket.settings import Settings
 
 __all__ = ["AgentHandlers"]
@@ -39,9 +38,9 @@ Text = Annotated[str, Meta(min_length=1, pattern=r"^\s*[^\x00\s][^\x00]*$")]
 
 
 class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is said to an agent. `agent`: its name, if it is not the default one. `wait` (true, or seconds): answer with the
-    result as JSON; 0 or false: with 202 at once. `stream`: true streams whatever else is said, false does not. `turn`: the number
-    that the turn is to have: a request whose answer was lost can be sent again, and does not begin another."""
+    """A message to an agent. `agent`: its name, if it is not the default one. `wait`: true or seconds to get the result as JSON; 0 or
+    false to get 202 at once. `stream`: true to get the events, also if `wait` is given; false to get none. `turn`: the number of the
+    turn: a request whose response was lost can be sent again, and does not begin another turn."""
 
     message: Text
     agent: Name | None = None
@@ -69,7 +68,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnBegun(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn is durable, and goes on whoever listens. `Location` says where to look."""
+    """The turn is durable, and goes on if the client leaves. `Location` names the thread."""
 
     agent: str
     thread: str
@@ -78,7 +77,7 @@ class TurnBegun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Turns that are over, the oldest first, and all that was said in them. `after` fetches the next page; null on the last."""
+    """Turns that have ended, the oldest first, and their messages. `after` fetches the next page; null on the last."""
 
     agent: str
     thread: str
@@ -88,13 +87,13 @@ class TurnPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stopping(msgspec.Struct, frozen=True, kw_only=True):
-    """`stopped`: a turn was under way, and is told to end; false: there was none."""
+    """`stopped`: a turn was under way, and is being stopped; false: there was none."""
 
     stopped: bool
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that can be talked to. `default`: it is meant where none is named. `limits` bound one turn."""
+    """An agent of this server. `default`: requests that name no agent go to it. `limits` are those of one turn."""
 
     name: str
     kind: str
@@ -106,72 +105,70 @@ class AgentList(msgspec.Struct, frozen=True, kw_only=True):
     agents: list[AgentInfo]
 
 
-_message = msgspec.json.Decoder(MessageRequest)
-_stop = msgspec.json.Decoder(Stop)
-
 _NONE = (
-    "this server has no agents. Add one to the clicket.toml that it reads, and start it again: [agents.helper] with "
+    "this server has no agents. Add one to its clicket.toml, and restart it: [agents.helper] with "
     'model = "openai:NAME" (or "anthropic:NAME"; "script:answers.json" plays answers from a file and needs no key).'
 )
-_AGENT = Parameter(name="agent", about="The agent's name, if it is not the default one.")
-_LAST = Parameter(
-    name="Last-Event-ID", about="The last id that was read; the stream goes on after it.", place="header",
+_AGENT = Parameter(name="agent", description="The agent's name, if it is not the default one.")
+_LAST_EVENT_ID = Parameter(
+    name="Last-Event-ID", description="The last id that was read; the stream goes on after it.", source="header",
     schema={"type": "string", "pattern": rf"^$|{_AFTER}"},
 )  # fmt: skip
 
 
 class AgentHandlers:
-    """`agents` by name; the application adds those that its settings declare when it starts."""
+    """`agents` by name. When the application starts, it adds those that the settings declare."""
 
-    def __init__(self, agents: Mapping[str, Agent], settings: Settings, bodies: Bodies, streams: Streams) -> None:
+    def __init__(
+        self, agents: Mapping[str, Agent], settings: Settings, body_reader: BodyReader, streams: EventStreams
+    ) -> None:
         self._agents = agents
         self._settings = settings
-        self._bodies = bodies
+        self._body_reader = body_reader
         self._streams = streams
 
     def _agent(self, request: Request, name: str | None) -> Agent:
-        """The agent as the principal has it; an admin may name another caller, whose threads are then meant."""
+        """The agent, acting for the principal, or for the caller that an admin names."""
         if not self._agents:
             raise Refused("no_agent", _NONE)
         try:
             agent = chosen(self._agents, self._settings, name)
         except UsageError as several:
             raise Refused("conflict", several.message) from None
-        own = request.principal.own if request.query("caller") is None else view_of(request)
-        return agent.acting_for(own)
+        return agent.acting_for(own_runtime(request))
 
-    def _location(self, request: Request, agent: str) -> bytes:
-        where = f"/agents/{quote(_thread(request), safe='')}"
+    def _location(self, request: Request, agent: str) -> tuple[bytes, bytes]:
+        path = f"/agents/{quote(thread_of(request), safe='')}"
         if agent != default_name(self._agents, self._settings):
-            where += f"?agent={quote(agent, safe='')}"
-        return where.encode("ascii")
+            path += f"?agent={quote(agent, safe='')}"
+        return request.location(path)
 
-    async def listing(self, request: Request) -> Reply:
+    async def listing(self, request: Request) -> Response:
         default = default_name(self._agents, self._settings)
         kinds = {"ReActAgent": "react", "PlanExecuteAgent": "plan"}
         listed = [
             AgentInfo(name=name, kind=kinds.get(type(each).__name__, type(each).__name__), default=name == default, limits=each.limits)
             for name, each in self._agents.items()
         ]  # fmt: skip
-        return json_reply(AgentList(agents=listed))
+        return json_response(AgentList(agents=listed))
 
-    async def say(self, request: Request) -> Reply | Sent:
-        body = await self._bodies.read(request)
-        said = shaped(_as_ours(body), _message)
-        self._bodies.refuse_ambiguous(body)
-        if len(said.message) > _MAX_MESSAGE:
+    async def send_message(self, request: Request) -> Response | AlreadySent:
+        body = await self._body_reader.read(request)
+        message = decode_body(_normalized(body), MessageRequest)
+        self._body_reader.refuse_ambiguous(body)
+        if len(message.message) > _MAX_MESSAGE:
             text = f"a message has at most {_MAX_MESSAGE:,} characters. Upload the text (POST /artifacts) for a tool to read it."
             raise Refused("too_large", text)
-        thread = _thread(request)
-        agent = self._agent(request, said.agent)
-        wait, number = _waited(request, said), None if said.turn is None else int(said.turn)
+        thread = thread_of(request)
+        agent = self._agent(request, message.agent)
+        wait, number = _wait_of(request, message), None if message.turn is None else int(message.turn)
         try:
-            with traced(request.headers):
+            with in_trace(request.headers):
                 if wait is None:
-                    events = agent.stream(said.message, thread=thread, turn=number)
-                    first = await anext(events)  # a turn that cannot begin is a problem, not a stream
+                    events = agent.stream(message.message, thread=thread, turn=number)
+                    first = await anext(events)  # if the turn cannot begin, the response is a problem, not a stream
                     return await self._send(request, events, first)
-                turn = await agent.begin(said.message, thread=thread, turn=number)
+                turn = await agent.begin(message.message, thread=thread, turn=number)
         except AgentBusy:
             text = (
                 f"thread {thread!r:.100} has a turn under way, and has one at a time. Wait for its end (GET /agents/{{threadId}}/events), "
@@ -181,38 +178,40 @@ class AgentHandlers:
         if wait is True or wait > 0:
             ended = await _ended(agent, thread, turn, None if wait is True else wait)
             if ended is not None:
-                return json_reply(ended)
+                return json_response(ended)
         begun = TurnBegun(agent=agent.name, thread=clean(thread), turn=turn)
-        return json_reply(begun, 202, (b"location", self._location(request, agent.name)))
+        return json_response(begun, 202, self._location(request, agent.name))
 
-    async def stop(self, request: Request) -> Reply:
-        said = await self._bodies.optional_json(request, _stop, Stop())
-        thread = _thread(request)
-        stopped = await self._agent(request, request.query("agent")).stop(thread, said.reason)
-        return json_reply(Stopping(stopped=stopped))
+    async def stop(self, request: Request) -> Response:
+        body = await self._body_reader.optional_json(request, Stop)
+        thread = thread_of(request)
+        stopped = await self._agent(request, request.query("agent")).stop(thread, body.reason)
+        return json_response(Stopping(stopped=stopped))
 
-    async def state(self, request: Request) -> Reply:
-        return json_reply(await self._agent(request, request.query("agent")).look(_thread(request)))
+    async def state(self, request: Request) -> Response:
+        return json_response(await self._agent(request, request.query("agent")).look(thread_of(request)))
 
-    async def history(self, request: Request) -> Reply:
-        agent, thread = self._agent(request, request.query("agent")), _thread(request)
+    async def history(self, request: Request) -> Response:
+        agent, thread = self._agent(request, request.query("agent")), thread_of(request)
         page = await agent.history(thread, after=request.query("after", 0), limit=request.query("limit", 100))
-        said = [message for turn in page.turns for message in turn.messages]
-        return json_reply(
-            TurnPage(agent=agent.name, thread=clean(thread), messages=said, turns=page.turns, after=page.after)
+        messages = [message for turn in page.turns for message in turn.messages]
+        return json_response(
+            TurnPage(agent=agent.name, thread=clean(thread), messages=messages, turns=page.turns, after=page.after)
         )
 
-    async def events(self, request: Request) -> Sent:
+    async def events(self, request: Request) -> AlreadySent:
         after = request.header(b"last-event-id") or request.query("after", "")
         if after and not re.fullmatch(_AFTER, after):
             raise Refused("usage", f"Last-Event-ID must be the id of an event, like 3-7.1, not {after[:40]!r}.")
         if after.isdecimal() and after.isascii():
-            after = f"{int(after[:12]) + 1}-0.0"  # from the beginning of the turn that follows
-        agent, thread = self._agent(request, request.query("agent")), _thread(request)
+            after = f"{int(after[:12]) + 1}-0.0"  # from the beginning of the next turn
+        agent, thread = self._agent(request, request.query("agent")), thread_of(request)
         following: AsyncIterator[AgentEvent] = agent.events(thread, after=after, follow=request.query("follow", True))
         return await self._send(request, following)
 
-    async def _send(self, request: Request, events: AsyncIterator[AgentEvent], first: AgentEvent | None = None) -> Sent:
+    async def _send(
+        self, request: Request, events: AsyncIterator[AgentEvent], first: AgentEvent | None = None
+    ) -> AlreadySent:
         feed = AgentFeed(events, first)
         try:
             return await self._streams.send(request, feed)
@@ -220,107 +219,96 @@ class AgentHandlers:
             await feed.close()
 
     def operations(self) -> tuple[Operation, ...]:
-        return (
+        return tagged(
+            "agents",
             Operation(
-                method="POST",
-                path="/agents/{threadId}/messages",
-                about="Say something to an agent: one turn, which goes on also when the client leaves. Streamed as its events (`id` where "
-                "it is on record, `event` the type, `data` the event, `final` or `error` last), unless `Accept` asks for JSON alone, or "
-                "`wait` or `stream` say otherwise. A thread has one turn at a time: 409 `agent_busy`.",
-                handler=self.say,
+                route="POST /agents/{threadId}/messages",
+                description="Send a message to an agent: one turn, which goes on also when the client leaves. The response is a stream "
+                "of its events (`id` where it is on record, `event` the type, `data` the event, `final` or `error` last), unless "
+                "`Accept` asks for JSON alone, or `wait` or `stream` say otherwise. A thread has one turn at a time: 409 `agent_busy`.",
+                handler=self.send_message,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=Body(model=MessageRequest),
-                answers={
-                    200: Answer(about="The turn as it happens, or how it ended.", model=TurnResult, stream=True),
-                    202: Answer(
-                        about="It has begun, and goes on.", model=TurnBegun, headers={"Location": "Where the thread is looked at."}
+                body=BodySpec(model=MessageRequest),
+                responses={
+                    200: ResponseSpec(description="The turn as it happens, or how it ended.", model=TurnResult, stream=True),
+                    202: ResponseSpec(
+                        description="It has begun, and goes on.", model=TurnBegun, headers={"Location": "Where the thread is looked at."}
                     ),
                 },
                 problems=(404, 409, 422),
-                tag="agents",
             ),
             Operation(
-                method="GET",
-                path="/agents/{threadId}/messages",
-                about="The turns of a thread that are over, with their messages. A thread that nobody has used yet has none.",
+                route="GET /agents/{threadId}/messages",
+                description="The turns of a thread that are over, with their messages. A thread without turns has none.",
                 handler=self.history,
                 scopes=("read",),
                 parameters=(
-                    Parameter(name="after", about="Turns after this number.", kind="integer", least=0, most=999_999_999),
-                    Parameter(name="limit", about="Turns on a page; 100 if left out.", kind="integer", least=1, most=1_000),
+                    Parameter(name="after", description="Turns after this number.", kind="integer", minimum=0, maximum=999_999_999),
+                    Parameter(name="limit", description="Turns on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000),
                     _AGENT,
                     CALLER,
                 ),
-                answers={200: Answer(about="A page of turns.", model=TurnPage)},
+                responses={200: ResponseSpec(description="A page of turns.", model=TurnPage)},
                 problems=(404, 409),
-                tag="agents",
             ),
             Operation(
-                method="GET",
-                path="/agents/{threadId}",
-                about="How a thread stands: idle, running, finished or error; its last answer, plan and usage, and which of its calls wait "
-                "for approval. A thread that nobody has used yet is idle.",
+                route="GET /agents/{threadId}",
+                description="A thread's state (idle, running, finished or error), its last answer, plan and usage, and which of its "
+                "calls wait for approval. A thread without turns is idle.",
                 handler=self.state,
                 scopes=("read",),
                 parameters=(_AGENT, CALLER),
-                answers={200: Answer(about="The thread.", model=ThreadView)},
+                responses={200: ResponseSpec(description="The thread.", model=ThreadView)},
                 problems=(404, 409),
-                tag="agents",
             ),
             Operation(
-                method="GET",
-                path="/agents/{threadId}/events",
-                about="A thread's events: those of its last turn, or all after `Last-Event-ID`, then live, across turns, without an end. A "
-                "page that is loaded again reads the history, then from `after` = the number of turns that it has. `event: broken` says "
-                "that the stream cannot go on; it is no event of the agent's.",
+                route="GET /agents/{threadId}/events",
+                description="A thread's events: those of its last turn, or all after `Last-Event-ID`, then live ones, across turns, "
+                "without an end. After a reload, a page reads the history, then the events with `after` = the number of turns that it "
+                "has. `event: broken` says that the stream cannot go on; it is not an event of the agent.",
                 handler=self.events,
                 scopes=("read",),
                 parameters=(
                     Parameter(
-                        name="after", about="The same as Last-Event-ID; or the number of a turn, for all that comes after it.",
-                        pattern=_AFTER, wanted="an event's id like 3-7.1, or a turn's number",
+                        name="after", description="The same as Last-Event-ID; or the number of a turn, for all that comes after it.",
+                        pattern=_AFTER, expected="an event's id like 3-7.1, or a turn's number",
                     ),
-                    _LAST,
-                    Parameter(name="follow", about="false: end with the turn under way, or at once.", kind="boolean"),
+                    _LAST_EVENT_ID,
+                    Parameter(name="follow", description="false: end with the turn under way, or at once.", kind="boolean"),
                     _AGENT,
                     CALLER,
                 ),
-                answers={200: Answer(about="Server-sent events.", kind=EVENT_STREAM)},
+                responses={200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM)},
                 problems=(404, 409),
-                tag="agents",
             ),
             Operation(
-                method="POST",
-                path="/agents/{threadId}/stop",
-                about="End the turn under way, wherever it runs. What it has done stays on record; the thread can go on.",
+                route="POST /agents/{threadId}/stop",
+                description="Stop the turn under way, in whatever process it runs. What it did stays on record; the thread can go on.",
                 handler=self.stop,
                 scopes=("call",),
                 parameters=(_AGENT, CALLER),
-                body=Body(model=Stop, optional=True),
-                answers={200: Answer(about="Whether there was one.", model=Stopping)},
+                body=BodySpec(model=Stop, optional=True),
+                responses={200: ResponseSpec(description="Whether there was one.", model=Stopping)},
                 problems=(404, 409),
-                tag="agents",
             ),
             Operation(
-                method="GET",
-                path="/agents",
-                about="The agents of this server.",
+                route="GET /agents",
+                description="The agents of this server.",
                 handler=self.listing,
                 scopes=("read",),
-                answers={200: Answer(about="Each with its limits.", model=AgentList)},
-                tag="agents",
+                responses={200: ResponseSpec(description="Each with its limits.", model=AgentList)},
             ),
         )  # fmt: skip
 
 
-def _as_ours(body: bytes) -> bytes:
-    """A message as vendors write it, `{"role": "user", "content": "…"}`, is a message."""
+def _normalized(body: bytes) -> bytes:
+    """Accepts a message in the form of model APIs, too: `{"role": "user", "content": "…"}`."""
     if b'"content"' not in body:
         return body
     try:
         given = decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):  # what is wrong with it is said where it is read
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # the decoder reports what is wrong with it
         return body
     if type(given) is not dict or "content" not in given or "message" in given or given.get("role", "user") != "user":
         return body
@@ -329,27 +317,20 @@ def _as_ours(body: bytes) -> bytes:
     )
 
 
-def _thread(request: Request) -> str:
-    thread = request.path("threadId")
-    if not 1 <= len(thread) <= 512 or "\x00" in thread:
-        raise Refused("usage", "a thread's name has 1 to 512 characters, and no NUL.")
-    return thread
-
-
-def _waited(request: Request, said: MessageRequest) -> bool | float | None:
-    """True or seconds to wait for the result, False for none of it; None: the turn is streamed."""
-    if said.stream:
+def _wait_of(request: Request, message: MessageRequest) -> bool | float | None:
+    """True or seconds: wait for the result; False: answer at once; None: stream the events."""
+    if message.stream:
         return None
-    if said.wait is not None:
-        return said.wait
-    if said.stream is False:
+    if message.wait is not None:
+        return message.wait
+    if message.stream is False:
         return False
     accepted = (request.header(b"accept") or "").lower()
     return True if "application/json" in accepted and EVENT_STREAM not in accepted else None
 
 
 async def _ended(agent: Agent, thread: str, turn: int, seconds: float | None) -> TurnResult | None:
-    """How a turn ended, or None when the time is over; the turn goes on then."""
+    """How a turn ended; None if it has not ended after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             result = await agent.wait(thread, turn)

@@ -1,18 +1,19 @@
-"""The application: makes the parts, gives each what it needs, and puts every operation on its path. A runtime that is not open is
-opened and closed with the application.
+"""Makes the ASGI application: the parts, what each part needs, and one route for each operation.
+
+A runtime that is not open is opened and closed with the application.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache as cache_forever
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from clicket.agent_config import Declared, declared_agents
@@ -20,44 +21,44 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, front, openapi, report, tools
+from clicket.server import cache, index_page, openapi, report, tools
 from clicket.server.agents import AgentHandlers
+from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
 from clicket.server.authentication import Authenticator
-from clicket.server.bodies import Bodies
+from clicket.server.call_lookup import CallLookup
 from clicket.server.calls import CallHandlers
-from clicket.server.decisions import DecisionHandlers
 from clicket.server.endpoint import Endpoint
 from clicket.server.event_log import EventLog
-from clicket.server.event_stream import Readers
+from clicket.server.event_stream import EventStreams
 from clicket.server.events import EventHandlers
 from clicket.server.grants import Grants
 from clicket.server.health import HealthHandlers
-from clicket.server.hosts import Hosts
-from clicket.server.lookup import CallLookup
+from clicket.server.host_check import HostCheck
 from clicket.server.mcp import McpRoute, mcp_route
 from clicket.server.middleware import AccessMiddleware
 from clicket.server.operations import Operation
-from clicket.server.options import Options, complete
+from clicket.server.options import Options, with_settings
 from clicket.server.problems import Refused, problem_of_error
+from clicket.server.request import route_path
+from clicket.server.request_body import BodyReader
 from clicket.server.revocation import RevocationWatch
 from clicket.server.shutdown import Shutdown
-from clicket.server.streams import Streams
-from clicket.server.threads import ThreadHandlers
+from clicket.server.tool_states import ToolStateHandlers
 from clicket.telemetry.turns import TurnCounts
 
 __all__ = ["Parts", "create_app"]
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What one application is made of. `listening` and tests get it as `app.state.clicket`; no part gets it."""
+    """The parts of one application. `http_server` and tests read them from `app.state.clicket`; no part gets all of them."""
 
     runtime: Runtime
     options: Options
     shutdown: Shutdown
     authenticator: Authenticator
     revocation: RevocationWatch
-    readers: Readers
+    event_streams: EventStreams
     event_log: EventLog
     grants: Grants
     health: HealthHandlers
@@ -67,67 +68,69 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     operations: tuple[Operation, ...]
 
 
+class Application(Starlette):
+    """The ASGI application that `create_app` makes. It runs alone or mounted in another ASGI application."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, as `GET /openapi.json` shows it while no API key exists."""
+        parts: Parts = self.state.clicket
+        return openapi.document(parts.operations, version(), keyed=False)
+
+
 def create_app(
     runtime: Runtime,
     options: Options | None = None,
     *,
     mcp: bool | Mapping[str, Any] | None = None,
     agents: Iterable[Agent] | None = None,
-) -> FastAPI:
-    """`uvicorn.run(create_app(Runtime(tools=[...])))`; `serve` does that with bounds on connections and heads, too.
+) -> Application:
+    """`uvicorn.run(create_app(Runtime(tools=[...])))`. `serve` also limits connections and the size of headers.
 
-    Keys, hosts and origins of the runtime's settings count beside those of `options`.
-    `mcp`: serve it at `/mcp`, too; None: if its extra is installed; a mapping: with these options of `McpEndpoint`.
-    `agents`: those that can be talked to at `/agents`; None: those that the settings declare.
+    Keys, hosts and origins of the runtime's settings are added to those of `options`.
+    `mcp`: serve MCP at `/mcp`; None: if its extra is installed; a mapping: with these options of `McpEndpoint`.
+    `agents`: the agents at `/agents`; None: those that the settings declare.
     """
-    options = complete(options, runtime.settings)
+    options = with_settings(options, runtime.settings)
     if runtime.settings.mcp:
         from clicket.mcp import declared_servers
 
-        declared_servers(runtime.settings.mcp)  # a mistake in them is raised before anything starts
-    declared = declared_agents(runtime) if agents is None else {}  # and so is one in these
+        declared_servers(runtime.settings.mcp)  # raises errors in them before anything starts
+    declared = declared_agents(runtime) if agents is None else {}  # the same for agents
     parts = _parts(runtime, options, mcp, {agent.name: agent for agent in agents or ()})
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with _running(parts, declared):
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with _lifespan(parts, declared):
             yield
 
-    app = FastAPI(
-        title="clicket", version=version(), openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
-        redirect_slashes=False, **_without_telemetry(),
-    )  # fmt: skip
-
-    app.openapi = lambda: openapi.document(parts.operations, version(), keyed=False)  # type: ignore[method-assign]  # FastAPI's way
-    app.state.clicket = parts
-    for operation in parts.operations:
-        app.router.routes.append(_route(operation, parts.shutdown))
+    routes = [_route(operation, parts.shutdown) for operation in parts.operations]
     if parts.mcp is not None:
-        app.router.routes.append(_without_head(Route("/mcp", parts.mcp, methods=["GET", "POST", "DELETE"])))
-    app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]  # it is called with nothing else
-    app.add_exception_handler(Exception, _internal_error)
-    app.add_middleware(
+        routes.append(_without_head(Route("/mcp", parts.mcp, methods=["GET", "POST", "DELETE"])))
+    access = Middleware(
         AccessMiddleware,
-        hosts=Hosts(options.host, options.allowed_hosts, options.allowed_origins),
+        hosts=HostCheck(options.host, options.allowed_hosts, options.allowed_origins),
         authenticator=parts.authenticator,
         shutdown=parts.shutdown,
-        routes=_fixed_routes(app),
+        routes=_fixed_routes(routes),
         logs=options.access_log,
         log=options.access_lines,
     )
+    handlers: dict[Any, Any] = {HTTPException: _http_problem, Exception: _internal_error}
+    app = Application(routes=routes, middleware=[access], exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False
+    app.state.clicket = parts
     return app
 
 
 def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | None, agents: dict[str, Agent]) -> Parts:
-    def store() -> Store:  # there once the runtime is open
+    def store() -> Store:  # a runtime has its store while it is open
         return runtime.store
 
     shutdown = Shutdown()
     authenticator = Authenticator(runtime, store, options.api_keys)
     revocation = RevocationWatch(authenticator)
-    readers = Readers(heartbeat=options.heartbeat, stall=options.stall_timeout)
-    shutdown.on_begin(readers.wake_all)
-    streams = Streams(readers, revocation)
+    streams = EventStreams(revocation, heartbeat=options.heartbeat, stall=options.stall_timeout)
+    shutdown.on_begin(streams.wake_all)
     event_log = EventLog(
         runtime.observers,
         store,
@@ -139,9 +142,14 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
     )
     grants = Grants(store, shutdown)
     lookup = CallLookup(runtime.acting_for, store)
-    bodies = Bodies(max_size=options.max_body_size, timeout=options.body_timeout)
+    body_reader = BodyReader(max_size=options.max_body_size, timeout=options.body_timeout)
     artifacts = ArtifactHandlers(
-        runtime, lookup, bodies, grants, max_upload_size=options.max_upload_size, stall_timeout=options.stall_timeout
+        runtime,
+        lookup,
+        body_reader,
+        grants,
+        max_upload_size=options.max_upload_size,
+        stall_timeout=options.stall_timeout,
     )
     health = HealthHandlers(store, shutdown)
 
@@ -149,22 +157,22 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         return not await authenticator.is_off()
 
     @cache_forever
-    def draw(keyed: bool) -> dict[str, Any]:
+    def document_for(keyed: bool) -> dict[str, Any]:
         return openapi.document(operations, version(), keyed=keyed)
 
-    operations = (  # those that are used most first
-        *CallHandlers(runtime, lookup, bodies, grants).operations(),
+    operations = (  # the router tries them in this order
+        *CallHandlers(runtime, lookup, body_reader, grants).operations(),
         *EventHandlers(lookup, grants, event_log, streams).operations(),
-        *AgentHandlers(agents, runtime.settings, bodies, streams).operations(),
-        *DecisionHandlers(lookup, bodies).operations(),
+        *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
+        *ApprovalHandlers(lookup, body_reader).operations(),
         *artifacts.operations(),
         *tools.OPERATIONS,
-        *ThreadHandlers(bodies).operations(),
+        *ToolStateHandlers(body_reader).operations(),
         *cache.OPERATIONS,
         *report.OPERATIONS,
         *health.operations(),
-        *front.OPERATIONS,
-        *openapi.operations(draw, needs_key),
+        *index_page.OPERATIONS,
+        *openapi.operations(document_for, needs_key),
     )
     route = mcp_route(
         mcp,
@@ -175,14 +183,14 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         body_timeout=options.body_timeout,
     )
     return Parts(
-        runtime=runtime, options=options, shutdown=shutdown, authenticator=authenticator, revocation=revocation, readers=readers,
+        runtime=runtime, options=options, shutdown=shutdown, authenticator=authenticator, revocation=revocation, event_streams=streams,
         event_log=event_log, grants=grants, health=health, mcp=route, agents=agents, operations=operations,
     )  # fmt: skip
 
 
 @asynccontextmanager
-async def _running(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIterator[None]:
-    """Start what lives as long as the application does, and stop it."""
+async def _lifespan(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIterator[None]:
+    """Start the parts that run as long as the application, and stop them at its end."""
     runtime = parts.runtime
     async with AsyncExitStack() as stack:
         if not runtime.is_open:
@@ -192,7 +200,7 @@ async def _running(parts: Parts, declared: Mapping[str, Declared]) -> AsyncItera
 
             await join_declared(runtime)
         TurnCounts.over(runtime.observers)
-        if declared:  # once all tools are there: a turn that a crash cut off may need any of them
+        if declared:  # after all tools: a recovered turn may need any of them
             parts.agents.clear()
             parts.agents.update({name: each.on(runtime) for name, each in declared.items()})
             await runtime.recover()
@@ -204,7 +212,7 @@ async def _running(parts: Parts, declared: Mapping[str, Declared]) -> AsyncItera
             yield
         finally:
             parts.shutdown.begin()
-            parts.readers.stop()
+            parts.event_streams.stop()
             await parts.event_log.stop()
             await parts.revocation.stop()
             await parts.grants.stop()
@@ -219,21 +227,21 @@ def _route(operation: Operation, shutdown: Shutdown) -> Route:
 
 
 def _without_head(route: Route) -> Route:
-    """For the methods that were named: Starlette adds HEAD to GET."""
+    """Starlette adds HEAD to every GET; this removes it."""
     if route.methods is not None:
         route.methods.discard("HEAD")
     return route
 
 
-def _fixed_routes(app: FastAPI) -> dict[tuple[str, str], Any]:
-    """The applications of paths that have no parameters, by method and path."""
-    routes = [route for route in app.router.routes if isinstance(route, Route) and not route.param_convertors]
-    return {(method, route.path): route.endpoint for route in routes for method in route.methods or ()}
+def _fixed_routes(routes: Iterable[Route]) -> dict[tuple[str, str], Any]:
+    """The endpoints of paths that have no parameters, by method and path."""
+    fixed = [route for route in routes if not route.param_convertors]
+    return {(method, route.path): route.endpoint for route in fixed for method in route.methods or ()}
 
 
 async def _http_problem(request: Any, error: HTTPException) -> Any:
     if error.status_code == 405:
-        methods = ", ".join(sorted(_methods(request.app, request.scope["path"])))
+        methods = ", ".join(sorted(_methods(request.app, route_path(request.scope))))
         text = f"{request.method} is not for this path; it takes {methods}."
         return problem_of_error(Refused("method_not_allowed", text, (b"allow", methods.encode())))
     if error.status_code == 404:
@@ -242,8 +250,8 @@ async def _http_problem(request: Any, error: HTTPException) -> Any:
     return problem_of_error(Refused("usage" if error.status_code < 500 else "internal", str(error.detail)))
 
 
-def _methods(app: FastAPI, path: str) -> set[str]:
-    """Every method that a path takes. A path without parameters comes before one that has them."""
+def _methods(app: Starlette, path: str) -> set[str]:
+    """The methods of a path. If several routes match, those of the one with the fewest parameters."""
     routes = [route for route in app.router.routes if isinstance(route, Route) and route.path_regex.match(path)]
     plainest = min(routes, key=lambda route: route.path.count("{")).path
     return {method for route in routes if route.path == plainest for method in route.methods or ()}
@@ -251,9 +259,3 @@ def _methods(app: FastAPI, path: str) -> set[str]:
 
 async def _internal_error(request: Any, error: Exception) -> Any:
     return problem_of_error(Refused("internal", "the server failed on this request; its log says how."))
-
-
-def _without_telemetry() -> dict[str, Any]:
-    """FastAPI's own spans are not made: ours say more, and its have the query in them. Older versions make none."""
-    off = {"tracing": False, "metrics": False, "logs": False}
-    return {"telemetry": off} if "telemetry" in inspect.signature(FastAPI).parameters else {}

@@ -1,5 +1,7 @@
-"""Uploads and downloads. An artifact is named by its content, so knowing the name gives no right: it is sent to callers that uploaded
-it, or that made a call which names it. It is sent as an attachment of no particular type, so that no browser runs it.
+"""`/artifacts` and `/calls/{id}/result`: uploads, downloads and ranges of bytes.
+
+The name of an artifact is the hash of its content, so knowing the name gives no right to it: only callers that uploaded it or whose
+calls stored it may read it. It is sent as an attachment without a specific type, so that no browser runs it.
 """
 
 from __future__ import annotations
@@ -14,32 +16,32 @@ import msgspec
 from clicket.errors import NotFound
 from clicket.model import notes_of
 from clicket.runtime import Runtime
-from clicket.server.bodies import Bodies
+from clicket.server.call_lookup import CALLER, THREAD, CallLookup
 from clicket.server.grants import Grants
-from clicket.server.lookup import CALLER, THREAD, CallLookup
-from clicket.server.operations import Answer, Body, Operation
+from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
-from clicket.server.replies import Pieces, Reply, json_reply
 from clicket.server.request import Request
+from clicket.server.request_body import BodyReader
+from clicket.server.responses import ChunkedResponse, Response, json_response
 
 __all__ = ["ArtifactHandlers"]
 
-_PIECE = 256 * 1024
+_CHUNK = 256 * 1024
 _IN_MEMORY = 1024 * 1024
-_MOST_REMEMBERED = 10_000
+_MAX_CACHED = 10_000
 _BYTES = b"application/octet-stream"
 
 
 class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is the hash of the content. A file stays for the retention although no call names it; sending it again renews that."""
+    """`id` is the hash of the content. A file that no call uses is kept for the retention; uploading it again renews that."""
 
     id: str
     size: int
 
 
 class _Sizes:
-    """How long artifacts are. Content never changes under its name, so it is found out once."""
+    """The sizes of artifacts. The content of a name never changes, so each is measured once."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
@@ -50,15 +52,15 @@ class _Sizes:
             await view.artifact(name, 0, 0)  # it may have been swept since
         else:
             known = await _measure(view, name)
-            if len(self._known) >= _MOST_REMEMBERED:
+            if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
             self._known[name] = known
         return known
 
 
 async def _measure(view: Runtime, name: str) -> int:
-    """Stores tell bytes, not sizes: double until past the end, then halve."""
-    high = _PIECE
+    """A store has no call for the size: search for the end, doubling first, then halving."""
+    high = _CHUNK
     if len(first := await view.artifact(name, 0, high)) < high:
         return len(first)
     while await view.artifact(name, high, high + 1):
@@ -75,25 +77,27 @@ async def _measure(view: Runtime, name: str) -> int:
 
 _RANGE = Parameter(
     name="Range",
-    about="One range of bytes: `bytes=0-99`. What is no such range is answered with the whole.",
-    place="header",
+    description="One range of bytes: `bytes=0-99`. The response to any other value is the whole.",
+    source="header",
     schema={"type": "string"},
 )
 _PARTS = {
-    206: Answer(
-        about="The range.", kind="*/*", headers={"Content-Range": "Which part of how much.", "Accept-Ranges": "bytes"}
+    206: ResponseSpec(
+        description="The range.",
+        media_type="*/*",
+        headers={"Content-Range": "Which part of how much.", "Accept-Ranges": "bytes"},
     ),
 }
 
 
 class ArtifactHandlers:
-    """`max_upload_size` in bytes; a client that takes nothing for `stall_timeout` seconds is dropped."""
+    """`max_upload_size` in bytes; a client that reads nothing for `stall_timeout` seconds is disconnected."""
 
     def __init__(
         self,
         runtime: Runtime,
         lookup: CallLookup,
-        bodies: Bodies,
+        body_reader: BodyReader,
         grants: Grants,
         *,
         max_upload_size: int,
@@ -101,20 +105,20 @@ class ArtifactHandlers:
     ) -> None:
         self._runtime = runtime
         self._lookup = lookup
-        self._bodies = bodies
+        self._body_reader = body_reader
         self._grants = grants
         self._max_upload_size = max_upload_size
         self._stall_timeout = stall_timeout
         self._sizes = _Sizes()
 
-    async def download(self, request: Request) -> Pieces | Reply:
+    async def download(self, request: Request) -> ChunkedResponse | Response:
         name = request.path("id")
         view = request.principal.sees
         await self._grants.check(request.principal, name)
         size = await self._sizes.of(view, name)
         return self._send(request, size, lambda start, end: _read(view, name, start, end), _BYTES, name)
 
-    async def result(self, request: Request) -> Pieces | Reply:
+    async def result(self, request: Request) -> ChunkedResponse | Response:
         _, record = await self._lookup.find(request, waiting=False)
         if not record.state.is_terminal:
             raise Refused(
@@ -126,7 +130,7 @@ class ArtifactHandlers:
         if record.artifact is not None:
             is_text = notes_of(record).get("artifact_type") != "json"
             name = record.artifact
-            whole = self._runtime  # who may see the call may see its result
+            whole = self._runtime  # a principal that may read the call may read its result
             size = await self._sizes.of(whole, name)
             kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
             return self._send(request, size, lambda start, end: _read(whole, name, start, end), kind, name)
@@ -134,8 +138,8 @@ class ArtifactHandlers:
         kind = b"text/plain; charset=utf-8" if is_text else b"application/json"
         return self._send(request, len(body), lambda start, end: _one(body[start:end]), kind, "")
 
-    def _send(self, request: Request, size: int, read: Any, kind: bytes, name: str) -> Pieces | Reply:
-        """The whole, or the one range that was asked for. Several ranges are answered with the whole, as they may be."""
+    def _send(self, request: Request, size: int, read: Any, kind: bytes, name: str) -> ChunkedResponse | Response:
+        """The whole, or the one requested range. The response to several ranges is the whole, as HTTP allows."""
         headers = [(b"accept-ranges", b"bytes"), (b"content-disposition", b"attachment")]
         patience = self._stall_timeout
         etag = f'"{name}"' if name else None
@@ -145,67 +149,70 @@ class ArtifactHandlers:
         condition = request.header(b"if-range")
         span = None if wanted is None or (condition is not None and condition != etag) else _range(wanted, size)
         if span is None:
-            return Pieces(200, read(0, size), size, kind, *headers, patience=patience)
+            return ChunkedResponse(200, read(0, size), size, kind, *headers, patience=patience)
         start, end = span
         if start >= end:
             unsatisfied = (b"content-range", b"bytes */%d" % size)
             raise Refused("range_not_satisfiable", f"there are {size} bytes; ask for some of them.", unsatisfied)
         headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
-        return Pieces(206, read(start, end), end - start, kind, *headers, patience=patience)
+        return ChunkedResponse(206, read(start, end), end - start, kind, *headers, patience=patience)
 
-    async def upload(self, request: Request) -> Reply:
+    async def upload(self, request: Request) -> Response:
         digest, size = hashlib.sha256(), 0
-        # It is hashed while it comes in, and kept outside of memory: only then is its name known.
+        # Its name is the hash, which is known at the end: until then it is in a temporary file.
         with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="clicket-") as file:
-            async for piece in self._bodies.pieces(request, self._max_upload_size):
-                digest.update(piece)
-                file.write(piece)
-                size += len(piece)
+            async for chunk in self._body_reader.chunks(request, self._max_upload_size):
+                digest.update(chunk)
+                file.write(chunk)
+                size += len(chunk)
             name = f"sha256-{digest.hexdigest()}"
             await self._runtime.store.put_artifact(name, _File(file, size), keep_until=self._runtime.pin_until())
         if request.principal.id:
             await self._grants.grant(request.principal.id, name)
-        location = (b"location", f"/artifacts/{name}".encode())
-        return json_reply(Uploaded(id=name, size=size), 201, location)
+        return json_response(Uploaded(id=name, size=size), 201, request.location(f"/artifacts/{name}"))
 
     def operations(self) -> tuple[Operation, ...]:
         return (
             Operation(
-                method="POST",
-                path="/artifacts",
-                about="Keep a file. Equal content is kept once, under one id.",
+                route="POST /artifacts",
+                description="Keep a file. Equal content is kept once, under one id.",
                 handler=self.upload,
                 scopes=("call",),
-                body=Body(optional=True),
-                answers={201: Answer(about="It is kept.", model=Uploaded, headers={"Location": "Where it is read."})},
+                body=BodySpec(optional=True),
+                responses={
+                    201: ResponseSpec(
+                        description="It is kept.", model=Uploaded, headers={"Location": "Where it is read."}
+                    )
+                },
                 tag="artifacts",
             ),
             Operation(
-                method="GET",
-                path="/artifacts/{id}",
-                about="A file, or a range of it.",
+                route="GET /artifacts/{id}",
+                description="A file, or a range of it.",
                 handler=self.download,
                 scopes=("read",),
                 parameters=(_RANGE,),
-                answers={200: Answer(about="The whole.", kind="application/octet-stream"), **_PARTS},
+                responses={
+                    200: ResponseSpec(description="The whole.", media_type="application/octet-stream"),
+                    **_PARTS,
+                },
                 problems=(404, 416),
                 tag="artifacts",
             ),
             Operation(
-                method="GET",
-                path="/calls/{id}/result",
-                about="The whole result of a completed call, or a range of it: text as it is, everything else as JSON.",
+                route="GET /calls/{id}/result",
+                description="The whole result of a completed call, or a range of it: text as it is, everything else as JSON.",
                 handler=self.result,
                 scopes=("read",),
                 parameters=(THREAD, CALLER, _RANGE),
-                answers={200: Answer(about="The whole.", kind="*/*"), **_PARTS},
+                responses={200: ResponseSpec(description="The whole.", media_type="*/*"), **_PARTS},
                 problems=(404, 409, 416),
             ),
         )
 
 
 def _range(text: str, size: int) -> tuple[int, int] | None:
-    """A single byte range as start and end; None: not one, so the whole is sent. Looks at each character once."""
+    """A single byte range as start and end; None: not a single range, so the whole is sent. Takes linear time."""
     unit, _, spec = text.partition("=")
     first, dash, last = spec.strip().partition("-")
     if unit.strip().lower() != "bytes" or not dash or len(spec) > 64:
@@ -224,11 +231,11 @@ def _range(text: str, size: int) -> tuple[int, int] | None:
 
 async def _read(view: Runtime, name: str, start: int, end: int) -> AsyncIterator[bytes]:
     while start < end:
-        piece = await view.artifact(name, start, min(start + _PIECE, end))
-        if not piece:
+        chunk = await view.artifact(name, start, min(start + _CHUNK, end))
+        if not chunk:
             return
-        start += len(piece)
-        yield piece
+        start += len(chunk)
+        yield chunk
 
 
 async def _one(body: bytes) -> AsyncIterator[bytes]:
@@ -237,7 +244,7 @@ async def _one(body: bytes) -> AsyncIterator[bytes]:
 
 
 class _File(Sequence[bytes]):
-    """A file as the pieces that a store takes."""
+    """A file as the sequence of chunks that a store takes."""
 
     def __init__(self, file: IO[bytes] | Any, size: int) -> None:
         self._file = file
@@ -245,11 +252,11 @@ class _File(Sequence[bytes]):
 
     def __iter__(self) -> Iterator[bytes]:
         self._file.seek(0)
-        while piece := self._file.read(_PIECE):
-            yield piece
+        while chunk := self._file.read(_CHUNK):
+            yield chunk
 
     def __len__(self) -> int:
-        return (self._size + _PIECE - 1) // _PIECE
+        return (self._size + _CHUNK - 1) // _CHUNK
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]

@@ -1,7 +1,6 @@
-"""Finds out whose request it is. The key is looked up on every request, so a revoked key fails at once in every process.
+"""Authenticates requests. The key is looked up for every request, so a revoked key fails at once in every process.
 
-While there is no key at all, authentication is off: requests from this machine (see `listening`) are made as the runtime itself,
-and all others are refused.
+While no key exists, authentication is off: requests from this machine act as the runtime itself, and all others are refused.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from clicket.errors import StoreUnavailable
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server import keys
-from clicket.server.hosts import is_loopback
+from clicket.server.host_check import is_loopback
 from clicket.server.problems import Refused
 
 __all__ = ["Authenticator", "Principal", "principal_of"]
 
 _EVERYTHING = frozenset(keys.SCOPES)
 _CHECK_EVERY = 1.0
-_MOST_REMEMBERED = 1_000
+_MAX_CACHED = 1_000
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="clicket"')
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """A key and what it may do. `own` makes calls in its name; `sees` finds the calls that it may read."""
+    """An authenticated key. `own` is the runtime that acts for it; `sees` is the runtime with the calls that it may read."""
 
     id: str
     name: str
@@ -45,7 +44,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Authenticator:
-    """`static_keys` come from the settings; all others are in the store. `store` is asked for when the runtime is open."""
+    """`static_keys` come from the settings; all others are in the store. `store()` is called while the runtime is open."""
 
     def __init__(self, runtime: Runtime, store: Callable[[], Store], static_keys: Iterable[str] = ()) -> None:
         self._runtime = runtime
@@ -54,25 +53,25 @@ class Authenticator:
         self._principals: dict[tuple[str, frozenset[str]], Principal] = {}
         self._decoded: dict[str, tuple[bytes, keys.Key]] = {}
         self._has_keys = bool(self._static)
-        self._checked_at = float("-inf")
+        self.checked_at = float("-inf")
         self._anonymous: Principal | None = None
 
     async def is_off(self, *, patient: bool = False) -> bool:
-        """Is there no key at all? Checked once a second: the first key that is made turns authentication on, for good.
+        """True while no key exists. The store is checked once a second; the first key turns authentication on for good.
 
-        `patient`: while the store does not answer, its last answer holds.
+        `patient`: while the store does not answer, its last answer is used.
         """
         if self._has_keys:
             return False
         now = time.monotonic()
-        if now - self._checked_at > _CHECK_EVERY:
+        if now - self.checked_at > _CHECK_EVERY:
             try:
                 self._has_keys = bool(await self._store().documents(keys.KIND, limit=1))
             except StoreUnavailable:
-                if not patient or self._checked_at == float("-inf"):
+                if not patient or self.checked_at == float("-inf"):
                     raise
                 return True
-            self._checked_at = now
+            self.checked_at = now
         return not self._has_keys
 
     async def count(self) -> int:
@@ -84,8 +83,8 @@ class Authenticator:
     async def authenticate(
         self, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None, *, patient: bool = False
     ) -> Principal:
-        """The principal of a request, or `Refused`. While authentication is off, only this machine is let in, whatever address
-        the server is bound to."""
+        """The principal of a request; raises `Refused`. While authentication is off, only requests from this machine are accepted,
+        whatever address the server listens on."""
         text = _key_in(headers)
         if text is None:
             if await self.is_off(patient=patient) and (client is None or is_loopback(client[0])):
@@ -122,7 +121,7 @@ class Authenticator:
         known = self._decoded.get(parts[1])
         if known is None or known[0] != document.body:
             known = (document.body, keys.read(document.body))
-            if len(self._decoded) >= _MOST_REMEMBERED:
+            if len(self._decoded) >= _MAX_CACHED:
                 self._decoded.clear()
             self._decoded[parts[1]] = known
         return known[1] if keys.matches(known[1], parts[2]) else None
@@ -135,7 +134,7 @@ class Authenticator:
             own = runtime.acting_for(key.id, scopes)
             sees = runtime if "admin" in scopes else own
             principal = Principal(id=key.id, name=key.name, scopes=scopes, own=own, sees=sees)
-            if len(self._principals) >= _MOST_REMEMBERED:
+            if len(self._principals) >= _MAX_CACHED:
                 self._principals.clear()
             self._principals[key.id, scopes] = principal
         return principal
@@ -147,7 +146,7 @@ def _key_in(headers: list[tuple[bytes, bytes]]) -> str | None:
         if name == b"authorization":
             scheme, _, rest = value.decode("latin-1").partition(" ")
             if scheme.lower() != "bearer" or not rest.strip():
-                raise _unauthorized("write the key as `Authorization: Bearer ck_…`; no other scheme is known.")
+                raise _unauthorized("write the key as `Authorization: Bearer ck_…`; no other scheme is supported.")
             found.append(rest.strip())
         elif name == b"x-api-key":
             found.append(value.decode("latin-1").strip())

@@ -1,4 +1,4 @@
-"""`/cache`: results that equal calls may have without running their tool. It is shared, so only an admin empties it."""
+"""`/cache`: cached results. The cache is shared, so only an admin may list or clear it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import msgspec
 
 from clicket.cache_view import CachePage
 from clicket.ports import CacheStats
-from clicket.server.operations import Answer, Operation
+from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
-from clicket.server.replies import Reply, json_reply
 from clicket.server.request import Request
+from clicket.server.responses import Response, json_response
 
 __all__ = ["OPERATIONS"]
 
@@ -20,67 +20,68 @@ class Cleared(msgspec.Struct, frozen=True, kw_only=True):
     max_age: float | None = None
 
 
-async def stats(request: Request) -> Reply:
-    return json_reply(await request.principal.sees.cache.stats())
+async def stats(request: Request) -> Response:
+    return json_response(await request.principal.sees.cache.stats())
 
 
-async def items(request: Request) -> Reply:
+async def items(request: Request) -> Response:
     query = {name: request.query(name) for name in ("tag", "cursor")}
-    return json_reply(await request.principal.sees.cache.list(limit=request.query("limit", 100), **query))
+    return json_response(await request.principal.sees.cache.list(limit=request.query("limit", 100), **query))
 
 
-async def clear(request: Request) -> Reply:
+async def clear(request: Request) -> Response:
     tag, max_age = request.query("tag"), request.query("max_age")
     removed = await request.principal.own.cache.clear(tag, max_age=max_age)
-    return json_reply(Cleared(removed=removed, tag=tag, max_age=max_age))
+    return json_response(Cleared(removed=removed, tag=tag, max_age=max_age))
 
 
-OPERATIONS = (
+OPERATIONS = tagged(
+    "cache",
     Operation(
-        method="GET",
-        path="/cache/stats",
-        about="How much is cached and how often it served; counted by the store, since it was made.",
+        route="GET /cache/stats",
+        description="Size, hits and misses of the cache, counted by the store since it was made.",
         handler=stats,
         scopes=("read",),
-        answers={200: Answer(about="The counts.", model=CacheStats)},
-        tag="cache",
+        responses={200: ResponseSpec(description="The counts.", model=CacheStats)},
     ),
     Operation(
-        method="GET",
-        path="/cache/items",
-        about="The cached results without their bodies, those that expire first before the others.",
+        route="GET /cache/items",
+        description="The cached results without their bodies, in the order in which they expire.",
         handler=items,
         scopes=("admin",),
         parameters=(
-            Parameter(name="tag", about="Only results with this tag."),
-            Parameter(name="limit", about="Results on a page; 100 if left out.", kind="integer", least=1, most=1_000),
+            Parameter(name="tag", description="Only results with this tag."),
+            Parameter(
+                name="limit",
+                description="Results on a page; 100 if left out.",
+                kind="integer",
+                minimum=1,
+                maximum=1_000,
+            ),
             Parameter(
                 name="cursor",
-                about="The `cursor` of the page before.",
+                description="The `cursor` of the page before.",
                 pattern=r"^[0-9]{1,15}\.[0-9]{1,17}:[0-9a-f]{1,64}$",
-                wanted="one that a page gave",
+                expected="the cursor of a page",
             ),
         ),
-        answers={200: Answer(about="The page.", model=CachePage)},
-        tag="cache",
+        responses={200: ResponseSpec(description="The page.", model=CachePage)},
     ),
     Operation(
-        method="DELETE",
-        path="/cache",
-        about="Remove cached results: all, or those with a tag (`tool:NAME`, or one of the tool's own).",
+        route="DELETE /cache",
+        description="Remove cached results: all, or those with a tag (`tool:NAME`, or one of the tool's own).",
         handler=clear,
         scopes=("admin",),
         parameters=(
-            Parameter(name="tag", about="Only results with this tag."),
+            Parameter(name="tag", description="Only results with this tag."),
             Parameter(
                 name="max_age",
-                about="Only results that were made more than so many seconds ago.",
+                description="Only results that are older than this many seconds.",
                 kind="number",
-                least=0,
-                most=1e9,
+                minimum=0,
+                maximum=1e9,
             ),
         ),
-        answers={200: Answer(about="How many were removed.", model=Cleared)},
-        tag="cache",
+        responses={200: ResponseSpec(description="How many were removed.", model=Cleared)},
     ),
 )

@@ -1,4 +1,4 @@
-"""`/calls`: make calls, look at them, end them. For a key, calls of other keys do not exist."""
+"""`/calls`: make calls, read them, cancel them. Calls of other keys are not found."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from clicket.model import Page, Record, ToolResult
 from clicket.model.codec import clean
 from clicket.ports import Handle
 from clicket.runtime import Runtime
-from clicket.server.bodies import Bodies, Gone, shaped
+from clicket.server.call_lookup import CALLER, THREAD, CallLookup, visible_runtime
 from clicket.server.grants import Grants
-from clicket.server.lookup import CALLER, THREAD, CallLookup, view_of
-from clicket.server.operations import Answer, Body, Operation
+from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused, problem_of_result
-from clicket.server.replies import Reply, json_reply
-from clicket.server.request import Request
-from clicket.server.shapes import (
+from clicket.server.request import Request, in_trace
+from clicket.server.request_body import BodyReader, ClientDisconnected, decode_body
+from clicket.server.responses import Response, json_response
+from clicket.server.schemas import (
     Accepted,
     CallRequest,
     Cancelled,
@@ -34,18 +34,16 @@ from clicket.server.shapes import (
     summary_of,
     without_tracebacks,
 )
-from clicket.server.traces import traced
 
 __all__ = ["CallHandlers"]
 
 REFUSALS = frozenset({"invalid_input", "tool_not_found", "permission_denied", "queue_full", "store_unavailable"})
-"""Codes of calls that were refused before anything ran: these are the request's problem, not the tool's outcome."""
+"""Codes of calls that were refused before their tool ran. The response is a problem instead of a result."""
 
-_request_decoder = msgspec.json.Decoder(CallRequest)
-_stop_decoder = msgspec.json.Decoder(Stop)
-_MOST_WHOLE = 100
+_MAX_FULL_RECORDS = 100
 _KEY = re.compile("[!-~]{1,512}")
 _STATES = tuple(state.value for state in State)
+_FILTERS = ("thread", "tool", "state", "since", "until", "waiting_for", "code", "request_id", "id_contains", "cursor")
 
 
 class _Handle(Handle, Protocol):
@@ -53,77 +51,77 @@ class _Handle(Handle, Protocol):
 
 
 class CallHandlers:
-    def __init__(self, runtime: Runtime, lookup: CallLookup, bodies: Bodies, grants: Grants) -> None:
+    def __init__(self, runtime: Runtime, lookup: CallLookup, body_reader: BodyReader, grants: Grants) -> None:
         self._runtime = runtime
         self._lookup = lookup
-        self._bodies = bodies
+        self._body_reader = body_reader
         self._grants = grants
 
-    # Making.
+    # Create.
 
-    async def create(self, request: Request) -> Reply:
-        wanted = self._call_request(await self._bodies.read(request), request)
+    async def create(self, request: Request) -> Response:
+        call = self._call_request(await self._body_reader.read(request), request)
         options: dict[str, Any] = {
-            "id": wanted.id,
-            "thread": wanted.thread,
-            "timeout": wanted.timeout,
-            "deadline": wanted.deadline,
-            "priority": int(wanted.priority),
-            "request_id": wanted.request_id,
-            "metadata": wanted.metadata,
+            "id": call.id,
+            "thread": call.thread,
+            "timeout": call.timeout,
+            "deadline": call.deadline,
+            "priority": int(call.priority),
+            "request_id": call.request_id,
+            "metadata": call.metadata,
         }
-        given = bytes(wanted.arguments)
+        given = bytes(call.arguments)
         arguments = None if given in (b"", b"null") else given
-        with traced(request.headers):
-            return await self._make(request, wanted, arguments, options)
+        with in_trace(request.headers):
+            return await self._make(request, call, arguments, options)
 
     def _call_request(self, body: bytes, request: Request) -> CallRequest:
-        wanted = shaped(body, _request_decoder)
-        given = bytes(wanted.arguments)  # the runtime validates these, and records the outcome
-        self._bodies.refuse_ambiguous(body.replace(given, b"0", 1) if given else body)
+        call = decode_body(body, CallRequest)
+        given = bytes(call.arguments)  # the runtime validates the arguments, and records the outcome
+        self._body_reader.refuse_ambiguous(body.replace(given, b"0", 1) if given else body)
         key = request.header(b"idempotency-key")
         if key is not None:
-            if wanted.id is not None and wanted.id != key:
+            if call.id is not None and call.id != key:
                 raise Refused("conflict", "the body's id and the header Idempotency-Key differ. Send one of them.")
             if not _KEY.fullmatch(key):
                 raise Refused("usage", "Idempotency-Key must be 1 to 512 printable ASCII characters without spaces.")
-            wanted = msgspec.structs.replace(wanted, id=key)
-        return wanted
+            call = msgspec.structs.replace(call, id=key)
+        return call
 
     async def _make(
-        self, request: Request, wanted: CallRequest, arguments: bytes | None, options: dict[str, Any]
-    ) -> Reply:
+        self, request: Request, call: CallRequest, arguments: bytes | None, options: dict[str, Any]
+    ) -> Response:
         own = request.principal.own
-        if wanted.wait is True and not wanted.cancel_on_disconnect:
-            result = await own.call(wanted.tool, arguments, **options)
+        if call.wait is True and not call.cancel_on_disconnect:
+            result = await own.call(call.tool, arguments, **options)
             request.scope["clicket.call"] = result.call_id
             return await self._outcome(request, result)
-        handle = await own.submit(wanted.tool, arguments, **options)
+        handle = await own.submit(call.tool, arguments, **options)
         request.scope["clicket.call"] = handle.id
-        if wanted.wait:
-            seconds = None if wanted.wait is True else wanted.wait
-            waited = await _wait(request, handle, seconds, cancel=wanted.cancel_on_disconnect)
+        if call.wait:
+            seconds = None if call.wait is True else call.wait
+            waited = await _wait(request, handle, seconds, cancel=call.cancel_on_disconnect)
             if waited is not None:
                 return await self._outcome(request, waited)
-        return await _accepted(own, handle, wanted.tool)
+        return await _accepted(request, handle, call.tool)
 
-    async def _outcome(self, request: Request, result: ToolResult) -> Reply:
+    async def _outcome(self, request: Request, result: ToolResult) -> Response:
         error = result.error
         if error is not None and error.code in REFUSALS:
             return problem_of_result(error, result.call_id)
         if result.artifact is not None:
             await self._grants.give(request.principal.id, result)
-        return Reply(200, result_json(result))
+        return Response(200, result_json(result))
 
-    # Looking.
+    # Read.
 
-    async def show(self, request: Request) -> Reply:
+    async def show(self, request: Request) -> Response:
         _, record = await self._lookup.find(request)
         if record.artifact is not None:
             await self._grants.give(record.caller, record)
-        return Reply(200, record_json(_as_seen_by(request, record)))
+        return Response(200, record_json(_as_seen_by(request, record)))
 
-    async def listing(self, request: Request) -> Reply:
+    async def listing(self, request: Request) -> Response:
         waiting, principal, caller = request.query("waiting_for"), request.principal, request.query("caller")
         decides = waiting == "approval" and principal.may("approve")
         if not principal.may("read") and waiting != "approval":
@@ -131,61 +129,51 @@ class CallHandlers:
                 "missing_scope", "scope approve lists calls that wait: pass waiting_for=approval. The rest needs read."
             )
         everything = self._runtime if caller is None else self._runtime.acting_for(caller)
-        view = everything if decides else view_of(request)
+        view = everything if decides else visible_runtime(request)
         whole, limit = request.query("full", False), request.query("limit", 100)
         page = await view.history(
-            thread=request.query("thread"),
-            tool=request.query("tool"),
-            state=request.query("state"),
-            since=request.query("since"),
-            until=request.query("until"),
+            **{name: request.query(name) for name in _FILTERS},
             active=request.query("active", False),
-            waiting_for=waiting,
-            code=request.query("code"),
-            request_id=request.query("request_id"),
             metadata=request.named("metadata."),
-            id_contains=request.query("id_contains"),
             order=request.query("order", "desc"),
-            limit=min(limit, _MOST_WHOLE) if whole else limit,
-            cursor=request.query("cursor"),
+            limit=min(limit, _MAX_FULL_RECORDS) if whole else limit,
         )
         if whole:
             page = msgspec.structs.replace(page, items=[_as_seen_by(request, record) for record in page.items])
         return _page(page, whole=whole)
 
-    # Ending.
+    # Cancel.
 
-    async def cancel(self, request: Request) -> Reply:
-        stop = await self._bodies.optional_json(request, _stop_decoder, Stop())
+    async def cancel(self, request: Request) -> Response:
+        stop = await self._body_reader.optional_json(request, Stop)
         id = request.scope["clicket.call"] = request.path("id")
         try:
-            handle = await view_of(request).handle(id, thread=request.query("thread"))
+            handle = await visible_runtime(request).handle(id, thread=request.query("thread"))
         except UsageError as several:
             raise await self._lookup.ambiguous(request, several) from None
         done, principal = await handle.cancel(stop.reason), request.principal
         if done and handle.caller != principal.id:
             await self._runtime.audit.record("call.cancelled", by=principal.name, call=id, thread=handle.thread)
         state = await self._runtime.acting_for(handle.caller).state(id, thread=handle.thread)
-        return json_reply(Cancelled(id=id, thread=handle.thread, cancelled=done, state=state))
+        return json_response(Cancelled(id=id, thread=handle.thread, cancelled=done, state=state))
 
     def operations(self) -> tuple[Operation, ...]:
         return (
             Operation(
-                method="POST",
-                path="/calls",
-                about="Make a call. Answers 202 as soon as it is durable; with `wait` the result, or 202 when the time is over.",
+                route="POST /calls",
+                description="Make a call. The response is 202 as soon as it is durable; with `wait` the result, or 202 after that time.",
                 handler=self.create,
                 scopes=("call",),
                 parameters=(
-                    Parameter(name="Idempotency-Key", about="The same as `id` in the body.", place="header",
+                    Parameter(name="Idempotency-Key", description="The same as `id` in the body.", source="header",
                         schema={"type": "string", "pattern": f"^{_KEY.pattern}$"},
                     ),
                 ),
-                body=Body(model=CallRequest),
-                answers={
-                    200: Answer(about="The outcome, whatever it is, but for refusals.", model=ToolResult, id_at="call_id"),
-                    202: Answer(
-                        about="Accepted: durable, and waiting or running.",
+                body=BodySpec(model=CallRequest),
+                responses={
+                    200: ResponseSpec(description="The outcome, unless the call was refused.", model=ToolResult, id_at="call_id"),
+                    202: ResponseSpec(
+                        description="Accepted: durable, and waiting or running.",
                         model=Accepted,
                         id_at="id",
                         headers={"Location": "Where the call is looked at."},
@@ -194,69 +182,66 @@ class CallHandlers:
                 problems=(404, 409, 422, 429),
             ),
             Operation(
-                method="GET",
-                path="/calls",
-                about="Calls, the newest first unless told otherwise. Scope `approve` may list what waits for approval, whoever made it.",
+                route="GET /calls",
+                description="Calls, the newest first unless `order` is `asc`. Scope `approve` may list the waiting calls of all callers.",
                 handler=self.listing,
                 scopes=("read", "approve"),
                 parameters=(
-                    Parameter(name="thread", about="Only calls of this thread."),
-                    Parameter(name="tool", about="Only calls of this tool."),
-                    Parameter(name="state", about="Only calls in this state.", choices=_STATES),
-                    Parameter(name="waiting_for", about="Only calls that wait for this.", choices=("approval",)),
-                    Parameter(name="active", about="Only calls that have not ended.", kind="boolean"),
+                    Parameter(name="thread", description="Only calls of this thread."),
+                    Parameter(name="tool", description="Only calls of this tool."),
+                    Parameter(name="state", description="Only calls in this state.", choices=_STATES),
+                    Parameter(name="waiting_for", description="Only calls that wait for this.", choices=("approval",)),
+                    Parameter(name="active", description="Only calls that have not ended.", kind="boolean"),
                     Parameter(
-                        name="since", about="Only calls made at or after this time (seconds since 1970).", kind="number",
-                        least=0, most=1e11,
+                        name="since", description="Only calls made at or after this time (seconds since 1970).", kind="number",
+                        minimum=0, maximum=1e11,
                     ),
                     Parameter(
-                        name="until", about="Only calls made before this time (seconds since 1970).", kind="number",
-                        least=0, most=1e11,
+                        name="until", description="Only calls made before this time (seconds since 1970).", kind="number",
+                        minimum=0, maximum=1e11,
                     ),
-                    Parameter(name="code", about="Only calls that this error code ended.", max_length=64),
-                    Parameter(name="request_id", about="Only calls of this request."),
+                    Parameter(name="code", description="Only calls that this error code ended.", max_length=64),
+                    Parameter(name="request_id", description="Only calls of this request."),
                     Parameter(
-                        name="metadata.", about="`metadata.KEY=VALUE`: only calls whose metadata has that value; a value that is "
+                        name="metadata.", description="`metadata.KEY=VALUE`: only calls whose metadata has that value; a value that is "
                         "no text is written as JSON.", prefix=True, min_length=0,
                     ),
-                    Parameter(name="id_contains", about="Only calls whose id contains this text."),
-                    Parameter(name="order", about="`asc`: the oldest first.", choices=("asc", "desc")),
-                    Parameter(name="limit", about="Calls on a page; 100 if left out.", kind="integer", least=1, most=1_000),
+                    Parameter(name="id_contains", description="Only calls whose id contains this text."),
+                    Parameter(name="order", description="`asc`: the oldest first.", choices=("asc", "desc")),
+                    Parameter(name="limit", description="Calls on a page; 100 if left out.", kind="integer", minimum=1, maximum=1_000),
                     Parameter(
-                        name="cursor", about="What the page before gave.", pattern="^[0-9]{1,18}$",
-                        wanted="a cursor that a page gave",
+                        name="cursor", description="What the page before gave.", pattern="^[0-9]{1,18}$",
+                        expected="the cursor of a page",
                     ),
-                    Parameter(name="full", about="Whole records, at most 100 on a page.", kind="boolean"),
+                    Parameter(name="full", description="Whole records, at most 100 on a page.", kind="boolean"),
                     CALLER,
                 ),
-                answers={200: Answer(about="A page of calls.", model=Listing)},
+                responses={200: ResponseSpec(description="A page of calls.", model=Listing)},
             ),
             Operation(
-                method="GET",
-                path="/calls/{id}",
-                about="Everything known about a call: stages, attempts, events.",
+                route="GET /calls/{id}",
+                description="Everything known about a call: stages, attempts, events.",
                 handler=self.show,
                 scopes=("read", "approve"),
                 parameters=(THREAD, CALLER),
-                answers={200: Answer(about="The record.", model=Record)},
+                responses={200: ResponseSpec(description="The record.", model=Record)},
                 problems=(404, 409),
             ),
             Operation(
-                method="POST",
-                path="/calls/{id}/cancel",
-                about="End a call, wherever it runs.",
+                route="POST /calls/{id}/cancel",
+                description="Cancel a call, in whatever process it runs.",
                 handler=self.cancel,
                 scopes=("call",),
                 parameters=(THREAD, CALLER),
-                body=Body(model=Stop, optional=True),
-                answers={200: Answer(about="How it stands now.", model=Cancelled)},
+                body=BodySpec(model=Stop, optional=True),
+                responses={200: ResponseSpec(description="Its state now.", model=Cancelled)},
                 problems=(404, 409, 422),
             ),
         )  # fmt: skip
 
 
 async def _wait(request: Request, handle: _Handle, seconds: float | None, *, cancel: bool) -> ToolResult | None:
-    """The result, or None when the time is over. A client that leaves ends the wait; with `cancel` it ends the call, too."""
+    """The result; None after `seconds`. With `cancel`, the call is cancelled if the client disconnects."""
     ending = asyncio.ensure_future(handle.result())
     leaving = asyncio.ensure_future(_disconnected(request)) if cancel else None
     waited = (ending,) if leaving is None else (ending, leaving)
@@ -266,7 +251,7 @@ async def _wait(request: Request, handle: _Handle, seconds: float | None, *, can
             return ending.result()
         if leaving is not None and leaving.done():
             await handle.leave("its client went away")
-            raise Gone
+            raise ClientDisconnected
         return None
     finally:
         for each in waited:
@@ -279,17 +264,18 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-async def _accepted(own: Runtime, handle: Handle, tool: str) -> Reply:
+async def _accepted(request: Request, handle: Handle, tool: str) -> Response:
+    own = request.principal.own
     state = await own.state(handle.id, thread=handle.thread)
     if state.is_terminal:
         error = (await own.get(handle.id, thread=handle.thread)).error
         if error is not None and error.code in REFUSALS:
             return problem_of_result(error, handle.id)
-    location = f"/calls/{quote(handle.id, safe='')}"
+    path = f"/calls/{quote(handle.id, safe='')}"
     if handle.thread != "default":
-        location += f"?thread={quote(handle.thread, safe='')}"
+        path += f"?thread={quote(handle.thread, safe='')}"
     accepted = Accepted(id=handle.id, thread=handle.thread, tool=clean(tool), state=state)
-    return json_reply(accepted, 202, (b"location", location.encode("ascii")))
+    return json_response(accepted, 202, request.location(path))
 
 
 def _as_seen_by(request: Request, record: Record) -> Record:
@@ -297,9 +283,9 @@ def _as_seen_by(request: Request, record: Record) -> Record:
     return record if principal.is_admin or record.caller == principal.id else without_tracebacks(record)
 
 
-def _page(page: Page, *, whole: bool) -> Reply:
+def _page(page: Page, *, whole: bool) -> Response:
     if whole:
         items = b",".join(record_json(record) for record in page.items)
         cursor = msgspec.json.encode(page.cursor)
-        return Reply(200, b'{"items":[' + items + b'],"cursor":' + cursor + b"}")
-    return json_reply(Listing(items=[summary_of(record) for record in page.items], cursor=page.cursor))
+        return Response(200, b'{"items":[' + items + b'],"cursor":' + cursor + b"}")
+    return json_response(Listing(items=[summary_of(record) for record in page.items], cursor=page.cursor))

@@ -1,7 +1,7 @@
-"""The events of all calls, for `GET /events`. The last ones are kept, numbered, so that a reader that comes back misses none.
+"""The recent events of all calls, for `GET /events`. They are numbered, so that a client that reconnects misses none.
 
-Events are kept only while there are readers, and some time after. While there are, the store is searched once a second for events
-of other processes; these come late, but each once. A reader that asks for events that are not kept any more gets `event: gap`.
+Events are kept while there are readers, and for five minutes after. Meanwhile the store is polled once a second for events of other
+processes: these come late, but each once. A reader that asks for events that are no longer kept gets `event: gap`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -21,23 +20,22 @@ from clicket.journal import Entry, Observers
 from clicket.model import Event
 from clicket.model.codec import encode
 from clicket.ports import Query, Store, Stored
-from clicket.server.event_stream import Notifier, Reader, frame
-from clicket.server.shutdown import Shutdown
+from clicket.server.event_stream import MAX_CHUNK, Notifier, Reader, frame
+from clicket.server.shutdown import Shutdown, end_task
 
-__all__ = ["EventLog", "Kept"]
+__all__ = ["EventLog", "LoggedEvent"]
 
 logger = logging.getLogger("clicket.server")
-_LOOK_EVERY = 1.0
-_LINGER = 300.0
-"""Seconds that events are still kept after the last reader left."""
-_SLACK = 120.0
-"""Seconds by which another process's clock may be behind when it dates its calls."""
-_MOST_LOOKED_AT = 1_000
-_MOST_AT_ONCE = 64 * 1024
+_POLL_EVERY = 1.0
+_KEEP_AFTER_READERS = 300.0
+"""Seconds for which events are still kept after the last reader left."""
+_MAX_CLOCK_SKEW = 120.0
+"""Seconds by which the clock of another process may be behind."""
+_MAX_POLLED = 1_000
 _GAP = b'event: gap\ndata: {"detail":"events before this point are not kept here; load the list of calls again"}\n\n'
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
+class LoggedEvent(msgspec.Struct, frozen=True, gc=False):
     number: int
     caller: str
     thread: str
@@ -48,7 +46,7 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
 
 
 _Call = tuple[str, str, str, float]
-"""Caller, thread, id, and when it was made: a name may be used again once the call is swept."""
+"""Caller, thread, id and time of creation: an id may be used again once its call is swept."""
 
 
 class _Mark(msgspec.Struct):
@@ -59,9 +57,9 @@ class _Mark(msgspec.Struct):
 
 
 class EventLog:
-    """A listener of the journal. `epoch` tells this process's numbers from those of the one before.
+    """A listener of the journal. `epoch` distinguishes the numbers of this process from those of its predecessor.
 
-    `store` and `is_shared` are asked once the runtime is open; `is_held(id, thread, caller)`: does this process run the call?
+    `store` and `is_shared` are called while the runtime is open; `is_held(id, thread, caller)`: does this process run the call?
     """
 
     def __init__(
@@ -84,15 +82,15 @@ class EventLog:
         self._shutdown = shutdown
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._kept: deque[Kept] = deque()
-        self._bytes = 0
+        self._kept: deque[LoggedEvent] = deque()
+        self.size = 0
         self._number = 0
         self._readers = 0
         self._keep_until = 0.0
         self._marks: dict[_Call, _Mark] = {}
         self._joined_at = 0.0
-        self._has_looked = False
-        self._poller: asyncio.Task[None] | None = None
+        self._has_polled = False
+        self.poller: asyncio.Task[None] | None = None
         self._remove: Callable[[], None] | None = None
 
     def start(self) -> None:
@@ -106,11 +104,11 @@ class EventLog:
     # Reading.
 
     def join(self, last_id: str | None) -> int:
-        """Add a reader; the number after which it reads. -1: it has missed events, and reads `event: gap` first."""
+        """Add a reader. Returns the number after which it reads; -1: it has missed events, and gets `event: gap` first."""
         self._readers += 1
-        if self._readers == 1 and self._poller is None and self._is_shared():
-            self._joined_at, self._has_looked = time.time(), False
-            self._poller = asyncio.get_running_loop().create_task(self._poll())
+        if self._readers == 1 and self.poller is None and self._is_shared():
+            self._joined_at, self._has_polled = time.time(), False
+            self.poller = asyncio.get_running_loop().create_task(self._poll())
         if last_id is None:
             return self._number
         epoch, _, number = last_id.partition("-")
@@ -121,26 +119,26 @@ class EventLog:
     def leave(self) -> None:
         self._readers -= 1
         if self._readers == 0:
-            self._keep_until = time.monotonic() + _LINGER
+            self._keep_until = time.monotonic() + _KEEP_AFTER_READERS
 
     def take(self, reader: Reader) -> tuple[bytes, bool]:
         first = self._kept[0].number if self._kept else self._number + 1
         parts: list[bytes] = []
         size = 0
-        if reader.place < first - 1:
+        if reader.position < first - 1:
             parts.append(_GAP)
-            reader.place = first - 1
-        for index in range(reader.place - first + 1, len(self._kept)):
+            reader.position = first - 1
+        for index in range(reader.position - first + 1, len(self._kept)):
             kept = self._kept[index]
-            reader.place = kept.number
+            reader.position = kept.number
             if reader.sees is None or reader.sees(kept):
                 parts.append(kept.frame)
                 size += len(kept.frame)
-                if size >= _MOST_AT_ONCE:
+                if size >= MAX_CHUNK:
                     break
         return b"".join(parts), False
 
-    # Keeping.
+    # Adding.
 
     def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
         """Durable events of a call that runs here."""
@@ -148,7 +146,7 @@ class EventLog:
             if self._kept:
                 self._forget()
             return
-        if self._poller is not None and events:
+        if self.poller is not None and events:
             self._mark((entry.caller, entry.thread, entry.id, entry.events[0].at), events)
         self._keep(entry.caller, entry.thread, entry.tool, events)
 
@@ -162,61 +160,57 @@ class EventLog:
         for event in events:
             self._number += 1
             made = frame(f"{self.epoch}-{self._number}", event.type, head + encode(event)[1:])
-            self._kept.append(Kept(self._number, caller, thread, tool, event.call_id, event.type, made))
-            self._bytes += len(made)
-        while self._kept and (len(self._kept) > self._max_events or self._bytes > self._max_bytes):
-            self._bytes -= len(self._kept.popleft().frame)
+            self._kept.append(LoggedEvent(self._number, caller, thread, tool, event.call_id, event.type, made))
+            self.size += len(made)
+        while self._kept and (len(self._kept) > self._max_events or self.size > self._max_bytes):
+            self.size -= len(self._kept.popleft().frame)
         self.notifier.notify()
 
     def _forget(self) -> None:
-        """There was no reader for long: one that comes back reads a gap."""
+        """Drop all events after a long time without readers. A reader that reconnects gets a gap."""
         self._kept.clear()
-        self._bytes = 0
+        self.size = 0
         self._number += 1
 
     # Calls of other processes.
 
     async def _stop_polling(self) -> None:
-        poller, self._poller = self._poller, None
-        if poller is not None:
-            poller.cancel()
-            with suppress(asyncio.CancelledError):
-                await poller
+        poller, self.poller = self.poller, None
+        await end_task(poller)
 
     async def _poll(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_EVERY)
             is_over = self._readers == 0 and time.monotonic() > self._keep_until
             if is_over or self._shutdown.begun:  # then every stream has ended
-                self._poller = None
+                self.poller = None
                 return
             try:
-                await self._look()
+                await self._poll_store()
             except ClicketError as error:
-                if not self._shutdown.begun:  # it may have begun in the middle of the search
-                    logger.warning("events of other processes could not be looked for: %s", error)
+                if not self._shutdown.begun:  # the shutdown may have begun while the store was read
+                    logger.warning("events of other processes could not be read: %s", error)
 
-    async def _look(self) -> None:
+    async def _poll_store(self) -> None:
         store, started = self._store(), time.time()
-        found = {stored.key: stored for stored in await store.history(Query(active=True, limit=_MOST_LOOKED_AT))}
-        recent = Query(since=started - _SLACK, limit=_MOST_LOOKED_AT)
+        found = {stored.key: stored for stored in await store.history(Query(active=True, limit=_MAX_POLLED))}
+        recent = Query(since=started - _MAX_CLOCK_SKEW, limit=_MAX_POLLED)
         found.update({stored.key: stored for stored in await store.history(recent)})
-        seen = {self._take_in(stored) for _, stored in sorted(found.items())}
-        self._has_looked = True
+        seen = {self._add_stored(stored) for _, stored in sorted(found.items())}
+        self._has_polled = True
         for call, mark in [(call, mark) for call, mark in self._marks.items() if call not in seen]:
             caller, thread, id, _ = call
             if not mark.ended and not self._is_held(id, thread, caller):
                 for stored in await store.load(id, thread, caller):
-                    if _name_of(stored) == call:
+                    if _call_of(stored) == call:
                         self._keep(
                             caller, thread, _tool_of(stored), [event for event in stored.events if event.seq > mark.seq]
                         )
             self._marks.pop(call, None)
 
-    def _take_in(self, stored: Stored) -> _Call | None:
-        """Keep the new events of a call that another process wrote to. Of a call that was there before the first reader, older
-        events are not new."""
-        call = _name_of(stored)
+    def _add_stored(self, stored: Stored) -> _Call | None:
+        """Keep the new events of a call that another process runs. The first poll takes only events since the first reader joined."""
+        call = _call_of(stored)
         if call is None:
             return None
         caller, thread, id, _ = call
@@ -225,7 +219,7 @@ class EventLog:
         mark = self._marks.get(call)
         if mark is not None:
             new = [event for event in stored.events if event.seq > mark.seq]
-        elif self._has_looked:
+        elif self._has_polled:
             new = stored.events
         else:
             new = [event for event in stored.events if event.at >= self._joined_at]
@@ -235,8 +229,8 @@ class EventLog:
         return call
 
 
-def _name_of(stored: Stored) -> _Call | None:
-    """None: the call cannot be read."""
+def _call_of(stored: Stored) -> _Call | None:
+    """None: the call is damaged."""
     if stored.damaged is not None or not stored.events:
         return None
     first = stored.events[0]

@@ -1,19 +1,21 @@
-"""Server-sent events, sent to many readers. Each reader waits for its own client only; a client that stops reading is dropped.
+"""Server-sent events to many clients. A slow client delays no other; a client that stops reading is dropped.
 
-A source turns an event into bytes once, for all its readers. A reader holds a place in the source and nothing more, so a thousand
-readers cost a thousand numbers. One timer serves all of them: it sends heartbeats and finds clients that stall.
+A source encodes an event once for all its readers. A reader holds only its position in the source, so a thousand readers cost a
+thousand numbers. One timer serves all of them: it sends heartbeats and finds clients that stall.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Protocol
 
-from clicket.server.replies import abort
+from clicket.server.request import Request
+from clicket.server.responses import AlreadySent, abort
+from clicket.server.revocation import RevocationWatch
+from clicket.server.shutdown import end_task
 
-__all__ = ["Notifier", "Reader", "Readers", "Source", "frame", "some"]
+__all__ = ["MAX_CHUNK", "EventStreams", "Notifier", "Reader", "Source", "frame"]
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -24,17 +26,19 @@ _HEADERS = [
 _HEARTBEAT = b": heartbeat\n\n"
 _SHUTDOWN = b"event: shutdown\ndata: {}\n\n"
 _UNAUTHORIZED = b'event: error\ndata: {"code":"unauthorized","detail":"the key was revoked, or its time is over."}\n\n'
-_MOST_AT_ONCE = 64 * 1024
-_AT_A_TIME = 25
+MAX_CHUNK = 64 * 1024
+"""A source gives frames until they have this many bytes together."""
+_WOKEN_AT_ONCE = 25
 _SHORT = 0.002
 _PAUSE = 3.0
-"""The pause is so many times as long as waking all took, unless that was short: waking takes a quarter of the time at most."""
+"""The pause after waking all readers, as a multiple of the time that it took, if that was over `_SHORT` seconds. So waking
+readers takes a quarter of the loop's time at most."""
 _TICKS = 4
-"""Looks per heartbeat or stall time."""
+"""Checks of the timer per heartbeat or stall timeout."""
 
 
 def frame(id: str, event: str, data: bytes) -> bytes:
-    """One event on the wire. JSON has no raw line breaks, so `data` is one line."""
+    """One server-sent event. `data` is JSON, which has no raw line breaks."""
     head = f"id: {id}\n" if id else ""
     return b"%sevent: %s\ndata: %s\n\n" % (head.encode(), event.encode(), data)
 
@@ -43,25 +47,34 @@ class Source(Protocol):
     """Where a reader's frames come from."""
 
     def take(self, reader: Reader) -> tuple[bytes, bool]:
-        """The next frames of a reader, whose place moves on; and whether these were the last."""
+        """The next frames of a reader, and whether these are the last. Moves the reader's position."""
         ...
 
     notifier: Notifier
-    """Notified when there is more, for readers that have all there was."""
+    """Wakes readers that wait for more frames."""
 
 
 class Reader:
-    """One client that reads a stream."""
+    """One client of a stream. `sees`: which events it is sent, for sources that ask; None: all."""
 
-    __slots__ = ("_wake", "beat_at", "gone", "is_unauthorized", "place", "scope", "sees", "sending_since")
+    __slots__ = (
+        "_wake",
+        "disconnected",
+        "is_unauthorized",
+        "last_sent_at",
+        "position",
+        "scope",
+        "sees",
+        "sending_since",
+    )
 
-    def __init__(self, scope: Any, place: int, sees: Callable[..., bool] | None = None) -> None:
+    def __init__(self, scope: Any, position: int, sees: Callable[..., bool] | None = None) -> None:
         self.scope = scope
-        self.place = place
+        self.position = position
         self.sees = sees
-        self.gone = False
+        self.disconnected = False
         self.is_unauthorized = False
-        self.beat_at = 0.0
+        self.last_sent_at = 0.0
         self.sending_since: float | None = None
         self._wake: asyncio.Future[None] | None = None
 
@@ -70,7 +83,7 @@ class Reader:
             self._wake.set_result(None)
 
     def end_unauthorized(self) -> None:
-        """Its key is not valid any more: it gets what is on its way, and no more."""
+        """Its key is no longer valid: the stream ends with an error."""
         self.is_unauthorized = True
         self.wake()
 
@@ -85,8 +98,8 @@ class Reader:
 
 
 class Notifier:
-    """Wakes the readers that wait for a source: a few at a time, so that other tasks run in between, and, when that took long, not
-    again before a pause. Many readers then get more events at a time, and the server keeps most of its time for calls."""
+    """Wakes the readers that wait for a source, a few at a time, so that other tasks run in between. If waking all of them took long,
+    a pause follows: then each reader gets several events at once, and most of the loop's time is left for calls."""
 
     def __init__(self) -> None:
         self.waiters: set[Reader] = set()
@@ -97,7 +110,7 @@ class Notifier:
         self._since = 0.0
 
     def notify(self) -> None:
-        """There is something new."""
+        """The source has new frames."""
         self._notified = True
         if self._next is None:
             self._begin()
@@ -109,12 +122,12 @@ class Notifier:
             self._wake_some()
 
     def _wake_some(self) -> None:
-        some, self._left = self._left[:_AT_A_TIME], self._left[_AT_A_TIME:]
+        some, self._left = self._left[:_WOKEN_AT_ONCE], self._left[_WOKEN_AT_ONCE:]
         for reader in some:
             reader.wake()
         loop = asyncio.get_running_loop()
         self._since = loop.time()
-        self._next = loop.call_soon(self._woken)  # after those that were woken
+        self._next = loop.call_soon(self._woken)  # runs after the readers that were woken
 
     def _woken(self) -> None:
         loop = asyncio.get_running_loop()
@@ -127,19 +140,20 @@ class Notifier:
             self._next = loop.call_later(_PAUSE * self._spent, self._begin)
 
 
-class Readers:
-    """All readers of a server, and the timer that serves them."""
+class EventStreams:
+    """All open streams of a server, and the timer that serves them. Times are seconds."""
 
-    def __init__(self, *, heartbeat: float, stall: float) -> None:
+    def __init__(self, revocation: RevocationWatch, *, heartbeat: float, stall: float) -> None:
         self.heartbeat = heartbeat
         self.stall = stall
+        self._revocation = revocation
         self.open: set[Reader] = set()
         self.dropped = 0
         self.closing = False
         self._timer: asyncio.TimerHandle | None = None
 
     def wake_all(self) -> None:
-        """The server shuts down: every stream says so and ends."""
+        """The server shuts down: every stream ends with `event: shutdown`."""
         self.closing = True
         for reader in self.open:
             reader.wake()
@@ -150,42 +164,45 @@ class Readers:
             self._timer.cancel()
             self._timer = None
 
-    async def serve(self, reader: Reader, source: Source, receive: Any, send: Any) -> None:
-        """Send a source to a reader until it ends, the client leaves, or the server shuts down."""
-        loop = asyncio.get_running_loop()
-        reader.beat_at = loop.time()
+    async def send(
+        self, request: Request, source: Source, after: int = 0, sees: Callable[..., bool] | None = None
+    ) -> AlreadySent:
+        """Send a source from position `after` on, until it ends, the client leaves, its key is revoked, or the server shuts down."""
+        loop, send = asyncio.get_running_loop(), request.send
+        reader = Reader(request.scope, after, sees)
+        reader.last_sent_at = loop.time()
         reader.scope["clicket.started"] = True
         self.open.add(reader)
         if self._timer is None:
             self._tick()
-        leaving = loop.create_task(_wait_for_disconnect(reader, receive))
+        leaving = loop.create_task(_wait_for_disconnect(reader, request.receive))
         try:
-            await self._send(reader, send, {"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await self._send(
-                reader, send, _part(b": stream\n\n")
-            )  # headers go out at once, also when nothing is there yet
-            await self._run(reader, source, send, loop)
-            if not reader.gone:
-                await self._send(reader, send, {"type": "http.response.body", "body": b""})
+            with self._revocation.over(request.scope, reader.end_unauthorized):
+                await self._send(reader, send, {"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                await self._send(
+                    reader, send, _part(b": stream\n\n")
+                )  # with it the headers go out before the first event
+                await self._run(reader, source, send, loop)
+                if not reader.disconnected:
+                    await self._send(reader, send, {"type": "http.response.body", "body": b""})
         finally:
             self.open.discard(reader)
-            leaving.cancel()
-            with suppress(asyncio.CancelledError):
-                await leaving
+            await end_task(leaving)
+        return AlreadySent()
 
     async def _run(self, reader: Reader, source: Source, send: Any, loop: asyncio.AbstractEventLoop) -> None:
         in_a_row = 0
-        while not reader.gone:
+        while not reader.disconnected:
             if reader.is_unauthorized:
                 await self._send(reader, send, _part(_UNAUTHORIZED))
                 return
             data, last = source.take(reader)
             if data:
                 await self._send(reader, send, _part(data))
-                reader.beat_at = loop.time()
+                reader.last_sent_at = loop.time()
                 if not last:
                     in_a_row += 1
-                    if in_a_row > 1:  # it is far behind: others get their turn, and whether its client is there is seen
+                    if in_a_row > 1:  # it is far behind: let other tasks run, and a disconnect be noticed
                         await asyncio.sleep(0)
                     continue
             if last:
@@ -193,14 +210,14 @@ class Readers:
             if self.closing:
                 await self._send(reader, send, _part(_SHUTDOWN))
                 return
-            if loop.time() - reader.beat_at >= self.heartbeat:
+            if loop.time() - reader.last_sent_at >= self.heartbeat:
                 await self._send(reader, send, _part(_HEARTBEAT))
-                reader.beat_at = loop.time()
+                reader.last_sent_at = loop.time()
             in_a_row = 0
             await reader.wait(source.notifier)
 
     async def _send(self, reader: Reader, send: Any, message: Any) -> None:
-        """Wait for the client to take it; the timer drops a client that does not."""
+        """Wait until the client has taken the message. The timer drops a client that does not take it."""
         reader.sending_since = asyncio.get_running_loop().time()
         await send(message)
         reader.sending_since = None
@@ -211,10 +228,10 @@ class Readers:
         for reader in list(self.open):
             if reader.sending_since is not None and now - reader.sending_since > self.stall:
                 self.dropped += 1
-                reader.gone = True
+                reader.disconnected = True
                 reader.sending_since = None
                 abort(reader.scope)
-            elif now - reader.beat_at >= self.heartbeat:
+            elif now - reader.last_sent_at >= self.heartbeat:
                 reader.wake()
         if self.open:
             self._timer = loop.call_later(min(self.heartbeat, self.stall) / _TICKS, self._tick)
@@ -227,17 +244,8 @@ def _part(data: bytes) -> dict[str, Any]:
 
 
 async def _wait_for_disconnect(reader: Reader, receive: Any) -> None:
-    """Notice that the client is gone, also while there is nothing to send."""
+    """Notices that the client disconnects, also while there is nothing to send."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    reader.gone = True
+    reader.disconnected = True
     reader.wake()
-
-
-def some(frames: list[bytes], place: int) -> list[bytes]:
-    """A handful of frames from a place on: enough for one send, not more than a buffer takes."""
-    size, end = 0, place
-    while end < len(frames) and size < _MOST_AT_ONCE:
-        size += len(frames[end])
-        end += 1
-    return frames[place:end]

@@ -1,38 +1,38 @@
-"""Streams of events: of one call from its first event on, or of all calls that the key may see from now on."""
+"""`/calls/{id}/events` and `/events`: the events of one call, or of all calls that the key may see."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from clicket.server.call_feed import CallFeeds
-from clicket.server.event_log import EventLog, Kept
+from clicket.server.call_lookup import CALLER, THREAD, CallLookup
+from clicket.server.event_feeds import CallFeeds
+from clicket.server.event_log import EventLog, LoggedEvent
+from clicket.server.event_stream import EventStreams
 from clicket.server.grants import Grants
-from clicket.server.lookup import CALLER, THREAD, CallLookup
-from clicket.server.operations import EVENT_STREAM, Answer, Operation
+from clicket.server.operations import EVENT_STREAM, Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
-from clicket.server.replies import Reply, Sent
 from clicket.server.request import Request
-from clicket.server.streams import Streams
+from clicket.server.responses import AlreadySent, Response
 
 __all__ = ["EventHandlers"]
 
 _LAST = "The last id that was read; the stream goes on after it."
 _LAST_NUMBER = Parameter(
-    name="Last-Event-ID", about=_LAST, place="header", schema={"type": "string", "pattern": "^[0-9]{0,12}$"}
+    name="Last-Event-ID", description=_LAST, source="header", schema={"type": "string", "pattern": "^[0-9]{0,12}$"}
 )
-_LAST_ID = Parameter(name="Last-Event-ID", about=_LAST, place="header", schema={"type": "string"})
+_LAST_ID = Parameter(name="Last-Event-ID", description=_LAST, source="header", schema={"type": "string"})
 
 
 class EventHandlers:
-    def __init__(self, lookup: CallLookup, grants: Grants, event_log: EventLog, streams: Streams) -> None:
+    def __init__(self, lookup: CallLookup, grants: Grants, event_log: EventLog, streams: EventStreams) -> None:
         self._lookup = lookup
         self._grants = grants
         self._event_log = event_log
         self._streams = streams
         self._feeds = CallFeeds()
 
-    async def of_call(self, request: Request) -> Reply | Sent:
+    async def of_call(self, request: Request) -> Response | AlreadySent:
         after = _after(request)
         view, record = await self._lookup.find(request, waiting=False)
         if record.artifact is not None:
@@ -41,11 +41,11 @@ class EventHandlers:
         async with self._feeds.reading(handle) as feed:
             if record.state.is_terminal:
                 await feed.ended.wait()
-                if after >= feed.last > 0:  # 204 tells a browser that reconnects after the end not to come again
-                    return Reply(204, b"", None)
+                if after >= feed.last > 0:  # 204 tells a browser not to reconnect any more
+                    return Response(204, b"", None)
             return await self._streams.send(request, feed, after)
 
-    async def of_all(self, request: Request) -> Sent:
+    async def of_all(self, request: Request) -> AlreadySent:
         last = request.header(b"last-event-id") or request.query("after")
         after = self._event_log.join(last)
         try:
@@ -54,54 +54,57 @@ class EventHandlers:
             self._event_log.leave()
 
     def operations(self) -> tuple[Operation, ...]:
-        return (
+        return tagged(
+            "events",
             Operation(
-                method="GET",
-                path="/calls/{id}/events",
-                about="A call's events: replayed from the first, or after `Last-Event-ID`, then live, ending with the outcome. "
+                route="GET /calls/{id}/events",
+                description="A call's events: replayed from the first, or after `Last-Event-ID`, then live, ending with the outcome. "
                 "`id` is the number, `event` the type, `data` the event.",
                 handler=self.of_call,
                 scopes=("read",),
                 parameters=(
                     THREAD,
                     Parameter(
-                        name="after", about="The same as Last-Event-ID.", kind="integer", least=0, most=1_000_000_000
+                        name="after",
+                        description="The same as Last-Event-ID.",
+                        kind="integer",
+                        minimum=0,
+                        maximum=1_000_000_000,
                     ),
                     _LAST_NUMBER,
                     CALLER,
                 ),
-                answers={
-                    200: Answer(about="Server-sent events.", kind=EVENT_STREAM),
-                    204: Answer(about="The call has ended, and there is nothing after this number.", kind=""),
+                responses={
+                    200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM),
+                    204: ResponseSpec(
+                        description="The call has ended, and there is nothing after this number.", media_type=""
+                    ),
                 },
                 problems=(404, 409),
-                tag="events",
             ),
             Operation(
-                method="GET",
-                path="/events",
-                about="Events of all calls that the key may see, from now on or after `Last-Event-ID`. `event: gap` says that some "
+                route="GET /events",
+                description="Events of all calls that the key may see, from now on or after `Last-Event-ID`. `event: gap` says that some "
                 "are not kept any more: load the list of calls again.",
                 handler=self.of_all,
                 scopes=("read",),
                 parameters=(
-                    Parameter(name="after", about="The same as Last-Event-ID.", max_length=64),
-                    Parameter(name="thread", about="Only events of this thread's calls."),
-                    Parameter(name="tool", about="Only events of this tool's calls."),
-                    Parameter(name="id", about="Only events of calls with this id."),
-                    Parameter(name="types", about="Only events of these types, with commas between them."),
-                    Parameter(name="caller", about="Only events of this caller's calls; for admins."),
+                    Parameter(name="after", description="The same as Last-Event-ID.", max_length=64),
+                    Parameter(name="thread", description="Only events of this thread's calls."),
+                    Parameter(name="tool", description="Only events of this tool's calls."),
+                    Parameter(name="id", description="Only events of calls with this id."),
+                    Parameter(name="types", description="Only events of these types, with commas between them."),
+                    Parameter(name="caller", description="Only events of this caller's calls; for admins."),
                     _LAST_ID,
                 ),
-                answers={200: Answer(about="Server-sent events.", kind=EVENT_STREAM)},
-                tag="events",
+                responses={200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM)},
             ),
         )
 
 
 def _after(request: Request) -> int:
     text = request.header(b"last-event-id")
-    if not text:  # some send it empty before the first event
+    if not text:  # some clients send it empty before the first event
         after: int = request.query("after", 0)
         return after
     if not text.isascii() or not text.isdecimal() or len(text) > 12:
@@ -109,30 +112,30 @@ def _after(request: Request) -> int:
     return int(text)
 
 
-def _seen_by(request: Request) -> Callable[[Kept], bool] | None:
-    """Which events a key is sent: an admin all, others those of their own calls, and with `approve` every request for approval; of
-    these the ones that the query asks for."""
-    principal, wanted = request.principal, _wanted(request)
+def _seen_by(request: Request) -> Callable[[LoggedEvent], bool] | None:
+    """Which events a key gets: an admin all, others those of their own calls, and with `approve` every request for approval. The query
+    may ask for fewer."""
+    principal, asked_for = request.principal, _query_filter(request)
     if principal.is_admin:
-        return wanted
+        return asked_for
     decides = principal.may("approve")
 
-    def sees(kept: Kept) -> bool:
-        mine = kept.caller == principal.id or (decides and kept.type == "approval_requested")
-        return mine and (wanted is None or wanted(kept))
+    def sees(event: LoggedEvent) -> bool:
+        mine = event.caller == principal.id or (decides and event.type == "approval_requested")
+        return mine and (asked_for is None or asked_for(event))
 
     return sees
 
 
-def _wanted(request: Request) -> Callable[[Kept], bool] | None:
+def _query_filter(request: Request) -> Callable[[LoggedEvent], bool] | None:
     thread, tool, id, caller = (request.query(name) for name in ("thread", "tool", "id", "caller"))
     types = None if (text := request.query("types")) is None else frozenset(text.split(","))
     if all(each is None for each in (thread, tool, id, caller, types)):
         return None
-    return lambda kept: (
-        (thread is None or kept.thread == thread)
-        and (tool is None or kept.tool == tool)
-        and (id is None or kept.call_id == id)
-        and (caller is None or kept.caller == caller)
-        and (types is None or kept.type in types)
+    return lambda event: (
+        (thread is None or event.thread == thread)
+        and (tool is None or event.tool == tool)
+        and (id is None or event.call_id == id)
+        and (caller is None or event.caller == caller)
+        and (types is None or event.type in types)
     )

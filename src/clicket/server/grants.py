@@ -1,6 +1,7 @@
-"""Which callers may read which artifact: those that uploaded it, and those whose calls stored it. Grants are in the store, so every
-server over it knows them; the runtime writes a grant when it stores an artifact. Grants of artifacts that are gone are swept, a
-page at a time.
+"""Which callers may read which artifact: those that uploaded it, and those whose calls stored it.
+
+Grants are documents in the store, so every server over it knows them. The runtime writes a grant when it stores an artifact; this
+module removes grants of artifacts that no longer exist.
 """
 
 from __future__ import annotations
@@ -9,26 +10,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from clicket.errors import ClicketError, NotFound
 from clicket.execution import GRANT, grant, granted, unknown
 from clicket.model import Record, ToolResult, notes_of
 from clicket.ports import Store, StoredDocument
 from clicket.server.authentication import Principal
-from clicket.server.shutdown import Shutdown
+from clicket.server.shutdown import Shutdown, end_task
 
 __all__ = ["KIND", "Grants", "unknown"]
 
 logger = logging.getLogger("clicket.server")
 KIND = GRANT
-_MOST_REMEMBERED = 10_000
-_TRUSTED = 600.0
-"""Seconds that a grant is remembered without a look at the store. Must be well below `_SETTLED`."""
-_SETTLED = 3_600.0
-"""Seconds before a grant may be swept: no server remembers it any more, so each would write it anew."""
+_MAX_CACHED = 10_000
+_CACHED_FOR = 600.0
+"""Seconds for which a grant is cached. Must be well below `_MIN_AGE`."""
+_MIN_AGE = 3_600.0
+"""Seconds before a grant may be removed: by then no server has it cached, so each would write it again."""
 _SWEEP_EVERY = 60.0
-_SWEPT_AT_ONCE = 200
+_SWEEP_PAGE = 200
 
 
 class Grants:
@@ -40,8 +40,8 @@ class Grants:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def give(self, caller: str, call: ToolResult | Record) -> None:
-        """Let a caller read the artifacts of its call: for calls that an earlier version ran, which wrote no grants itself. Only
-        what the runtime recorded counts: a caller's metadata may have the same names."""
+        """Let a caller read the artifacts of its call. Calls that an earlier version ran have no grants yet. Only names that the
+        runtime recorded count: a caller's metadata may contain others."""
         names = [call.artifact]
         if isinstance(call, Record):
             names.append(notes_of(call).get("stream_artifact"))
@@ -50,52 +50,49 @@ class Grants:
                 await self.grant(caller, name)
 
     async def grant(self, caller: str, name: str) -> None:
-        if self._is_remembered(caller, name):
+        if self._is_cached(caller, name):
             return
         await grant(self._store(), caller, name)
-        if len(self._given) >= _MOST_REMEMBERED:
+        if len(self._given) >= _MAX_CACHED:
             self._given.clear()
         self._given[caller, name] = time.monotonic()
 
     async def check(self, principal: Principal, name: str) -> None:
         """Raise `NotFound` if the principal may not read the artifact."""
-        if principal.is_admin or self._is_remembered(principal.id, name):
+        if principal.is_admin or self._is_cached(principal.id, name):
             return
         if not principal.id or not await granted(self._store(), principal.id, name):
             raise unknown(name)
 
-    def _is_remembered(self, caller: str, name: str) -> bool:
+    def _is_cached(self, caller: str, name: str) -> bool:
         at = self._given.get((caller, name))
-        return at is not None and time.monotonic() - at < _TRUSTED
+        return at is not None and time.monotonic() - at < _CACHED_FOR
 
     # Sweeping.
 
     def start(self) -> None:
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep_on())
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep_forever())
 
     async def stop(self) -> None:
         sweeper, self._sweeper = self._sweeper, None
-        if sweeper is not None:
-            sweeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await sweeper
+        await end_task(sweeper)
 
-    async def _sweep_on(self) -> None:
+    async def _sweep_forever(self) -> None:
         while not self._shutdown.begun:
             await asyncio.sleep(_SWEEP_EVERY)
             try:
                 await self.sweep()
             except ClicketError as error:
                 if not self._shutdown.begun:
-                    logger.warning("grants of artifacts that are gone could not be swept: %s", error)
+                    logger.warning("grants of removed artifacts could not be swept: %s", error)
             except Exception:
-                logger.exception("grants of artifacts that are gone could not be swept")
+                logger.exception("grants of removed artifacts could not be swept")
 
     async def sweep(self) -> int:
-        """One page of grants; the next time goes on behind it. How many were removed."""
-        page = await self._store().documents(KIND, after=self._swept_to, limit=_SWEPT_AT_ONCE)
-        self._swept_to = page[-1].key if len(page) == _SWEPT_AT_ONCE else ""
-        before, removed = time.time() - _SETTLED, 0
+        """Check one page of grants, and the next page the next time. Returns how many were removed."""
+        page = await self._store().documents(KIND, after=self._swept_to, limit=_SWEEP_PAGE)
+        self._swept_to = page[-1].key if len(page) == _SWEEP_PAGE else ""
+        before, removed = time.time() - _MIN_AGE, 0
         for document in page:
             if document.updated_at < before and not await self._is_kept(document):
                 removed += await self._remove(document)
@@ -103,7 +100,7 @@ class Grants:
 
     async def _remove(self, document: StoredDocument) -> bool:
         done = await self._store().delete_document(KIND, document.key)
-        if await self._is_kept(document):  # it came back, and was granted, in between
+        if await self._is_kept(document):  # stored and granted again in between
             caller, _, name = document.key.rpartition("/")
             await grant(self._store(), caller, name)
             return False

@@ -1,4 +1,4 @@
-"""Liveness and readiness, for probes. Both answer without a key, and say no more than that."""
+"""`/healthz` and `/readyz`, for probes. They need no key, and reveal nothing else."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import msgspec
 
 from clicket.errors import ClicketError
 from clicket.ports import Store
-from clicket.server.operations import Answer, Operation
-from clicket.server.replies import JSON, Reply, json_reply
+from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.request import Request
+from clicket.server.responses import JSON, Response, json_response
 from clicket.server.shutdown import Shutdown
 
 __all__ = ["HealthHandlers"]
 
-_PATIENCE = 3.0
-_FRESH = 1.0
+_STORE_TIMEOUT = 3.0
+_VALID_FOR = 1.0
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """`reason` says why not, in one word: shutting_down, store_unavailable."""
+    """`reason`: why it is not ready: `shutting_down` or `store_unavailable`."""
 
     ready: bool
     reason: str | None = None
@@ -37,60 +37,59 @@ class HealthHandlers:
     def __init__(self, store: Callable[[], Store], shutdown: Shutdown) -> None:
         self._store = store
         self._shutdown = shutdown
-        self._last: tuple[float, str | None] = (float("-inf"), None)
-        """When the store was asked last, and why it was not ready; None: it was."""
-        self._asking: asyncio.Future[str | None] | None = None
+        self.last_check: tuple[float, str | None] = (float("-inf"), None)
+        """When the store was checked last, and why it was not ready; None: it was ready."""
+        self._checking: asyncio.Future[str | None] | None = None
 
-    async def healthz(self, request: Request) -> Reply:
-        return Reply(200, b'{"status":"ok"}', JSON)
+    async def healthz(self, request: Request) -> Response:
+        return Response(200, b'{"status":"ok"}', JSON)
 
-    async def readyz(self, request: Request) -> Reply:
+    async def readyz(self, request: Request) -> Response:
         reason = "shutting_down" if self._shutdown.begun else await self._check()
         headers = () if reason is None else ((b"retry-after", b"2"),)
-        return json_reply(Readiness(ready=reason is None, reason=reason), 200 if reason is None else 503, *headers)
+        return json_response(Readiness(ready=reason is None, reason=reason), 200 if reason is None else 503, *headers)
 
     async def _check(self) -> str | None:
-        """Ask the store, at most once a second and once at a time: requests without a key must not be able to load it."""
-        at, reason = self._last
-        if time.monotonic() - at < _FRESH:
+        """Check the store at most once a second, one check at a time: requests without a key must not load it."""
+        at, reason = self.last_check
+        if time.monotonic() - at < _VALID_FOR:
             return reason
-        if self._asking is None:
-            self._asking = asyncio.ensure_future(self._ask())
-        return await asyncio.shield(self._asking)
+        if self._checking is None:
+            self._checking = asyncio.ensure_future(self._check_store())
+        return await asyncio.shield(self._checking)
 
-    async def _ask(self) -> str | None:
+    async def _check_store(self) -> str | None:
         reason = None
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_STORE_TIMEOUT):
                 await self._store().document("ping", "ping")
         except (ClicketError, TimeoutError):
             reason = "store_unavailable"
         finally:
-            self._asking = None
-        self._last = (time.monotonic(), reason)
+            self._checking = None
+        self.last_check = (time.monotonic(), reason)
         return reason
 
     def operations(self) -> tuple[Operation, ...]:
-        return (
+        return tagged(
+            "health",
             Operation(
-                method="GET",
-                path="/healthz",
-                about="The process is alive.",
+                route="GET /healthz",
+                description="The process is alive.",
                 handler=self.healthz,
                 public=True,
-                answers={200: Answer(about="It is.", model=Health)},
-                tag="health",
+                responses={200: ResponseSpec(description="It is.", model=Health)},
             ),
             Operation(
-                method="GET",
-                path="/readyz",
-                about="Store and engine can take calls.",
+                route="GET /readyz",
+                description="Store and engine can take calls.",
                 handler=self.readyz,
                 public=True,
-                answers={
-                    200: Answer(about="They can.", model=Readiness),
-                    503: Answer(about="They cannot now.", model=Readiness, headers={"Retry-After": "Seconds."}),
+                responses={
+                    200: ResponseSpec(description="They can.", model=Readiness),
+                    503: ResponseSpec(
+                        description="They cannot now.", model=Readiness, headers={"Retry-After": "Seconds."}
+                    ),
                 },
-                tag="health",
             ),
         )

@@ -1,6 +1,6 @@
-"""API keys: `ck_<id>_<secret>`. The store keeps a hash of the secret, never the secret; a key is shown once, when it is made.
+"""API keys: `ck_<id>_<secret>`. The store keeps a hash of the secret, never the secret. A key is shown once, when it is made.
 
-The secret has 256 bits of chance, so a plain SHA-256 is as good as a slow hash: there is nothing to guess.
+The secret has 256 random bits, so a plain SHA-256 is as good as a slow hash: it cannot be guessed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TRIES = 5
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as it is kept. Times are seconds since the epoch."""
+    """A key as it is stored. Times are seconds since the epoch."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ _decoder = msgspec.json.Decoder(Key)
 
 
 def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
-    """The scopes, each once and in one order; `UsageError` for what is none."""
+    """The scopes without duplicates, in the order of `SCOPES`; raises `UsageError` for an unknown one."""
     given = [scope.strip().lower() for scope in scopes if scope.strip()]
     for scope in given:
         if scope not in SCOPES:
@@ -87,7 +87,7 @@ def read(body: bytes) -> Key:
 async def create(
     store: Store, *, name: str, scopes: Iterable[str], now: float, expires_at: float | None = None
 ) -> tuple[Key, str]:
-    """A new key, and its text, which cannot be read again."""
+    """Create a key. Returns it with its text, which is stored nowhere."""
     if not name or len(name) > _MAX_NAME or not name.isprintable():
         raise UsageError(f"a key's name must be printable text of 1 to {_MAX_NAME} characters, not {name!r:.120}.")
     checked = check_scopes(scopes)
@@ -102,7 +102,7 @@ async def create(
 
 
 async def listed(store: Store) -> list[Key]:
-    """Every key that was ever made, in the order of their making."""
+    """All keys, also revoked and expired ones, the oldest first."""
     found: list[Key] = []
     after = ""
     while page := await store.documents(KIND, after=after, limit=1_000):
@@ -112,7 +112,7 @@ async def listed(store: Store) -> list[Key]:
 
 
 async def revoke(store: Store, id: str, *, now: float) -> tuple[Key, bool]:
-    """Make a key worthless, at once and in every process. False: it was so already. `id` may be the key's whole text."""
+    """Revoke a key, at once and in every process. False: it was revoked already. `id` may be the key's whole text."""
     if id.startswith("ck_"):
         id = id.split("_", 2)[1]
     for _ in range(_TRIES):
@@ -126,11 +126,11 @@ async def revoke(store: Store, id: str, *, now: float) -> tuple[Key, bool]:
         key = msgspec.structs.replace(key, revoked_at=now)
         if await store.put_document(KIND, id, msgspec.json.encode(key), document.version):
             return key, True
-    raise StoreUnavailable(f"key {id!r} is being changed by others all the time. Try again.")
+    raise StoreUnavailable(f"key {id!r} is being changed by other processes. Try again.")
 
 
 def parse_static(texts: Iterable[str]) -> dict[str, Key]:
-    """Keys of the settings by the hash of their text: `name:read+call:secret`, or a bare secret with every scope."""
+    """The keys of the settings, by the hash of their secret: `name:read+call:secret`, or a bare secret with every scope."""
     found: dict[str, Key] = {}
     for number, text in enumerate(texts, start=1):
         parts = text.strip().split(":", 2)

@@ -1,4 +1,4 @@
-"""`/mcp`: the runtime as an MCP server, behind the same middleware as every route. A key needs the scope `call`."""
+"""`/mcp`: the runtime as an MCP server, behind the same middleware as all routes. A key needs the scope `call`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import Any
 from clicket.errors import UsageError
 from clicket.server.authentication import principal_of
 from clicket.server.problems import Refused, problem_of_error
+from clicket.server.request import in_trace
+from clicket.server.request_body import too_large
 from clicket.server.revocation import RevocationWatch
 from clicket.server.shutdown import Shutdown
-from clicket.server.traces import traced
 
 __all__ = ["McpRoute", "mcp_route"]
 
 
 class McpRoute:
-    """An ASGI application. `make` makes the MCP endpoint, which lives as long as the application runs.
+    """An ASGI application. `make` makes the MCP endpoint, which runs as long as the application.
 
-    `max_body_size` in bytes; `body_timeout` in seconds, for each piece of a body.
+    `max_body_size` in bytes; `body_timeout` in seconds, for each chunk of a body.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class McpRoute:
             await problem_of_error(refusal)(scope, receive, send)
         else:
             bounded = _bounded(receive, max_size=self._max_body_size, timeout=self._body_timeout)
-            with traced(scope["headers"]):  # the `_meta` of a message overrides these
+            with in_trace(scope["headers"]):  # the `_meta` of a message overrides these
                 await _Exchange(self._revocation, bounded, send).run(self._endpoint, scope)
 
     def _refusal(self, scope: Any) -> Refused | None:
@@ -70,20 +71,19 @@ class McpRoute:
         limit = self._max_body_size
         lengths = [value for name, value in scope["headers"] if name == b"content-length"]
         if any(value.isdigit() and int(value[:20]) > limit for value in lengths):
-            close = (b"connection", b"close")
-            return Refused("too_large", f"the body is over the limit of {limit:,} bytes. Send less.", close)
+            return too_large(limit)
         return None
 
 
 class _Exchange:
-    """One request and its answer. A stream ends with its key: the endpoint then sees its client disconnect."""
+    """One request and its response. When its key is revoked, the endpoint sees a disconnect, which ends a stream."""
 
     def __init__(self, revocation: RevocationWatch, receive: Any, send: Any) -> None:
         self._revocation = revocation
         self._receive = receive
         self._send = send
         self._over = False
-        self._patience: asyncio.Timeout | None = None
+        self._timeout: asyncio.Timeout | None = None
         self._watched = ExitStack()
         self._has_ended = False
 
@@ -105,24 +105,24 @@ class _Exchange:
         await self._send(message)
 
     async def receive(self) -> Any:
-        """The next message of the client, or a disconnect once its key is not valid any more."""
+        """The next message of the client; a disconnect once its key is no longer valid."""
         if not self._over:
             with suppress(TimeoutError):
-                async with asyncio.timeout(None) as patience:
-                    self._patience = patience
+                async with asyncio.timeout(None) as timeout:
+                    self._timeout = timeout
                     return await self._receive()
         return {"type": "http.disconnect"}
 
     def _end(self) -> None:
-        """End the endpoint's wait for the client. (A timeout without a time costs nothing until it is given one.)"""
+        """End the endpoint's wait for the client, by giving a time to its timeout, which had none."""
         self._over = True
-        if self._patience is not None:
+        if self._timeout is not None:
             with suppress(RuntimeError):  # the endpoint does not wait
-                self._patience.reschedule(0.0)
+                self._timeout.reschedule(0.0)
 
 
 def _bounded(receive: Any, *, max_size: int, timeout: float) -> Any:
-    """A body that is too large or too slow counts as a disconnect."""
+    """Limits a body: one that is too large or too slow looks like a disconnect."""
     size, whole = 0, False
 
     async def bounded() -> Any:
@@ -142,7 +142,7 @@ def _bounded(receive: Any, *, max_size: int, timeout: float) -> Any:
 
 
 def mcp_route(
-    wanted: bool | Mapping[str, Any] | None,
+    mcp: bool | Mapping[str, Any] | None,
     revocation: RevocationWatch,
     shutdown: Shutdown,
     *,
@@ -150,16 +150,16 @@ def mcp_route(
     max_body_size: int,
     body_timeout: float,
 ) -> McpRoute | None:
-    """`wanted`: None serves MCP if its extra is installed; a mapping holds more options of `McpEndpoint`."""
-    if wanted is False:
+    """`mcp`: None serves MCP if its extra is installed; a mapping has options of `McpEndpoint`."""
+    if mcp is False:
         return None
     try:
         from clicket.mcp import McpEndpoint
     except (ModuleNotFoundError, UsageError):
-        if wanted is not None:
+        if mcp is not None:
             raise UsageError("MCP needs its extra. Install it with: pip install 'clicket[mcp]'.") from None
         return None
-    more = {"secret_key": secret_key, **(wanted if isinstance(wanted, Mapping) else {})}
+    more = {"secret_key": secret_key, **(mcp if isinstance(mcp, Mapping) else {})}
     return McpRoute(
         partial(McpEndpoint, **more), revocation, shutdown, max_body_size=max_body_size, body_timeout=body_timeout
     )

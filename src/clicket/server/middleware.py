@@ -1,4 +1,4 @@
-"""Checks every request before it is routed, in this order: host and origin, shutdown, key. Writes the access log."""
+"""Checks every request before the router: host and origin, then shutdown, then key. Writes the access log."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from clicket.errors import ClicketError
 from clicket.server import access_log
 from clicket.server.access_log import AccessLog
 from clicket.server.authentication import Authenticator
-from clicket.server.hosts import Hosts
+from clicket.server.host_check import HostCheck
 from clicket.server.problems import Refused, problem_of_error
-from clicket.server.replies import Reply
+from clicket.server.request import route_path
+from clicket.server.responses import Response
 from clicket.server.shutdown import Shutdown
 
 __all__ = ["AccessMiddleware"]
@@ -29,14 +30,14 @@ logger = logging.getLogger("clicket.server")
 
 
 class AccessMiddleware:
-    """ASGI middleware, the only one. `routes` are the applications of paths that have no parameters, by method and path: they are
-    called without the router. `log` writes the access log; None: the logger `clicket.access` does."""
+    """The only ASGI middleware. `routes` are the endpoints of paths without parameters, by method and path: they are called without
+    the router. `log` writes the access log; None: the logger `clicket.access` does."""
 
     def __init__(
         self,
         app: Any,
         *,
-        hosts: Hosts,
+        hosts: HostCheck,
         authenticator: Authenticator,
         shutdown: Shutdown,
         routes: Mapping[tuple[str, str], Any],
@@ -57,9 +58,9 @@ class AccessMiddleware:
                 await self.app(scope, receive, send)
             return
         if not (self._logs and (self._log or access_log.logger.isEnabledFor(logging.INFO))):
-            await self._enter(scope, receive, send)
+            await self._check_and_route(scope, receive, send)
             return
-        started, status = time.perf_counter(), 499  # the client left before there was an answer
+        started, status = time.perf_counter(), 499  # if the client disconnects before the response
 
         async def send_noting_status(message: Any) -> None:
             nonlocal status
@@ -68,21 +69,23 @@ class AccessMiddleware:
             await send(message)
 
         try:
-            await self._enter(scope, receive, send_noting_status)
+            await self._check_and_route(scope, receive, send_noting_status)
         finally:
             access_log.log_request(scope, status, started, self._log)
 
-    async def _enter(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _check_and_route(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             origin = self._hosts.check(scope)
             if origin is not None:
                 send = _with_cors(send, origin)
                 if scope["method"] == "OPTIONS":
-                    await Reply(204, b"", None, *_CORS)(scope, receive, send)
+                    await Response(204, b"", None, *_CORS)(scope, receive, send)
                     return
-            path = scope["path"]
+            path = route_path(scope)
             raw = scope.get("raw_path") or b""
-            if b"%2f" in raw or b"%2F" in raw:  # a slash inside a name: split first, then decode
+            if (
+                b"%2f" in raw or b"%2F" in raw
+            ):  # a name contains a slash: the router must split the path before it is decoded
                 scope["path"], scope["clicket.quoted"] = raw.decode("ascii"), True
             if self._shutdown.begun and path not in _ALIVE:
                 text = "the server is shutting down. Try again in a moment."
@@ -90,7 +93,7 @@ class AccessMiddleware:
             if path in _PUBLIC:
                 scope["clicket.principal"] = self._authenticator.anonymous()
             else:
-                # Metrics must be able to say that the store is down.
+                # Metrics must report that the store is down.
                 patient = path == "/metrics"
                 scope["clicket.principal"] = await self._authenticator.authenticate(
                     scope["headers"], scope.get("client"), patient=patient
@@ -98,12 +101,12 @@ class AccessMiddleware:
         except ClicketError as error:
             await problem_of_error(error)(scope, receive, send)
             return
-        app = self._routes.get((scope["method"], scope["path"]), self.app)
+        app = self._routes.get((scope["method"], path), self.app)
         await app(scope, receive, send)
 
 
 def _with_cors(send: Any, origin: bytes) -> Any:
-    """Adds the headers that let a page of another, allowed origin read the answer."""
+    """Adds the headers that let a page of another, allowed origin read the response."""
 
     async def send_with_cors(message: Any) -> None:
         if message["type"] == "http.response.start":

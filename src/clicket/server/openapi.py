@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the table of operations and from the Structs that bodies are decoded into."""
+"""The OpenAPI 3.1 document, made from the operations and from the Structs into which bodies are decoded."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import msgspec
 from clicket.agents import TurnDocument
 from clicket.model import Record, ToolResult
 from clicket.model.chat import ChatMessage, ToolUse, Usage
-from clicket.server.operations import EVENT_STREAM, Answer, Operation
+from clicket.server.operations import EVENT_STREAM, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import STATUS_OF, Problem
-from clicket.server.replies import Reply, json_reply
 from clicket.server.request import Request
-from clicket.server.shapes import CallRequest, Decision, Listing
+from clicket.server.responses import Response, json_response
+from clicket.server.schemas import CallRequest, Decision, Listing
 
 __all__ = ["document", "operations"]
 
 _KINDS = {"text": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
-_ABOUT = {
+_STATUS_DESCRIPTIONS = {
     400: "The request cannot be understood: its query, its JSON, or how it was put.",
     401: "No key, or one that is unknown, revoked or expired.",
     403: "The key lacks the scope, the policy denies the call, or the host or origin is foreign.",
@@ -49,21 +49,21 @@ _JSON_VALUE = {
 }
 _OF_A_CALL = ("get_calls_id", "get_calls_id_events", "get_calls_id_result", "post_calls_id_cancel")
 _SPARSE = frozenset(each.__name__ for each in (Problem, ChatMessage, ToolUse, TurnDocument, Usage))
-"""These leave out what is as it is by default."""
+"""Structs whose JSON leaves out fields that have their default value."""
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
 _CHALLENGE = {"WWW-Authenticate": {"description": "The scheme.", "schema": {"type": "string"}}}
 
 
-def document(table: Iterable[Operation], version: str, *, keyed: bool) -> dict[str, Any]:
-    """`keyed`: is a key needed? Without any, none is."""
-    table = list(table)
+def document(operations: Iterable[Operation], version: str, *, keyed: bool) -> dict[str, Any]:
+    """`keyed`: requests need a key. While no key exists, they need none."""
+    table = list(operations)
     schemas = _schemas(table)
     paths: dict[str, Any] = {}
     for operation in table:
-        drawn = _operation(operation, keyed=keyed)
-        paths.setdefault(operation.path, {})[operation.method.lower()] = drawn
+        described = _operation(operation, keyed=keyed)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
         if operation.head:
-            paths[operation.path]["head"] = _head(drawn)
+            paths[operation.path]["head"] = _head(described)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -88,9 +88,9 @@ def _models(table: list[Operation]) -> list[Any]:
     for operation in table:
         if operation.body is not None and operation.body.model is not None:
             found[operation.body.model] = None
-        for answer in operation.answers.values():
-            if answer.model is not None:
-                found[answer.model] = None
+        for response in operation.responses.values():
+            if response.model is not None:
+                found[response.model] = None
     return [model for model in found if _is_struct(model)]
 
 
@@ -99,7 +99,7 @@ def _is_struct(model: Any) -> bool:
 
 
 def _schema(model: Any) -> dict[str, Any]:
-    """A Struct by its name; everything else is an object of no particular shape."""
+    """A reference to a Struct's schema; any other model is an object with any fields."""
     return {"$ref": f"#/components/schemas/{model.__name__}"} if _is_struct(model) else _JSON_OBJECT
 
 
@@ -111,7 +111,7 @@ def _schemas(table: list[Operation]) -> dict[str, Any]:
     }
     for name, schema in schemas.items():
         if name not in bodies and name not in _SPARSE and "properties" in schema:
-            schema["required"] = list(schema["properties"])  # what is answered has all its fields, always
+            schema["required"] = list(schema["properties"])  # responses always have all fields
     for model in (ToolResult, Record):
         if model in models:
             schema = schemas[model.__name__]
@@ -142,7 +142,7 @@ def _schemas(table: list[Operation]) -> dict[str, Any]:
 def _operation(operation: Operation, *, keyed: bool) -> dict[str, Any]:
     made: dict[str, Any] = {
         "operationId": operation.name,
-        "summary": operation.about,
+        "summary": operation.description,
         "tags": [operation.tag],
         "parameters": [_path(name) for name in re.findall(r"{(\w+)}", operation.path)]
         + [_parameter(parameter) for parameter in operation.parameters],
@@ -161,14 +161,14 @@ def _operation(operation: Operation, *, keyed: bool) -> dict[str, Any]:
     return made
 
 
-def _head(drawn: dict[str, Any]) -> dict[str, Any]:
+def _head(described: dict[str, Any]) -> dict[str, Any]:
     """The same as GET, without a body."""
     bare = {
         status: {name: part for name, part in response.items() if name in ("description", "headers")}
-        for status, response in drawn["responses"].items()
+        for status, response in described["responses"].items()
     }
-    name = drawn["operationId"].replace("get", "head", 1)
-    return {**drawn, "operationId": name, "summary": "As GET, but without the body.", "responses": bare}
+    name = described["operationId"].replace("get", "head", 1)
+    return {**described, "operationId": name, "summary": "As GET, but without the body.", "responses": bare}
 
 
 def _path(name: str) -> dict[str, Any]:
@@ -184,13 +184,13 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
             schema = {"type": "string", "pattern": parameter.pattern}
         if parameter.choices:
             schema = {"type": "string", "enum": list(parameter.choices)}
-    if parameter.least is not None:
-        schema["minimum"] = parameter.least
-    if parameter.most is not None:
-        schema["maximum"] = parameter.most
+    if parameter.minimum is not None:
+        schema["minimum"] = parameter.minimum
+    if parameter.maximum is not None:
+        schema["maximum"] = parameter.maximum
     if parameter.schema is not None:
         schema = parameter.schema
-    made = {"name": parameter.name, "in": parameter.place, "description": parameter.about, "schema": schema}
+    made = {"name": parameter.name, "in": parameter.source, "description": parameter.description, "schema": schema}
     if not parameter.prefix:
         return made
     names = (
@@ -201,14 +201,14 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    made = {str(status): _answer(answer) for status, answer in operation.answers.items()}
+    made = {str(status): _response(each) for status, each in operation.responses.items()}
     for status in _problems(operation):
         made.setdefault(str(status), _problem(status))
     return dict(sorted(made.items()))
 
 
 def _problems(operation: Operation) -> list[int]:
-    """What every operation may answer, and what this one may beside it."""
+    """The statuses of problems that every operation may answer with, and those of this one."""
     statuses = {400, 403, *operation.problems}
     if not operation.public:
         statuses |= {401, 503}
@@ -219,28 +219,29 @@ def _problems(operation: Operation) -> list[int]:
     return sorted(statuses)
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
-    made: dict[str, Any] = {"description": answer.about}
-    if answer.model is not None:
-        made["content"] = {answer.kind: {"schema": _schema(answer.model)}}
-    elif answer.kind:
-        made["content"] = {answer.kind: {"schema": {}}}
-    if answer.stream:
+def _response(response: ResponseSpec) -> dict[str, Any]:
+    made: dict[str, Any] = {"description": response.description}
+    if response.model is not None:
+        made["content"] = {response.media_type: {"schema": _schema(response.model)}}
+    elif response.media_type:
+        made["content"] = {response.media_type: {"schema": {}}}
+    if response.stream:
         made["content"][EVENT_STREAM] = {"schema": {}}
-    if answer.id_at:
+    if response.id_at:
         made["links"] = {
-            name: {"operationId": name, "parameters": {"id": f"$response.body#/{answer.id_at}"}} for name in _OF_A_CALL
+            name: {"operationId": name, "parameters": {"id": f"$response.body#/{response.id_at}"}}
+            for name in _OF_A_CALL
         }
-    if answer.headers:
+    if response.headers:
         made["headers"] = {
-            name: {"description": about, "schema": {"type": "string"}} for name, about in answer.headers.items()
+            name: {"description": about, "schema": {"type": "string"}} for name, about in response.headers.items()
         }
     return made
 
 
 def _problem(status: int) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "description": _ABOUT[status],
+        "description": _STATUS_DESCRIPTIONS[status],
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     if status in (429, 503):
@@ -251,13 +252,20 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 def operations(
-    draw: Callable[[bool], dict[str, Any]], needs_key: Callable[[], Awaitable[bool]]
+    document_for: Callable[[bool], dict[str, Any]], needs_key: Callable[[], Awaitable[bool]]
 ) -> tuple[Operation, ...]:
-    """`GET /openapi.json`; `draw(keyed)` makes the document for a server that needs keys or that needs none."""
+    """`GET /openapi.json`. `document_for(keyed)` makes the document, as `document` does."""
 
-    async def show(request: Request) -> Reply:
-        return json_reply(draw(await needs_key()))
+    async def show(request: Request) -> Response:
+        return json_response(document_for(await needs_key()))
 
-    about = "This document."
-    answers = {200: Answer(about=about, kind="application/json")}
-    return (Operation(method="GET", path="/openapi.json", about=about, handler=show, answers=answers, tag="health"),)
+    description = "This document."
+    return (
+        Operation(
+            route="GET /openapi.json",
+            description=description,
+            handler=show,
+            responses={200: ResponseSpec(description=description)},
+            tag="health",
+        ),
+    )

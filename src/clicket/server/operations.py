@@ -1,5 +1,6 @@
-"""One operation: a method on a path, the scopes that it needs, what it takes and what it answers. The OpenAPI document is made from
-the same table that checks requests, so the two cannot differ.
+"""What an operation is: its route, the scopes that it needs, its parameters, body and responses.
+
+The server checks requests against the same operations from which it makes the OpenAPI document, so the two cannot differ.
 """
 
 from __future__ import annotations
@@ -12,57 +13,70 @@ import msgspec
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
 
-__all__ = ["EVENT_STREAM", "Answer", "Body", "Handler", "Operation"]
+__all__ = ["EVENT_STREAM", "BodySpec", "Handler", "Operation", "ResponseSpec", "tagged"]
 
 EVENT_STREAM = "text/event-stream"
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request carries. `model` is a Struct for JSON; None is bytes of any kind."""
+class BodySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a request. `model` is a Struct for JSON; None: bytes of any type."""
 
     model: Any = None
     optional: bool = False
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """`model` is a type for JSON; None has no body, or one of `kind`."""
+class ResponseSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One response. `model` is a type for JSON; None: a body of `media_type`, or no body if that is empty."""
 
-    about: str
+    description: str
     model: Any = None
-    kind: str = "application/json"
+    media_type: str = "application/json"
     stream: bool = False
-    """It comes as server-sent events, too."""
+    """The client may also get server-sent events."""
     headers: Mapping[str, str] = {}
     id_at: str = ""
-    """The field that holds the id of a call, which other operations take."""
+    """The field that holds the id of a call, for links to other operations."""
 
 
 Handler = Callable[[Request], Awaitable[Any]]
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """`scopes`: any of these will do; none at all: any key will do. `public`: no key is needed."""
+    """`scopes`: a key needs one of them; empty: any key. `public`: no key is needed."""
 
-    method: str
-    path: str
-    about: str
+    route: str
+    """Method and path: `GET /calls/{id}`."""
+    description: str
     handler: Handler
     scopes: tuple[str, ...] = ()
     public: bool = False
     parameters: tuple[Parameter, ...] = ()
-    body: Body | None = None
-    answers: Mapping[int, Answer] = {}
+    body: BodySpec | None = None
+    responses: Mapping[int, ResponseSpec] = {}
     problems: tuple[int, ...] = ()
     tag: str = "calls"
     unscoped: Handler | None = None
     """Called first when the key lacks the scopes: it may raise another error than the missing scope."""
 
     @property
+    def method(self) -> str:
+        return self.route.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.route.partition(" ")[2]
+
+    @property
     def head(self) -> bool:
-        """Does it answer HEAD, too? Every GET does, unless it is a stream."""
-        return self.method == "GET" and not any(answer.kind == EVENT_STREAM for answer in self.answers.values())
+        """Every GET also answers HEAD, unless it is a stream."""
+        return self.method == "GET" and not any(each.media_type == EVENT_STREAM for each in self.responses.values())
 
     @property
     def name(self) -> str:
-        words = [part.strip("{}") for part in self.path.strip("/").replace("-", "_").split("/") if part]
-        return "_".join([self.method.lower(), *words]) or self.method.lower()
+        names = [part.strip("{}") for part in self.path.strip("/").replace("-", "_").split("/") if part]
+        return "_".join([self.method.lower(), *names]) or self.method.lower()
+
+
+def tagged(tag: str, *operations: Operation) -> tuple[Operation, ...]:
+    """Operations that the OpenAPI document shows as one group."""
+    return tuple(msgspec.structs.replace(operation, tag=tag) for operation in operations)

@@ -1,4 +1,4 @@
-"""How a server is set up. Limits are there so that no client can take more than its share."""
+"""Options of a server. The limits keep one client from using up what others need."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.settings import Settings
 
-__all__ = ["Options", "complete"]
+__all__ = ["Options", "with_settings"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes are bytes, times are seconds."""
 
     host: str = "127.0.0.1"
-    """Where it is bound; requests that name another host in `Host` are refused."""
+    """The address to listen on. Requests with another name in `Host` are refused."""
     allowed_hosts: tuple[str, ...] = ()
-    """More names under which it may be asked for, as behind a proxy."""
+    """More names that `Host` may have, as behind a proxy."""
     allowed_origins: tuple[str, ...] = ()
-    """Web pages of these origins (`https://app.example`) may use it; none unless named."""
+    """Web pages of these origins (`https://app.example`) may send requests; all others are refused."""
     api_keys: tuple[str, ...] = ()
     """Keys that are not in the store: `name:read+call:secret`, or a bare secret with every scope."""
     access_log: bool = True
@@ -31,21 +31,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_upload_size: int = 256 * 1024 * 1024
     max_header_size: int = 32 * 1024
     max_connections: int = 4_096
-    """Fewer where the process may not have so many files open. At the most, a new one replaces one without a request."""
+    """Fewer if the process may open fewer files. At the limit, a new connection replaces one that is idle."""
     header_timeout: float = 10.0
-    """For the head of a request, from the connection or the first byte."""
+    """For the headers of a request, from the connection or the first byte."""
     body_timeout: float = 30.0
-    """For the whole body of a request; an upload gets as long for each piece."""
+    """For the whole body of a request; in an upload, for each chunk."""
     keep_alive: float = 75.0
     heartbeat: float = 15.0
-    """A silent stream says that it lives this often."""
+    """An event stream without events sends a comment this often."""
     stall_timeout: float = 30.0
-    """A reader that takes nothing for so long is dropped."""
+    """A client that reads nothing for this long is disconnected."""
     event_log_events: int = 10_000
     event_log_bytes: int = 16 * 1024 * 1024
-    """What `GET /events` keeps for readers that come back."""
+    """Events that `GET /events` keeps for clients that reconnect."""
     stop_timeout: float = 3.0
-    """For answers that are still being sent when all calls have ended or were stopped."""
+    """For responses that are still being sent when all calls have ended or were stopped."""
 
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():
@@ -56,9 +56,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 _FROM_SETTINGS = ("api_keys", "allowed_hosts", "allowed_origins")
 
 
-def complete(options: Options | None, settings: Settings) -> Options:
-    """The options of a server over a runtime with these settings. Keys, hosts and origins of both count: whatever is given in
-    Python, a server whose settings name keys is never open."""
+def with_settings(options: Options | None, settings: Settings) -> Options:
+    """The options with the keys, hosts and origins of the settings added. So a server whose settings name keys always needs one,
+    whatever options are given in Python."""
     options = options or Options()
     both = {name: (*getattr(settings, name), *getattr(options, name)) for name in _FROM_SETTINGS}
     return msgspec.structs.replace(options, **{name: tuple(dict.fromkeys(values)) for name, values in both.items()})

@@ -1,4 +1,4 @@
-"""Query parameters and headers of operations: what they may be, and how their text is read."""
+"""Query parameters and headers of operations: their types and bounds, and the parser of the query."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _MAX_NAME = 128
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A query parameter or a header. Text unless told otherwise; bounds are those of the kind."""
+    """A query parameter or a header. `minimum` and `maximum` are for numbers, lengths, `choices` and `pattern` for text."""
 
     name: str
-    about: str
+    description: str
     kind: Literal["text", "integer", "number", "boolean"] = "text"
-    place: Literal["query", "header"] = "query"
-    least: float | None = None
-    most: float | None = None
+    source: Literal["query", "header"] = "query"
+    minimum: float | None = None
+    maximum: float | None = None
     choices: tuple[str, ...] = ()
     max_length: int = 512
     min_length: int = 1
     pattern: str = ""
-    """Of text; `wanted` says it in words."""
-    wanted: str = ""
+    """`expected` describes it in errors."""
+    expected: str = ""
     schema: dict[str, Any] | None = None
-    """What the document says of it instead."""
+    """Replaces the schema in the OpenAPI document."""
     prefix: bool = False
-    """The name is the beginning of many: `metadata.` stands for `metadata.KEY`, with any key."""
+    """The name is a prefix: `metadata.` stands for `metadata.KEY`, with any key."""
 
     def parse(self, text: str) -> Any:
-        """The value, or `ValueError` with what it must be."""
+        """The value; raises `ValueError` with a description of valid ones."""
         if self.kind == "boolean":
             if text not in ("true", "false"):
                 raise ValueError("true or false")
@@ -50,14 +50,16 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
             if self.choices and text not in self.choices:
                 raise ValueError(f"one of {', '.join(self.choices)}")
             if self.pattern and not re.search(self.pattern, text):
-                raise ValueError(self.wanted)
+                raise ValueError(self.expected)
             return text
         return self._number(text)
 
     def _number(self, text: str) -> float:
         kind = "a whole number" if self.kind == "integer" else "a number"
         bounds = (
-            f"{kind} from {self.least:g} to {self.most:g}" if self.least is not None and self.most is not None else kind
+            f"{kind} from {self.minimum:g} to {self.maximum:g}"
+            if self.minimum is not None and self.maximum is not None
+            else kind
         )
         if not text or len(text) > 32 or text.strip() != text or "_" in text or not text.isascii():
             raise ValueError(bounds)
@@ -65,16 +67,16 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
             value = int(text) if self.kind == "integer" else float(text)
         except ValueError:
             raise ValueError(bounds) from None
-        if not (self.least is None or value >= self.least) or not (self.most is None or value <= self.most):
+        if not (self.minimum is None or value >= self.minimum) or not (self.maximum is None or value <= self.maximum):
             raise ValueError(bounds)
         return value
 
 
 def parse_query(text: bytes, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """The values by name; `Refused` for what is unknown, repeated, or out of bounds."""
+    """The values by name; raises `Refused` for a parameter that is unknown, repeated or out of bounds."""
     if not text:
         return {}
-    known = {each.name: each for each in parameters if each.place == "query"}
+    known = {each.name: each for each in parameters if each.source == "query"}
     open_ended = [known.pop(name) for name in [each.name for each in known.values() if each.prefix]]
     try:
         pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_PARAMETERS, errors="strict")
@@ -89,11 +91,11 @@ def parse_query(text: bytes, parameters: Iterable[Parameter]) -> dict[str, Any]:
             names = f" Known: {', '.join(known)}." if known else " This route takes none."
             raise Refused("invalid_query", f"there is no parameter {name!r:.100}.{did_you_mean(name, known)}{names}")
         if name in values:
-            raise Refused("invalid_query", f"the parameter {name} is there twice. Send it once.")
+            raise Refused("invalid_query", f"the parameter {name} was sent twice. Send it once.")
         try:
             values[name] = parameter.parse(value)
-        except ValueError as wanted:
-            raise Refused("invalid_query", f"{name} must be {wanted}, not {value[:100]!r}.") from None
+        except ValueError as expected:
+            raise Refused("invalid_query", f"{name} must be {expected}, not {value[:100]!r}.") from None
     return values
 
 

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problems. Each has a `code` for programs, and a `detail` that says what to do next."""
+"""Errors as RFC 9457 problems. `code` is for programs; `detail` says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from clicket.errors import ClicketError, InvalidInput
 from clicket.model import ToolError
 from clicket.model.codec import clean, encode
-from clicket.server.replies import Reply
+from clicket.server.responses import Response
 
 __all__ = [
     "PROBLEM_JSON",
@@ -78,14 +78,14 @@ _RETRY_AFTER = {429: b"1", 503: b"2"}
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """One thing that is wrong with the input, and where: a JSON pointer."""
+    """One error in the input. `path` is a JSON pointer."""
 
     path: str
     message: str
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """RFC 9457. `type` names the kind, `code` is its short form; `call_id` is the call that has it on record."""
+    """RFC 9457. `type` is a URN with the `code`; `call_id` is the call that records the error."""
 
     type: str
     title: str
@@ -106,16 +106,16 @@ class Refused(ClicketError):
 
 
 def detail_of(code: str, message: str) -> str:
-    """What a client is told. Where the store is, and as whom we go there, is for the log alone: some ask without a key."""
+    """The text for a client. Errors of the store are only logged in full: they may contain its address and user."""
     if code != "store_unavailable":
         return clean(message)
     logger.warning("the store is not available: %s", message)
     return "the store is not reachable now; the server's log says why. Try again in a moment."
 
 
-def _reply(
+def _problem(
     code: str, detail: str, errors: Any = (), call_id: str | None = None, *headers: tuple[bytes, bytes]
-) -> Reply:
+) -> Response:
     status = STATUS_OF.get(code, 500)
     listed = [Complaint(clean(each.get("path", "")), clean(each.get("message", ""))) for each in errors]
     problem = Problem(
@@ -129,18 +129,18 @@ def _reply(
     )
     if status in _RETRY_AFTER:
         headers = (*headers, (b"retry-after", _RETRY_AFTER[status]))
-    return Reply(status, encode(problem), PROBLEM_JSON, *headers)
+    return Response(status, encode(problem), PROBLEM_JSON, *headers)
 
 
-def problem_of_error(error: ClicketError) -> Reply:
-    """What was raised, as a problem. A code that is no client's business is an internal error."""
+def problem_of_error(error: ClicketError) -> Response:
+    """The problem of an error. Codes that are not in `STATUS_OF` become an internal error."""
     if isinstance(error, Refused):
-        return _reply(error.code, error.message, (), None, *error.headers)
+        return _problem(error.code, error.message, (), None, *error.headers)
     code = error.code if error.code in STATUS_OF else "internal"
     errors = error.problems if isinstance(error, InvalidInput) else ()
-    return _reply(code, error.message, errors)
+    return _problem(code, error.message, errors)
 
 
-def problem_of_result(error: ToolError, call_id: str) -> Reply:
-    """A call that was refused before its tool ran; it is on record as failed."""
-    return _reply(error.code, error.message, error.details.get("problems", ()), call_id)
+def problem_of_result(error: ToolError, call_id: str) -> Response:
+    """The problem of a call that was refused before its tool ran. The call is recorded as failed."""
+    return _problem(error.code, error.message, error.details.get("problems", ()), call_id)

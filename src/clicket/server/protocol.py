@@ -1,7 +1,7 @@
-"""HTTP/1.1 with bounds: a head that is too long or too slow, or one connection too many, ends before it costs anything.
+"""uvicorn's HTTP/1.1 protocol with limits: of the size of headers, of the time until they are complete, and of connections.
 
-At the most connections, a new one takes the place of the one that has been without a request for longest; only when all have a
-request under way is it refused. So idle connections keep nobody out.
+At the limit of connections, a new one replaces the one that has been idle for longest. It is refused only if all have a request
+under way, so idle connections cannot block the server.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _TOO_MANY = _canned(
 )
 
 
-class Bounded(HttpToolsProtocol):
+class BoundedHttpProtocol(HttpToolsProtocol):
     options: ClassVar[Options]
-    without_request: ClassVar[dict[Bounded, None]]
-    """Connections on which no request is under way, those that have been so for longest first."""
+    idle: ClassVar[dict[BoundedHttpProtocol, None]]
+    """Idle connections, without a request under way; the one that has been idle for longest first."""
     _head = 0
     _in_head = True
     _refused = False
@@ -51,23 +51,23 @@ class Bounded(HttpToolsProtocol):
         if len(self.connections) > self.options.max_connections and not self._make_room():
             self._refuse(_TOO_MANY)
         else:
-            self.without_request[self] = None
+            self.idle[self] = None
             self._head_timer = self.loop.call_later(self.options.header_timeout, self._slow)
 
     def _make_room(self) -> bool:
-        """Close the connection that has been without a request for longest, if there is one."""
-        idle = next(iter(self.without_request), None)
-        if idle is None:
+        """Close the connection that has been idle for longest, if there is one."""
+        longest = next(iter(self.idle), None)
+        if longest is None:
             return False
-        del self.without_request[idle]
-        idle._refused = True
-        idle._stop_timer()
-        idle.transport.close()
+        del self.idle[longest]
+        longest._refused = True
+        longest._stop_timer()
+        longest.transport.close()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        self.without_request.pop(self, None)
+        self.idle.pop(self, None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -75,7 +75,7 @@ class Bounded(HttpToolsProtocol):
             return
         if self._in_head:
             self._head += len(data)
-            # A head may share its last piece with a body: what the parser was given before is all head for sure.
+            # The last chunk of the headers may contain a part of the body; the chunks before it do not.
             if self._head - len(data) > self.options.max_header_size:
                 self._refuse(_TOO_LONG)
                 return
@@ -88,7 +88,7 @@ class Bounded(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
-        self.without_request.pop(self, None)
+        self.idle.pop(self, None)
         self._in_head = False
         fields = sum(len(name) + len(value) + 4 for name, value in self.headers)
         if fields + len(self.url) > self.options.max_header_size:
@@ -104,13 +104,13 @@ class Bounded(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._in_head, self._head = True, 0
         if not self._refused:
-            self.scope["clicket.whole"] = True  # type: ignore[typeddict-unknown-key]  # `bodies` need not watch the time
+            self.scope["clicket.whole"] = True  # type: ignore[typeddict-unknown-key]  # read by `request_body`: no timeout is needed
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
-            self.without_request[self] = None
+            self.idle[self] = None
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:
@@ -122,10 +122,10 @@ class Bounded(HttpToolsProtocol):
         if self._head:
             self._refuse(_TOO_SLOW)
         elif not self.transport.is_closing():
-            self.transport.close()  # it never said a word
+            self.transport.close()  # it never sent anything
 
     def _refuse(self, answer: bytes) -> None:
-        """Answer without having routed anything. A request that is being answered on this connection is cut off."""
+        """Send an error and close the connection. A response that is under way on it is cut off."""
         self._refused = True
         self._stop_timer()
         if not self.transport.is_closing():
@@ -135,5 +135,5 @@ class Bounded(HttpToolsProtocol):
 
 
 def protocol_with(options: Options) -> type[HttpToolsProtocol]:
-    """uvicorn makes one protocol per connection, and knows no options of ours: they are in the class."""
-    return type("Protocol", (Bounded,), {"options": options, "without_request": {}})
+    """A protocol class with these options: uvicorn makes the instances, one per connection, without arguments."""
+    return type("Protocol", (BoundedHttpProtocol,), {"options": options, "idle": {}})

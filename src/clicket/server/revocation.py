@@ -1,18 +1,17 @@
-"""Ends streams whose key was revoked or has expired. A stream lives longer than the authentication of its request, so each key that
-has streams open is authenticated again once a second; once for all its streams.
-"""
+"""Ends streams whose key was revoked or has expired. While a key has open streams, it is checked again once a second."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from clicket.errors import ClicketError
 from clicket.server.authentication import Authenticator
 from clicket.server.problems import Refused
+from clicket.server.shutdown import end_task
 
 __all__ = ["RevocationWatch"]
 
@@ -21,7 +20,7 @@ _CHECK_EVERY = 1.0
 _KEY_HEADERS = (b"authorization", b"x-api-key")
 
 Credentials = tuple[tuple[tuple[bytes, bytes], ...], Any]
-"""The headers of a request that hold its key; without any, the address that it came from."""
+"""The headers of a request that hold its key; without a key, the address of the client."""
 
 
 class RevocationWatch:
@@ -29,7 +28,7 @@ class RevocationWatch:
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
-        self._streams: dict[Credentials, dict[object, Callable[[], object]]] = {}
+        self.streams: dict[Credentials, dict[object, Callable[[], object]]] = {}
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
@@ -38,30 +37,27 @@ class RevocationWatch:
         headers = tuple((name, value) for name, value in scope["headers"] if name in _KEY_HEADERS)
         credentials: Credentials = (headers, None if headers else scope.get("client"))
         stream = object()
-        self._streams.setdefault(credentials, {})[stream] = end
+        self.streams.setdefault(credentials, {})[stream] = end
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._check_streams())
         try:
             yield
         finally:
-            ends = self._streams[credentials]
+            ends = self.streams[credentials]
             del ends[stream]
             if not ends:
-                del self._streams[credentials]
+                del self.streams[credentials]
 
     async def stop(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await end_task(task)
 
     async def _check_streams(self) -> None:
-        while self._streams:
+        while self.streams:
             await asyncio.sleep(_CHECK_EVERY)
-            for credentials in list(self._streams):
+            for credentials in list(self.streams):
                 if not await self._is_valid(credentials):
-                    for end in list(self._streams.get(credentials, {}).values()):
+                    for end in list(self.streams.get(credentials, {}).values()):
                         end()
         self._task = None
 
@@ -71,8 +67,8 @@ class RevocationWatch:
             await self._authenticator.authenticate(list(headers), client)
         except Refused:
             return False
-        except ClicketError:  # the store does not answer, so nothing says that the key was revoked
+        except ClicketError:  # the store does not answer: the key counts as valid until it does
             return True
-        except Exception:  # the other keys must be checked, too
+        except Exception:  # the other keys must still be checked
             logger.exception("the key of an open stream could not be checked")
         return True

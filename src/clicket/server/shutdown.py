@@ -1,21 +1,23 @@
-"""Whether the server shuts down. Set once; each part that must act on it adds a callback when the server is made."""
+"""Tells the parts of a server that it shuts down, and ends their tasks."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
-__all__ = ["Shutdown"]
+__all__ = ["Shutdown", "end_task"]
 
 
 class Shutdown:
-    """`begun` is True from the moment at which the server takes no more requests."""
+    """`begun` is True as soon as the server takes no more requests. It is never reset."""
 
     def __init__(self) -> None:
         self.begun = False
         self._callbacks: list[Callable[[], object]] = []
 
     def on_begin(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call something when the shutdown begins; what is returned takes it back."""
+        """Call `callback` when the shutdown begins. Returns a function that removes it."""
         self._callbacks.append(callback)
 
         def remove() -> None:
@@ -29,3 +31,11 @@ class Shutdown:
             self.begun = True
             for callback in tuple(self._callbacks):
                 callback()
+
+
+async def end_task(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task and wait for its end. An error that it raised is raised here."""
+    if task is not None:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,4 +1,4 @@
-"""`/tools`: what can be called, with its schema, and how it does."""
+"""`/tools`: the tools, their schemas, figures, and status in a thread."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import msgspec
 
 from clicket.errors import ToolNotFound, did_you_mean
 from clicket.hub import ToolView
-from clicket.server.operations import Answer, Operation
+from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
-from clicket.server.replies import Reply, json_reply
 from clicket.server.request import Request
+from clicket.server.responses import Response, json_response
 from clicket.telemetry import ToolReport
 from clicket.tool_info import ToolInfo
 
 __all__ = ["OPERATIONS"]
 
-_THREAD = Parameter(name="thread", about="Also say how the tools stand in this thread.")
+_THREAD = Parameter(name="thread", description="Also the status of the tools in this thread.")
 
 
 class ToolList(msgspec.Struct, frozen=True, kw_only=True):
     tools: list[ToolInfo]
     standings: list[ToolView] | None = None
-    """With `thread`: which may be called there now, and why not the others."""
+    """With `thread`: which tools it may use now, and why not the others."""
 
 
 class OneTool(msgspec.Struct, frozen=True, kw_only=True):
     tool: ToolInfo
     standing: ToolView | None = None
     figures: ToolReport | None = None
-    """What became of the key's calls of this tool, if there were any."""
+    """Figures of the key's calls of this tool, if there were any."""
 
 
-async def listing(request: Request) -> Reply:
+async def listing(request: Request) -> Response:
     own, thread = request.principal.own, request.query("thread")
     views = None if thread is None else await own.hub(thread).tools()
-    return json_reply(ToolList(tools=list(await own.tools()), standings=views))
+    return json_response(ToolList(tools=list(await own.tools()), standings=views))
 
 
-async def show(request: Request) -> Reply:
+async def show(request: Request) -> Response:
     own, name, thread = request.principal.own, request.path("name"), request.query("thread")
     tools = {tool.name: tool for tool in await own.tools()}
     found = tools.get(name)
@@ -47,29 +47,26 @@ async def show(request: Request) -> Reply:
     if thread is not None:
         view = next((each for each in await own.hub(thread).tools() if each.name == name), None)
     report = await request.principal.sees.report(name)
-    return json_reply(OneTool(tool=found, standing=view, figures=report.tools.get(name)))
+    return json_response(OneTool(tool=found, standing=view, figures=report.tools.get(name)))
 
 
-OPERATIONS = (
+OPERATIONS = tagged(
+    "tools",
     Operation(
-        method="GET",
-        path="/tools",
-        about="Every tool with its schema; with `thread`, also which of them may be called there now.",
+        route="GET /tools",
+        description="Every tool with its schema; with `thread`, also its status there.",
         handler=listing,
         scopes=("read", "call"),
         parameters=(_THREAD,),
-        answers={200: Answer(about="The tools.", model=ToolList)},
-        tag="tools",
+        responses={200: ResponseSpec(description="The tools.", model=ToolList)},
     ),
     Operation(
-        method="GET",
-        path="/tools/{name}",
-        about="One tool: its schema, its figures, and with `thread` how it stands there.",
+        route="GET /tools/{name}",
+        description="One tool: its schema, its figures, and with `thread` its status there.",
         handler=show,
         scopes=("read", "call"),
         parameters=(_THREAD,),
-        answers={200: Answer(about="The tool.", model=OneTool)},
+        responses={200: ResponseSpec(description="The tool.", model=OneTool)},
         problems=(404,),
-        tag="tools",
     ),
 )

@@ -1,15 +1,24 @@
-"""What operators see: reports and anomalies, Prometheus' page, OpenTelemetry's spans, structured logs.
+"""Reports, metrics, spans and logs for operators, made from the journal and from the sums that stores keep.
 
-Everything is read from the journal or from what stores add up beside it. Importing this package imports neither Prometheus'
-client nor OpenTelemetry; whoever turns them on does.
+    report           Report and anomalies, from figures
+    journal_figures  figures of a period, counted from the journal
+    prometheus       the page of metrics
+    process_stats    stats of this process, for that page
+    persist_times    how long outcomes took to become durable, for that page
+    turns            counts of agents' turns
+    tracing          turns OpenTelemetry on for a runtime; continues the trace of a request
+    otel             spans of calls
+    export           OpenTelemetry's providers and exporters
+    logs             log records that name their call
+
+Importing this package imports neither Prometheus' client nor OpenTelemetry.
 """
 
 from __future__ import annotations
 
-from clicket.telemetry.incoming import within_trace
-from clicket.telemetry.install import instrument, tracing_for
-from clicket.telemetry.rebuild import figures_in, from_journal
+from clicket.telemetry.journal_figures import figures_in, from_journal
 from clicket.telemetry.report import UNKNOWN, Anomaly, Report, ToolReport, anomalies_in, named, report_of
+from clicket.telemetry.tracing import instrument, tracing_for, within_trace
 
 __all__ = [
     "UNKNOWN",

@@ -1,4 +1,4 @@
-"""Where spans and metrics go: to the providers that the program has set, else out over OTLP/HTTP as `OTEL_*` says."""
+"""The providers of spans and metrics: those that the program has set, else ones that export over OTLP/HTTP as `OTEL_*` says."""
 
 from __future__ import annotations
 
@@ -22,19 +22,17 @@ from clicket.errors import UsageError
 __all__ = ["flush", "providers"]
 
 logger = logging.getLogger("clicket.telemetry")
-_PATIENCE = 5.0
-"""Seconds that a closing runtime waits for a collector; what it does not take by then is lost."""
+_FLUSH_TIMEOUT = 5.0
+"""Seconds that a closing runtime waits for the collector. Spans and metrics that are not sent by then are lost."""
 _UNSET_METERS = "_ProxyMeterProvider"
 
 
 def providers(environ: Mapping[str, str]) -> tuple[TracerProvider, MeterProvider]:
-    """The program's providers. Where it has set none, ours become its: spans that its tools make go the same way."""
+    """The program's providers. If it has set none, ours become the global ones, so spans of its tools are exported too."""
     tracers = trace.get_tracer_provider()
     if isinstance(tracers, trace.ProxyTracerProvider):
         spans = _span_exporter(environ)
-        own = OwnTracerProvider(
-            resource=_resource(environ), shutdown_on_exit=False
-        )  # `flush` has done it, within a bound
+        own = OwnTracerProvider(resource=_resource(environ), shutdown_on_exit=False)  # `flush` does it, with a timeout
         if spans is not None:
             own.add_span_processor(BatchSpanProcessor(spans))
         trace.set_tracer_provider(own)
@@ -49,21 +47,21 @@ def providers(environ: Mapping[str, str]) -> tuple[TracerProvider, MeterProvider
 
 
 async def flush(*given: Any) -> None:
-    """Hand over what is waiting to be sent, in a bounded time. The providers live on: other runtimes may use them."""
+    """Send what is pending, with a timeout. The providers stay usable: other runtimes may use them."""
     workers = Workers(1, "clicket-telemetry")
 
     def send() -> None:
         for provider in given:
-            hand_over = getattr(provider, "force_flush", None)
-            if hand_over is not None:
-                hand_over(int(_PATIENCE * 1000))
+            force_flush = getattr(provider, "force_flush", None)
+            if force_flush is not None:
+                force_flush(int(_FLUSH_TIMEOUT * 1000))
 
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_FLUSH_TIMEOUT):
             await workers.run(send)
     except TimeoutError:
         logger.warning(
-            "the collector did not take the last spans and metrics within %.0f s; they may be lost.", _PATIENCE
+            "the collector did not take the last spans and metrics within %.0f s; they may be lost.", _FLUSH_TIMEOUT
         )
     except Exception:
         logger.exception("the last spans and metrics could not be sent")
@@ -80,8 +78,8 @@ def _chosen(environ: Mapping[str, str], variable: str) -> str:
     chosen = environ.get(variable, "").strip() or "otlp"
     if chosen not in ("otlp", "console", "none"):
         raise UsageError(
-            f"{variable}={chosen!r} is not known here: otlp (over HTTP), console or none. For others set up the providers in "
-            "the program and call clicket.telemetry.instrument(runtime)."
+            f"{variable}={chosen!r} is not supported: use otlp (over HTTP), console or none. For other exporters, set the providers "
+            "in the program and call clicket.telemetry.instrument(runtime)."
         )
     return chosen
 

@@ -1,8 +1,6 @@
-"""Log lines that name their call: JSON, one object a line, with the id, the thread and the tool of the call.
+"""Log records with the id, thread and tool of their call, as text or as JSON lines: `follow(runtime); configure("json")`.
 
-    follow(runtime); configure("json")
-
-Lines of a tool's own loggers have them, too: a context variable holds the call while its tool runs, also in threads.
+Records that a tool's code logs have them too: a context variable holds the call while its tool runs, also in threads.
 """
 
 from __future__ import annotations
@@ -22,10 +20,10 @@ from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import clean
 from clicket.printable import escaped, escaped_json
-from clicket.telemetry.install import Observed
+from clicket.telemetry.tracing import Observed
 from clicket.vault.logs import SECRETS, hide_known
 
-__all__ = ["CALL", "CallFilter", "Discreet", "Format", "JsonFormatter", "configure", "follow"]
+__all__ = ["CALL", "CallFilter", "Format", "JsonFormatter", "SecretHidingFormatter", "configure", "follow"]
 
 Format = Literal["text", "json"]
 CALL: ContextVar[Entry | None] = ContextVar("clicket_call", default=None)
@@ -52,8 +50,8 @@ class CallFilter(logging.Filter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: `at level logger message`, then the call's `call_id thread tool attempt`, the trace's ids where
-    there is one, and whatever else the line was given with `extra`."""
+    """One JSON object per line: `at level logger message`, the call's `call_id thread tool attempt`, the ids of the trace if there is
+    one, and all that `extra` has."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -75,15 +73,15 @@ class JsonFormatter(logging.Formatter):
             line["stack"] = record.stack_info
         try:
             return _encoder.encode(line).decode()
-        except (ValueError, TypeError, RecursionError):  # a value that JSON has no form for must not cost the line
+        except (ValueError, TypeError, RecursionError):  # a value without a JSON form must not lose the record
             plain = {name: clean(value if isinstance(value, str) else repr(value)) for name, value in line.items()}
             return _encoder.encode(plain).decode()
 
 
-class Discreet(logging.Formatter):
-    """Another formatter's lines without the secrets that are known here, wherever in the line they stand, and without controls.
+class SecretHidingFormatter(logging.Formatter):
+    """Hides known secrets and control characters in another formatter's output.
 
-    Of a record of several lines all but the first are indented: none looks like a record of its own.
+    All lines but the first of a record are indented, so that none looks like another record.
     """
 
     def __init__(self, inner: logging.Formatter) -> None:
@@ -101,11 +99,11 @@ class Discreet(logging.Formatter):
 def configure(
     format: Format = "text", *, level: int | str = logging.INFO, stream: TextIO | None = None
 ) -> logging.Handler:
-    """Send all logs of the program to stderr in this form. The handler is returned, to be taken off again."""
+    """Log all records of the program to stderr in this format. Returns the handler, which can be removed again."""
     if format not in ("text", "json"):
-        raise UsageError(f"a log is text or json, not {format!r}.")
+        raise UsageError(f"the log format must be text or json, not {format!r}.")
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
-    handler.setFormatter(Discreet(JsonFormatter() if format == "json" else logging.Formatter(_TEXT)))
+    handler.setFormatter(SecretHidingFormatter(JsonFormatter() if format == "json" else logging.Formatter(_TEXT)))
     handler.addFilter(SECRETS)  # tools log through this handler, too
     handler.addFilter(CallFilter())
     root = logging.getLogger()
@@ -115,9 +113,9 @@ def configure(
 
 
 def follow(runtime: Observed, *, completed: bool = True) -> None:
-    """Add the call to log lines that its tool writes, and log how each call ends; from now on, before or after the runtime opens.
+    """Add the call to records that its tool logs, and log the end of each call. The runtime may be open or not.
 
-    `completed=False`: only calls that did not complete. A second call changes nothing.
+    `completed=False`: log only calls that did not complete. A second call changes nothing.
     """
     observers = runtime.observers
     if _enter not in observers.around:
@@ -136,7 +134,7 @@ def _log_failure(entry: Entry, events: Sequence[Event]) -> None:
 
 
 def _log_end(entry: Entry, events: Sequence[Event]) -> None:
-    """One line per ended call, without arguments or results."""
+    """One record per ended call, without arguments or results."""
     end = next((event for event in events if event.is_terminal), None)
     if end is None:
         return
@@ -152,7 +150,7 @@ def _log_end(entry: Entry, events: Sequence[Event]) -> None:
 
 
 def _trace() -> dict[str, str]:
-    """The ids of the span at work, if the program has OpenTelemetry at all."""
+    """The ids of the current span, if the program has imported OpenTelemetry."""
     api = sys.modules.get("opentelemetry.trace")
     if api is None:
         return {}

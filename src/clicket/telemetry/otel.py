@@ -1,8 +1,8 @@
-"""Calls as OpenTelemetry spans, `execute_tool {name}`, made from the journal's events: what is not durable is not traced.
+"""Calls as OpenTelemetry spans, `execute_tool {name}`, made from durable events of the journal.
 
-Names are those of the GenAI conventions; names that these lack begin with `clicket.`. The caller's span is the parent: its
-`traceparent` is in the call's first event, so it is known in every process that runs the call. Arguments and results are left
-out by default; with `content` they are written as the record has them, with secrets masked.
+Attributes have the names of the GenAI conventions; names that these lack begin with `clicket.`. The caller's span is the parent: its
+`traceparent` is in the call's first event, so every process that runs the call knows it. Arguments and results are left out by
+default; with `content` they are written as they are on record, with secrets masked.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _LARGEST = 64 * 1024
 _PARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _SHOWN = frozenset({"attempt_started", "approval_requested", "approval_given", "cancel_requested"})
 _CHANGES = frozenset({State.STREAMING, State.RETRYING})
-"""The events that a span shows, beside its beginning and its end. A span event costs as much as the rest of a fast call, so
-states that every call goes through are left out. Stages are attributes, and output is content."""
+"""The events that become events of the span. A span event costs as much as the rest of a fast call, so the states that every call
+goes through are left out. Stages are attributes, and output is content."""
 
 FindTool = Callable[[str], Tool | None]
 
 
 class Tracing:
-    """A listener of the journal. `find_tool` looks up a tool by its name, for what a span says about it.
+    """A listener of the journal. It has one open span for each call that this process works on.
 
-    It keeps one open span for each call that this process works on.
+    `find_tool` looks up a tool by its name, for the span's attributes.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Tracing:
         self._duration = duration
         self._find_tool = find_tool
         self._content = content
-        self._spans: dict[Entry, Span] = {}
+        self.open_spans: dict[Entry, Span] = {}
 
     @classmethod
     def over(
         cls, tracers: TracerProvider | None = None, meters: MeterProvider | None = None, *, find_tool: FindTool,
         content: bool = False,
     ) -> Tracing:  # fmt: skip
-        """Over these providers, or the program's global ones."""
+        """Tracing with these providers, or with the program's global ones."""
         tracer = trace.get_tracer(_SCOPE, tracer_provider=tracers)
         meter = metrics.get_meter(_SCOPE, meter_provider=meters)
         duration = meter.create_histogram(
@@ -69,7 +69,7 @@ class Tracing:
         return cls(tracer, duration, find_tool=find_tool, content=content)
 
     def capture(self) -> dict[str, str]:
-        """What a call's first event says about the span that it was made in."""
+        """The current span as fields of a call's first event."""
         current = trace.get_current_span().get_span_context()
         if not current.is_valid:
             return {}
@@ -78,8 +78,8 @@ class Tracing:
         return {"traceparent": parent, "tracestate": state} if state else {"traceparent": parent}
 
     def enter(self, entry: Entry) -> Callable[[], object]:
-        """Make the call's span the current one, so that spans of the tool's own are its children."""
-        span = self._spans.get(entry) or trace.get_current_span()
+        """Make the call's span the current one, so that spans of the tool's code are its children."""
+        span = self.open_spans.get(entry) or trace.get_current_span()
         token = context.attach(trace.set_span_in_context(span))
         return lambda: context.detach(token)
 
@@ -88,26 +88,26 @@ class Tracing:
         if first.state.is_terminal and not first.is_terminal:  # a late result: the call's span has ended
             return
         hands_over = not entry.owned and end is None
-        span = self._spans.get(entry)
+        span = self.open_spans.get(entry)
         if span is None:
             if hands_over:  # the process that takes the call makes its span
                 return
-            span = self._spans[entry] = self._begin(entry, events)
+            span = self.open_spans[entry] = self._begin(entry, events)
         if span.is_recording():
             for event in events:
                 if event.type in _SHOWN or (event.type == "state_changed" and event.state in _CHANGES):
-                    span.add_event(event.type, _facts(event), _ns(event.at))
+                    span.add_event(event.type, _event_attributes(event), _ns(event.at))
         if end is not None:
-            del self._spans[entry]
+            del self.open_spans[entry]
             self._end(entry, span, end)
         elif hands_over:
-            del self._spans[entry]
+            del self.open_spans[entry]
             span.set_attributes({"clicket.state": events[-1].state.value, "clicket.handed_over": True})
             span.end(_ns(events[-1].at))
 
     def leave(self, entry: Entry) -> None:
-        """Another process has the call: its span here ends as it stands."""
-        span = self._spans.pop(entry, None)
+        """Another process has taken the call: end the span of this process."""
+        span = self.open_spans.pop(entry, None)
         if span is not None:
             span.set_attributes({"clicket.state": entry.visible_state.value, "clicket.handed_over": True})
             span.end()
@@ -154,19 +154,19 @@ class Tracing:
         )
         if entry.internal:
             span.set_attributes(_outcome_of_turn(entry))
-        said = end.data.get("metadata") or {}
-        if "phase" in said:
-            span.set_attribute("clicket.timeout.phase", said["phase"])
-        if said.get("abandoned"):
+        metadata = end.data.get("metadata") or {}
+        if "phase" in metadata:
+            span.set_attribute("clicket.timeout.phase", metadata["phase"])
+        if metadata.get("abandoned"):
             span.set_attribute("clicket.abandoned", True)
         if error:
             span.set_attributes({"error.type": error["code"], "clicket.error.type": error.get("type") or ""})
             span.set_status(Status(StatusCode.ERROR, str(error.get("message") or "")[:_LONGEST]))
         if self._content:
-            self._show(entry, span)
+            self._add_content(entry, span)
         span.end(_ns(end.at))
 
-    def _show(self, entry: Entry, span: Span) -> None:
+    def _add_content(self, entry: Entry, span: Span) -> None:
         record = fold(entry.events)
         if record.arguments is not None:
             span.set_attribute("gen_ai.tool.call.arguments", _text(record.arguments))
@@ -190,7 +190,7 @@ def _of_tool(entry: Entry, tool: Tool | None) -> dict[str, Any]:
 
 
 def _of_turn(entry: Entry, agent: str) -> dict[str, Any]:
-    """A turn is a call of its own, in a thread beside the agent's: it is the agent's that readers know."""
+    """A turn is a call in an internal thread. The span names the thread of the agent instead."""
     arguments = entry.events[0].data.get("arguments")
     thread = arguments.get("thread") if isinstance(arguments, dict) else None
     return {
@@ -216,8 +216,8 @@ def _outcome_of_turn(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _facts(event: Event) -> dict[str, Any]:
-    """What an event says that is no content."""
+def _event_attributes(event: Event) -> dict[str, Any]:
+    """Attributes of a span event, without content."""
     data, facts = event.data, {"clicket.seq": event.seq, "clicket.state": event.state.value}
     if "attempt" in data:
         facts["clicket.attempt"] = data["attempt"]
@@ -231,7 +231,7 @@ def _facts(event: Event) -> dict[str, Any]:
 
 
 def parent_in(data: Mapping[str, Any], *, remote: bool) -> SpanContext | None:
-    """The span that a call's first event or a request's headers name. Somebody else may have written that."""
+    """The span that a call's first event or a request's headers name; None if the text is not valid. It is untrusted."""
     match = _PARENT.fullmatch(str(data.get("traceparent") or ""))
     if match is None:
         return None

@@ -1,17 +1,15 @@
-"""How long the persist stage takes with its write. The journal cannot say so: an event cannot contain the time of its own write. So it
-is measured here, from the time of the outcome's event to the moment when the store has it and listeners are told."""
+"""How long the persist stage takes with its write: from the time of the outcome's event until the store has it and calls its listeners.
+
+The journal cannot record this: an event cannot contain the time of its own write.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from clicket.journal import Entry, Observers
 from clicket.model import Event
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
 
 __all__ = ["BOUNDS", "PersistTimes"]
 
@@ -24,12 +22,12 @@ class PersistTimes:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._counts = [0] * (len(BOUNDS) + 1)
+        self.counts = [0] * (len(BOUNDS) + 1)
         self.seconds = 0.0
 
     @classmethod
     def over(cls, observers: Observers, now: Callable[[], float]) -> PersistTimes:
-        """The times of a runtime; they begin with the first call of this function, so that calls pay for it only where it is read."""
+        """The times of a runtime; measured since the first call of this function, so that runtimes without metrics do not pay for it."""
         found = next((each for each in observers.listeners if isinstance(each, cls)), None)
         if found is None:
             found = cls(now)
@@ -40,23 +38,6 @@ class PersistTimes:
         for event in reversed(events):  # what comes after the outcome is rare
             if event.is_terminal:
                 took = max(self._now() - event.at, 0.0)  # the clock may have been set back
-                self._counts[bisect_left(BOUNDS, took)] += 1
+                self.counts[bisect_left(BOUNDS, took)] += 1
                 self.seconds += took
                 return
-
-    @property
-    def count(self) -> int:
-        return sum(self._counts)
-
-    def metric(self) -> Metric:
-        from prometheus_client.core import HistogramMetricFamily
-
-        family = HistogramMetricFamily(
-            "clicket_persist_seconds", "From an outcome's event until the store had it, in this process.", labels=()
-        )
-        total, buckets = 0, list[tuple[str, float]]()
-        for bound, count in zip((*map(repr, BOUNDS), "+Inf"), self._counts, strict=True):
-            total += count
-            buckets.append((bound, total))
-        family.add_metric((), buckets, self.seconds)
-        return family

@@ -1,15 +1,16 @@
-"""Prometheus' page, written by Prometheus' own client from what the store has added up: a restart loses no count.
+"""The page of metrics for Prometheus, written by Prometheus' client from the sums in the store: a restart loses no count.
 
     body, content_type = await scrape(runtime, accept=request.headers.get("accept", ""))
 
-Tools' counters are of all processes over the store together, so one of them is enough to scrape; gauges are of this one.
+Counters of tools are sums over all processes of the store, so it is enough to scrape one of them. Gauges are of one process.
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from itertools import accumulate
+from typing import Protocol
 
 from clicket.errors import UsageError
 from clicket.journal import Observers
@@ -17,13 +18,21 @@ from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
 from clicket.model.version import version
 from clicket.ports import Clock
-from clicket.telemetry.live import Active, Live, survey
+from clicket.telemetry.persist_times import BOUNDS as PERSIST_BOUNDS
 from clicket.telemetry.persist_times import PersistTimes
+from clicket.telemetry.process_stats import OpenRuntime, ProcessStats, collect
 from clicket.telemetry.report import named
-from clicket.telemetry.turns import PREFIX, TurnCounts, Turns, is_turn, turn_metrics
+from clicket.telemetry.turns import PREFIX, TurnCounts, Turns, is_turn
 
-if TYPE_CHECKING:
+try:
+    from prometheus_client import CollectorRegistry, ProcessCollector
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+    from prometheus_client.exposition import choose_encoder
     from prometheus_client.metrics_core import Metric
+except ModuleNotFoundError as missing:
+    raise UsageError(
+        f"metrics need the package {missing.name!r}, which is not installed. Install it with: pip install 'clicket[server]'."
+    ) from None
 
 __all__ = ["BOUNDS", "Scraped", "exposition", "scrape"]
 
@@ -33,7 +42,7 @@ BOUNDS = tuple(BASE * 2**n for n in range(_DOUBLINGS))
 _ENDED = tuple(state.value for state in State if state.is_terminal)
 
 
-class Scraped(Active, Protocol):
+class Scraped(OpenRuntime, Protocol):
     @property
     def observers(self) -> Observers: ...
     @property
@@ -41,85 +50,76 @@ class Scraped(Active, Protocol):
 
 
 async def scrape(runtime: Scraped, accept: str = "") -> tuple[bytes, str]:
-    """The page of an open runtime, and its content type. As one caller has it (`acting_for`): the figures of its calls alone."""
+    """The page of an open runtime, and its content type. For one caller (`acting_for`): the figures of its calls alone."""
     caller = runtime.caller
-    figures, live = await survey(runtime)
+    figures, stats = await collect(runtime)
     turns = TurnCounts.over(runtime.observers).seen_by(caller)
     persisted = PersistTimes.over(runtime.observers, runtime.clock.now)
-    mine = live if caller is None else None
-    return exposition(figures, mine, store_up=live.store_up, accept=accept, turns=turns, persisted=persisted)
+    own = stats if caller is None else None
+    return exposition(figures, own, store_up=stats.store_up, accept=accept, turns=turns, persisted=persisted)
 
 
 def exposition(
     figures: Iterable[Figure],
-    live: Live | None = None,
+    stats: ProcessStats | None = None,
     *,
     store_up: bool = True,
     accept: str = "",
     turns: dict[tuple[str, str], Turns] | None = None,
     persisted: PersistTimes | None = None,
 ) -> tuple[bytes, str]:
-    """The page and its content type: Prometheus' text, or OpenMetrics where `Accept` asks for it.
+    """The page and its content type: Prometheus' text format, or OpenMetrics if `accept` prefers it.
 
-    Counts are left out while the store is down: a zero would be taken for a restart of the count.
+    Counts are left out while the store is down: Prometheus would take a zero for a restart of the counter.
     """
-    try:
-        from prometheus_client import CollectorRegistry, ProcessCollector
-        from prometheus_client.exposition import choose_encoder
-    except ModuleNotFoundError as missing:
-        raise UsageError(
-            f"metrics need the package {missing.name!r}, which is not installed. "
-            "Install it with: pip install 'clicket[server]'."
-        ) from None
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Page(list(figures), live, store_up if live is None else live.store_up, turns or {}, persisted))
-    if live is not None:
+    store_up = store_up if stats is None else stats.store_up
+    registry.register(_Page(list(_metrics(list(figures), stats, store_up, turns or {}, persisted))))
+    if stats is not None:
         ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
 
 class _Page:
-    """A collector, as Prometheus' client asks for one."""
+    """A collector of Prometheus' client."""
 
-    def __init__(
-        self,
-        figures: list[Figure],
-        live: Live | None,
-        store_up: bool,
-        turns: dict[tuple[str, str], Turns],
-        persisted: PersistTimes | None,
-    ) -> None:
-        self._persisted = persisted
-        self._figures = figures
-        self._live = live
-        self._store_up = store_up
-        self._turns = turns
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
 
     def describe(self) -> list[Metric]:
         return []
 
-    def collect(self) -> Iterator[Metric]:
-        if self._store_up:
-            tools = [figure for figure in self._figures if not is_turn(figure)]
-            yield from _tools(tools, self._live.tools if self._live is not None else ())
-            taken = [figure for figure in self._figures if is_turn(figure)]
-            yield from (_turn_seconds(taken),) if taken else ()
-        agents = self._live.agents if self._live is not None else ()
-        if agents or self._turns:
-            yield from turn_metrics(self._turns, agents)
-        yield _build(self._live)
-        if self._live is not None or not self._store_up:
-            yield _up(self._store_up)
-        if self._live is not None:
-            yield from _gauges(self._live)
-            yield from _store(self._live)
-            yield from (self._persisted.metric(),) if self._persisted is not None else ()
+    def collect(self) -> list[Metric]:
+        return self._metrics
+
+
+def _metrics(
+    figures: list[Figure],
+    stats: ProcessStats | None,
+    store_up: bool,
+    turns: dict[tuple[str, str], Turns],
+    persisted: PersistTimes | None,
+) -> Iterator[Metric]:
+    if store_up:
+        yield from _tools(
+            [figure for figure in figures if not is_turn(figure)], stats.tools if stats is not None else ()
+        )
+        of_turns = [figure for figure in figures if is_turn(figure)]
+        yield from (_turn_seconds(of_turns),) if of_turns else ()
+    agents = stats.agents if stats is not None else ()
+    if agents or turns:
+        yield from _turns(turns, agents)
+    yield _build(stats)
+    if stats is not None or not store_up:
+        yield GaugeMetricFamily("clicket_store_up", "Did the store answer just now?", value=int(store_up))
+    if stats is not None:
+        yield from _gauges(stats)
+        yield from _store(stats)
+        yield from (_persist_seconds(persisted),) if persisted is not None else ()
 
 
 def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-
     ended = CounterMetricFamily("clicket_tool_executions", "Ended calls.", labels=("tool", "state"))
     errors = CounterMetricFamily("clicket_tool_errors", "Calls by the error that ended them.", labels=("tool", "code"))
     raised = CounterMetricFamily(
@@ -153,13 +153,34 @@ def _tools(figures: list[Figure], registered: Iterable[str]) -> Iterator[Metric]
 
 
 def _turn_seconds(figures: list[Figure]) -> Metric:
-    from prometheus_client.core import HistogramMetricFamily
-
     took = HistogramMetricFamily("clicket_agent_turn_seconds", "How long agents' turns took.", labels=("agent",))
     for name, group in named(figures).items():
         timed = [figure for figure in group if figure.bucket is not None]
         took.add_metric((name.removeprefix(PREFIX),), _buckets(timed), sum(figure.seconds for figure in timed))
     return took
+
+
+def _turns(counts: dict[tuple[str, str], Turns], agents: Iterable[str]) -> Iterator[Metric]:
+    """`agents`: the agents of this process. Each is listed, also before its first turn."""
+    turns = CounterMetricFamily(
+        "clicket_agent_turns", "Turns that ended in this process, by what stopped them.", labels=("agent", "stopped")
+    )
+    steps = CounterMetricFamily("clicket_agent_steps", "Answers of the model in these turns.", labels=("agent",))
+    calls = CounterMetricFamily("clicket_agent_tool_calls", "Tool calls of these turns.", labels=("agent",))
+    tokens = CounterMetricFamily("clicket_agent_tokens", "Tokens of these turns.", labels=("agent", "direction"))
+    cost = CounterMetricFamily(
+        "clicket_agent_cost", "What these turns cost, in the currency of the models' prices.", labels=("agent",)
+    )
+    for agent in sorted({*agents, *(name for name, _ in counts)}):
+        own = {stopped: sums for (name, stopped), sums in counts.items() if name == agent}
+        for stopped, sums in sorted({"finished": Turns(), **own}.items()):
+            turns.add_metric((agent, stopped), sums.turns)
+        steps.add_metric((agent,), sum(sums.steps for sums in own.values()))
+        calls.add_metric((agent,), sum(sums.calls for sums in own.values()))
+        tokens.add_metric((agent, "input"), sum(sums.input_tokens for sums in own.values()))
+        tokens.add_metric((agent, "output"), sum(sums.output_tokens for sums in own.values()))
+        cost.add_metric((agent,), sum(sums.cost for sums in own.values()))
+    yield from (turns, steps, calls, tokens, cost)
 
 
 def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:
@@ -171,59 +192,57 @@ def _buckets(timed: list[Figure]) -> list[tuple[str, float]]:
     return [*buckets, ("+Inf", sum(figure.count for figure in timed))]
 
 
-def _build(live: Live | None) -> Metric:
-    from prometheus_client.core import GaugeMetricFamily
-
+def _build(stats: ProcessStats | None) -> Metric:
     labels = {"version": version(), "python": platform.python_version()}
-    if live is not None:
-        labels |= {"store": live.store_kind, "durability": live.durability}
+    if stats is not None:
+        labels |= {"store": stats.store_kind, "durability": stats.durability}
     info = GaugeMetricFamily("clicket_build_info", "What runs here; always 1.", labels=tuple(labels))
     info.add_metric(tuple(labels.values()), 1)
     return info
 
 
-def _gauges(live: Live) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-    active = GaugeMetricFamily("clicket_calls_active", "Calls in work in this process, by state.", labels=("state",))
-    for state, count in live.active.items():
+def _gauges(stats: ProcessStats) -> Iterator[Metric]:
+    active = GaugeMetricFamily(
+        "clicket_calls_active", "Calls of this process that have not ended, by state.", labels=("state",)
+    )
+    for state, count in stats.active.items():
         active.add_metric((state,), count)
     yield active
     for name, text, value in (
-        ("clicket_calls_waiting_for_approval", "Calls of this process that wait for a person.", live.waiting_for_approval),
-        ("clicket_calls_unsaved", "Calls whose news could not be stored yet.", live.unsaved),
-        ("clicket_queue_depth", "Calls that wait for a slot in this process.", live.queued),
-        ("clicket_queue_limit", "Calls that may wait here.", live.max_queue),
-        ("clicket_slots_used", "Slots of this process that are taken.", live.slots_used),
-        ("clicket_slots_limit", "Slots of this process.", live.slots),
-        ("clicket_bodies_abandoned", "Tools that would not stop and still hold a slot.", live.abandoned),
+        ("clicket_calls_waiting_for_approval", "Calls of this process that wait for a person.", stats.waiting_for_approval),
+        ("clicket_calls_unsaved", "Calls whose last events could not be stored yet.", stats.unsaved),
+        ("clicket_queue_depth", "Calls that wait for a slot in this process.", stats.queued),
+        ("clicket_queue_limit", "Calls that may wait here.", stats.max_queue),
+        ("clicket_slots_used", "Slots of this process that are taken.", stats.slots_used),
+        ("clicket_slots_limit", "Slots of this process.", stats.slots),
+        ("clicket_bodies_abandoned", "Tools that would not stop and still hold a slot.", stats.abandoned),
     ):  # fmt: skip
         yield GaugeMetricFamily(name, text, value=value)
     yield CounterMetricFamily(
-        "clicket_listener_errors", "Listeners that failed on an event.", value=live.listener_errors
+        "clicket_listener_errors", "Listeners that failed on an event.", value=stats.listener_errors
     )
 
 
-def _up(store_up: bool) -> Metric:
-    from prometheus_client.core import GaugeMetricFamily
+def _persist_seconds(times: PersistTimes) -> Metric:
+    family = HistogramMetricFamily(
+        "clicket_persist_seconds", "From an outcome's event until the store had it, in this process.", labels=()
+    )
+    bounds = (*map(repr, PERSIST_BOUNDS), "+Inf")
+    family.add_metric((), list(zip(bounds, accumulate(times.counts), strict=True)), times.seconds)
+    return family
 
-    return GaugeMetricFamily("clicket_store_up", "Did the store answer just now?", value=int(store_up))
 
-
-def _store(live: Live) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-    if live.store_latency is not None:
+def _store(stats: ProcessStats) -> Iterator[Metric]:
+    if stats.store_latency is not None:
         yield GaugeMetricFamily(
-            "clicket_store_latency_seconds", "How long the store took to answer just now.", value=live.store_latency
+            "clicket_store_latency_seconds", "How long the store took to answer just now.", value=stats.store_latency
         )
-    if live.cache is not None:
-        yield CounterMetricFamily("clicket_cache_hits", "Calls that the cache served.", value=live.cache.hits)
-        yield CounterMetricFamily(
-            "clicket_cache_misses", "Calls that the cache could not serve.", value=live.cache.misses
-        )
-        yield CounterMetricFamily(
-            "clicket_cache_evictions", "Results that were removed to make room.", value=live.cache.evictions
-        )
-        yield GaugeMetricFamily("clicket_cache_items", "Results in the cache.", value=live.cache.items)
-        yield GaugeMetricFamily("clicket_cache_bytes", "Bytes of results in the cache.", value=live.cache.bytes)
+    if stats.cache is not None:
+        for family, name, text in (
+            (CounterMetricFamily, "hits", "Calls that the cache served."),
+            (CounterMetricFamily, "misses", "Calls that the cache could not serve."),
+            (CounterMetricFamily, "evictions", "Results that were removed to make room."),
+            (GaugeMetricFamily, "items", "Results in the cache."),
+            (GaugeMetricFamily, "bytes", "Bytes of results in the cache."),
+        ):
+            yield family(f"clicket_cache_{name}", text, value=getattr(stats.cache, name))

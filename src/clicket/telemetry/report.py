@@ -1,4 +1,4 @@
-"""Figures become a report: counts that are exact, and run times of the calls that have one. Nothing here reads or waits."""
+"""Makes a report and anomalies from figures. Pure functions: nothing here reads the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clicket.model.figures import Figure, quantile
 __all__ = ["ALL", "LEAST_RUNS", "UNKNOWN", "Anomaly", "Report", "ToolReport", "anomalies_in", "named", "report_of"]
 
 UNKNOWN = "(unknown)"
-"""Where calls of tools that were not registered are counted: their names are the callers' inventions, and without end."""
+"""The name under which calls of unregistered tools are counted: callers could invent any number of names."""
 ALL = "(all)"
 LEAST_RUNS = 5
 _LEAST_SUCCESS = 0.8
@@ -20,8 +20,8 @@ _MOST_SECONDS = 30.0
 
 
 class ToolReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the ended calls of one tool. Durations are seconds that the tool's code ran, over all attempts and the
-    waits between them, also of calls that failed; None: no call has one."""
+    """The ended calls of one tool. Durations are seconds from the first attempt to the end of the last, waits between them included,
+    also of calls that failed; None: no call has one."""
 
     tool: str
     total: int = 0
@@ -45,7 +45,7 @@ class ToolReport(msgspec.Struct, frozen=True, kw_only=True):
     cached: int = 0
     """Completed calls that were served from the cache; they have no run time."""
     runs: int = 0
-    """The calls that say something about the tool's health; `anomalies_in` says which."""
+    """The calls that count for anomalies; see `anomalies_in`."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that fails or drags. `kind` is `success_rate` or `mean`; `value` is beyond `limit`, over `runs` runs and tries."""
+    """A tool that fails often or is slow. `kind` is `success_rate` or `mean`; `value` is beyond `limit`, over `runs` runs and tries."""
 
     tool: str
     kind: str
@@ -68,7 +68,7 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_of(figures: Iterable[Figure], *, since: float | None = None) -> Report:
-    """The report that figures amount to, whoever's and in whatever order they are."""
+    """The report of these figures; their order does not matter."""
     figures = list(figures)
     tools = {name: _tool(name, group) for name, group in named(figures).items()}
     return Report(tools=tools, totals=_tool(ALL, figures), since=since)
@@ -77,12 +77,12 @@ def report_of(figures: Iterable[Figure], *, since: float | None = None) -> Repor
 def anomalies_in(figures: Iterable[Figure]) -> list[Anomaly]:
     """Tools under 80 % success or over 30 s on average, with at least 5 runs.
 
-    A run is a call in which the tool's code ran to an end of its own: it completed, failed or ran out of time, or its process
-    died (`outcome_unknown`). Calls that were refused before, served from the cache, or cancelled by somebody are none: they say
-    nothing about the tool. So the rate here may differ from the report's, which is over all calls.
+    A run is a call in which the tool's code completed, failed or timed out, or whose process died (`outcome_unknown`). Calls that
+    were refused, served from the cache, or cancelled are not runs: they say nothing about the tool. So the rate here may differ
+    from the report's, which is over all calls.
 
-    One kind of refusal counts as one of the five, though not in the rate: `tool_unavailable` of a tool that had failed. The hub
-    hides a tool that keeps failing, which must not hide it here.
+    Calls refused as `tool_unavailable` count among the five, though not in the rate: the hub takes a failing tool out of service,
+    and it must still be reported.
     """
     found: list[Anomaly] = []
     for name, group in named(figures).items():
@@ -98,12 +98,12 @@ def anomalies_in(figures: Iterable[Figure]) -> list[Anomaly]:
         if count >= LEAST_RUNS:
             mean = sum(figure.seconds for figure in timed) / count
             if mean > _MOST_SECONDS:
-                found.append(_dragging(name, mean, count))
+                found.append(_slow(name, mean, count))
     return found
 
 
 def named(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
-    """Figures by the name that their tool is shown under, in the order of names."""
+    """Figures by the name under which their tool is shown, sorted by name."""
     groups: dict[str, list[Figure]] = {}
     for figure in figures:
         groups.setdefault(figure.tool or UNKNOWN, []).append(figure)
@@ -111,7 +111,7 @@ def named(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
 
 
 def _is_run(figure: Figure) -> bool:
-    if figure.code == "outcome_unknown":  # its process died, so nobody knows for how long it had run
+    if figure.code == "outcome_unknown":  # its process died, so its run time is not known
         return True
     return figure.bucket is not None and figure.outcome != State.CANCELLED
 
@@ -163,7 +163,7 @@ def _failing(tool: str, rate: float, runs: int, refused: int) -> Anomaly:
     )  # fmt: skip
 
 
-def _dragging(tool: str, mean: float, runs: int) -> Anomaly:
+def _slow(tool: str, mean: float, runs: int) -> Anomaly:
     return Anomaly(
         tool=tool, kind="mean", value=mean, limit=_MOST_SECONDS, runs=runs,
         message=f"{tool} took {mean:.1f} s on average over {runs} runs, more than {_MOST_SECONDS:.0f} s. "

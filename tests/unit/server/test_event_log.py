@@ -1,4 +1,4 @@
-"""The event log alone: an observers object and a function in place of the store are all that it needs."""
+"""The event log alone, with an observers object and a function in place of the store."""
 
 from __future__ import annotations
 

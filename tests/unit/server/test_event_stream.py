@@ -1,4 +1,4 @@
-"""The notifier of a source: everybody is woken, a crowd in turns, and not without a rest."""
+"""The notifier of a source wakes every reader, many of them in turns, with a pause after a long round."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_lone_reader_is_woken_at_once_and_for_everything() -> None:
 
 async def test_a_crowd_is_woken_in_turns() -> None:
     notifier, turns = Notifier(), [0]
-    crowd = [Listener(notifier, turns) for _ in range(event_stream._AT_A_TIME * 4)]
+    crowd = [Listener(notifier, turns) for _ in range(event_stream._WOKEN_AT_ONCE * 4)]
     async with asyncio.timeout(10):
         tasks = [asyncio.create_task(each.listen(1)) for each in crowd]
         await asyncio.sleep(0)
@@ -59,7 +59,7 @@ async def test_a_crowd_is_woken_in_turns() -> None:
         await asyncio.gather(*tasks)
         counting.cancel()
     woken = [each.woken[0] for each in crowd]
-    assert max(woken.count(turn) for turn in woken) <= event_stream._AT_A_TIME
+    assert max(woken.count(turn) for turn in woken) <= event_stream._WOKEN_AT_ONCE
     assert len(set(woken)) >= 4
 
 

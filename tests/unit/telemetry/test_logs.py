@@ -1,4 +1,4 @@
-"""Log lines as programs read them: one object a line, whatever was logged, and always with the call that it is about."""
+"""JSON log lines: one object per record, whatever was logged, with the call that it belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page that Prometheus reads: its own parser finds our figures in it, and its own linter nothing to say."""
+"""The page of metrics: Prometheus' parser finds our figures in it, and its linter no fault."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.unit.telemetry.test_report import failure, figure
 
 from clicket.model.figures import Figure
 from clicket.ports import CacheStats
-from clicket.telemetry.live import Live
+from clicket.telemetry.process_stats import ProcessStats
 from clicket.telemetry.prometheus import BOUNDS, exposition
 
-LIVE = Live(
+LIVE = ProcessStats(
     tools=("t", "idle"), active={"running": 2, "pending": 1}, queued=1, max_queue=9, slots_used=2, slots=10,
     cache=CacheStats(items=1, bytes=10, hits=5, misses=2, evictions=1), store_latency=0.001, store_kind="sqlite", durability="process",
 )  # fmt: skip
@@ -106,8 +106,8 @@ HOSTILE = 'a"b\\c\nd{e}=\u202e\N{SNOWMAN}'
 
 
 @pytest.mark.parametrize("figures", [FIGURES, [], [figure(1.0, tool=HOSTILE), failure(tool=HOSTILE, code=HOSTILE)]])
-@pytest.mark.parametrize("live", [LIVE, Live(store_up=False), None])
-def test_prometheus_own_linter_has_nothing_to_say(figures: list[Figure], live: Live | None) -> None:
+@pytest.mark.parametrize("live", [LIVE, ProcessStats(store_up=False), None])
+def test_prometheus_own_linter_has_nothing_to_say(figures: list[Figure], live: ProcessStats | None) -> None:
     page, _ = exposition(figures, live)
     promtool(page)
 

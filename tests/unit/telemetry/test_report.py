@@ -1,4 +1,4 @@
-"""From figures to a report: exact counts, honest absences, and quantiles that any number of processes can add up."""
+"""Reports from figures: exact counts, None where there is no data, and quantiles that can be merged over processes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_unregistered_tools_are_one_line_and_callers_are_added_up() -> None:
 
 
 @given(st.lists(st.floats(1e-6, 1e4), min_size=1, max_size=200), st.integers(1, 5))
-def test_quantiles_are_within_their_bound_whoever_counted(times: list[float], processes: int) -> None:
+def test_quantiles_are_within_their_bound_over_any_number_of_processes(times: list[float], processes: int) -> None:
     share = random.Random(0)
     parts = [[] for _ in range(processes)]  # type: list[list[Figure]]
     for took in times:

@@ -1,4 +1,4 @@
-"""Tracing alone: entries and their events are all that it needs. It keeps a span only while this process works on the call."""
+"""Tracing alone, with entries and their events. It has a span only while this process works on the call."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ CREATED, RUNNING, ENDED = (
 def test_a_span_is_dropped_when_the_call_ends_and_a_late_result_makes_no_other() -> None:
     traced, call = Traced(), entry()
     traced.publish(call, CREATED, RUNNING)
-    assert list(traced.tracing._spans) == [call]
+    assert list(traced.tracing.open_spans) == [call]
     traced.publish(call, ENDED)
-    assert traced.tracing._spans == {}
+    assert traced.tracing.open_spans == {}
     traced.publish(call, ("late_result", State.COMPLETED))
     assert [span["clicket.state"] for span in traced.spans()] == ["completed"]
 
@@ -77,7 +77,7 @@ def test_a_span_is_dropped_when_the_call_is_handed_over() -> None:
     traced.publish(call, CREATED, RUNNING)
     call.owned = False
     traced.publish(call, ("state_changed", State.RETRYING))
-    assert traced.tracing._spans == {}
+    assert traced.tracing.open_spans == {}
     assert [span["clicket.handed_over"] for span in traced.spans()] == [True]
 
 
@@ -86,7 +86,7 @@ def test_a_span_is_ended_when_another_process_has_the_call() -> None:
     traced.publish(call, CREATED, RUNNING)
     traced.tracing.leave(call)  # type: ignore[arg-type]
     traced.tracing.leave(call)  # type: ignore[arg-type]
-    assert traced.tracing._spans == {}
+    assert traced.tracing.open_spans == {}
     assert [span["clicket.handed_over"] for span in traced.spans()] == [True]
 
 
@@ -94,4 +94,4 @@ def test_a_call_that_is_given_away_at_once_has_no_span_here() -> None:
     traced, call = Traced(), entry()
     call.owned = False
     traced.publish(call, CREATED)
-    assert (traced.tracing._spans, traced.spans()) == ({}, [])
+    assert (traced.tracing.open_spans, traced.spans()) == ({}, [])

@@ -54,12 +54,12 @@ async def mcp(
 
 async def _serve(session: Session) -> None:
     from clicket.mcp.stdio import serve_stdio, unless_client_leaves
-    from clicket.telemetry.logs import Discreet
+    from clicket.telemetry.logs import SecretHidingFormatter
 
     if session.terminal.json:
         raise UsageError("clicket mcp writes MCP messages to stdout; leave out --json.")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Discreet(logging.Formatter("%(levelname)s %(name)s: %(message)s")))
+    handler.setFormatter(SecretHidingFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s")))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     with redirect_stdout(sys.stderr):
         _ = session.tools  # their modules may print when they are imported

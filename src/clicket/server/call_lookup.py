@@ -1,4 +1,4 @@
-"""Finds the call that a request names, among those that its principal may see. For a principal, calls of other keys do not exist."""
+"""Finds the call that a request names, among those that its principal may see. Calls of other keys are not found."""
 
 from __future__ import annotations
 
@@ -12,46 +12,59 @@ from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused
 from clicket.server.request import Request
 
-__all__ = ["CALLER", "THREAD", "CallLookup", "view_of"]
+__all__ = ["CALLER", "THREAD", "CallLookup", "own_runtime", "thread_of", "visible_runtime"]
 
-_MOST_NAMED = 10
-THREAD = Parameter(name="thread", about="The call's thread; needed when two threads used one id.")
+_MAX_NAMED = 10
+THREAD = Parameter(name="thread", description="The call's thread; needed when two threads used one id.")
 CALLER = Parameter(
-    name="caller", about="Whose, by the key's id. Others' only for admin, and for approve where they wait.",
+    name="caller", description="The id of the key that made it. Another key's only for admin, and for approve if the call waits.",
     max_length=100, min_length=0,
 )  # fmt: skip
 
 
-def view_of(request: Request) -> Runtime:
-    """The runtime as the principal sees it; an admin may name another caller, and sees what that one sees."""
+def visible_runtime(request: Request) -> Runtime:
+    """The runtime with the calls that the principal may see, or those of the caller that an admin names."""
     caller, principal = request.query("caller"), request.principal
     if caller is None:
         return principal.sees
     if not principal.is_admin:
         if caller == principal.id:
             return principal.own
-        raise Refused("missing_scope", "only scope admin may look at another caller's. Leave `caller` out.")
+        raise Refused("missing_scope", "only scope admin may name another caller. Leave `caller` out.")
     return principal.sees.acting_for(caller)
 
 
+def own_runtime(request: Request) -> Runtime:
+    """The runtime that acts for the principal, or for the caller that an admin names."""
+    return request.principal.own if request.query("caller") is None else visible_runtime(request)
+
+
+def thread_of(request: Request) -> str:
+    """The thread in the path."""
+    thread = request.path("threadId")
+    if not 1 <= len(thread) <= 512 or "\x00" in thread:
+        raise Refused("usage", "a thread's name has 1 to 512 characters, and no NUL.")
+    return thread
+
+
 class CallLookup:
-    """`acting_for(caller)` is the runtime as that caller has it."""
+    """`acting_for(caller)` is the runtime for that caller."""
 
     def __init__(self, acting_for: Callable[[str], Runtime], store: Callable[[], Store]) -> None:
         self._acting_for = acting_for
         self._store = store
 
     async def find(self, request: Request, *, waiting: bool = True) -> tuple[Runtime, Record]:
-        """The call that the request names, and the view in which it is found.
+        """The call that the request names, and the runtime in which it is found.
 
-        Scope `approve` also finds calls of others that wait for approval, unless `waiting` is False: then only calls that the
-        principal can still see when they wait no more.
+        Scope `approve` also finds waiting calls of other callers, unless `waiting` is False: then only calls that the principal can
+        still see after the decision.
         """
         id, thread, principal = request.path("id"), request.query("thread"), request.principal
         request.scope["clicket.call"] = id
         decides, caller = waiting and principal.may("approve"), request.query("caller")
         if not decides or principal.is_admin or caller in (None, principal.id):
-            view = view_of(request)
+            view = visible_runtime(request)
             try:
                 return view, await view.get(id, thread=thread)
             except NotFound:
@@ -63,10 +76,10 @@ class CallLookup:
         return self._acting_for(record.caller), record
 
     async def to_decide(self, request: Request, seen: str) -> tuple[Runtime, Record]:
-        """The call that a decision of a principal with scope `approve` is about: the one that was seen, and no other.
+        """The call that a decision is about: the one whose question the person saw, and no other. Needs scope `approve`.
 
-        `seen`: the hash of the question. Without it every call of that id counts, also those that wait no more: who saw one of
-        them must not decide about another's.
+        `seen`: the hash of the question. Without it, the id must be unique among all calls, waiting or not, so that the decision
+        cannot apply to another call with this id.
         """
         id, thread, principal = request.path("id"), request.query("thread"), request.principal
         request.scope["clicket.call"] = id
@@ -89,7 +102,7 @@ class CallLookup:
         return self._acting_for(record.caller), record
 
     async def _waiting(self, id: str, thread: str | None, caller: str | None) -> Record:
-        """A call of any caller that has this id and waits for approval. Other calls of this id are not mentioned."""
+        """The call of any caller that has this id and waits for approval. Errors do not mention other calls of this id."""
         found = []
         for stored in await self._store().load(id, thread, caller):
             if stored.damaged is None:
@@ -103,7 +116,7 @@ class CallLookup:
         return found[0]
 
     async def ambiguous(self, request: Request, error: UsageError) -> Refused:
-        """The refusal of an id that several calls have, all of which the principal may see."""
+        """The error for an id that several calls have. The principal may see all of them."""
         id, thread, principal = request.path("id"), request.query("thread"), request.principal
         caller = request.query("caller") if principal.is_admin else principal.id
         found = await self._store().load(id, thread, caller)
@@ -115,9 +128,9 @@ class CallLookup:
 def _which(
     id: str, places: list[tuple[str, str]], more: str = "", also: list[tuple[str, str]] | None = None
 ) -> Refused:
-    """`also`: the calls that may be named; all of them unless given."""
+    """`also`: the calls that the error may name; all of them unless given."""
     named = places if also is None else also
-    shown = [f"thread={thread!r} caller={caller!r}" for thread, caller in sorted(named)[:_MOST_NAMED]]
+    shown = [f"thread={thread!r} caller={caller!r}" for thread, caller in sorted(named)[:_MAX_NAMED]]
     names = ["thread="] * (len({thread for thread, _ in places}) > 1) + ["caller="] * (
         len({caller for _, caller in places}) > 1
     )

@@ -1,4 +1,4 @@
-"""Runs the application on a socket. Shutting down takes a bounded time: streams end, running calls get `close_timeout`."""
+"""Runs the application with uvicorn. A shutdown takes a bounded time: streams end, running calls get `close_timeout`."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.server.app import Parts, create_app
 from clicket.server.authentication import Authenticator
-from clicket.server.hosts import is_loopback
+from clicket.server.host_check import is_loopback
 from clicket.server.options import Options
 from clicket.server.protocol import protocol_with
 
-__all__ = ["Served", "allow_connections", "serve", "serving"]
+__all__ = ["RunningServer", "allow_connections", "bind", "serve", "serving", "within_file_limit"]
 
 _BACKLOG = 2_048
-_AT_ONCE = 64
-"""Connections that the loop accepts before it looks at any of them."""
-_RESERVE = 4 * _AT_ONCE
+_ACCEPTED_AT_ONCE = 64
+"""Connections that the event loop accepts at once, before it reads from them."""
+_RESERVED_FILES = 4 * _ACCEPTED_AT_ONCE
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that takes requests."""
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that accepts requests."""
 
     host: str
     port: int
     url: str
     keys: int
     locked: bool
-    """There were keys, and all are revoked or expired: every request is refused."""
+    """Keys exist, but all are revoked or expired: every request is refused."""
     mcp: bool
     parts: Parts
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the program that runs the loop."""
+    """uvicorn without signal handlers: the program handles signals."""
 
     @contextmanager
     def capture_signals(self) -> Any:
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """uvicorn would end the whole program; here its caller gets an error."""
+        """Raises an error where uvicorn would end the program."""
         try:
             await super().startup(sockets)
         except SystemExit:
@@ -65,11 +65,11 @@ async def serve(
     options: Options | None = None,
     agents: Iterable[Agent] | None = None,
     stop: asyncio.Event | None = None,
-    ready: Callable[[Served], object] | None = None,
+    ready: Callable[[RunningServer], object] | None = None,
 ) -> None:
-    """Serve a runtime until `stop` is set or the task is cancelled. A runtime that is open is left closed.
+    """Serve a runtime until `stop` is set or the task is cancelled. The runtime is closed at the end.
 
-    Port 0 takes a free one; `ready` is called with it.
+    Port 0 takes a free port. `ready` is called once the server accepts requests.
     """
     async with serving(runtime, host=host, port=port, options=options, agents=agents) as served:
         if ready is not None:
@@ -85,10 +85,10 @@ async def serving(
     port: int = 8000,
     options: Options | None = None,
     agents: Iterable[Agent] | None = None,
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[RunningServer]:
     """A server while the block runs. `agents`: as in `create_app`."""
-    options = _affordable(msgspec.structs.replace(options or Options(), host=host))
-    with closing(_bind(host, port)) as bound:
+    options = within_file_limit(msgspec.structs.replace(options or Options(), host=host))
+    with closing(bind(host, port)) as bound:
         app = create_app(runtime, options, agents=agents)
         parts: Parts = app.state.clicket
         if not runtime.is_open:
@@ -97,18 +97,18 @@ async def serving(
         running = asyncio.ensure_future(server.serve(sockets=[bound]))
         try:
             await _started(server, running)
-            bound.listen(_BACKLOG)  # as many may wait; uvicorn's own number is also how many are accepted at once
+            bound.listen(_BACKLOG)  # uvicorn's backlog is also how many connections it accepts at once
             served = await _described(parts, bound)
             await _check_exposure(served, parts.authenticator)
             yield served
         finally:
-            await _leave(parts, server, running)
+            await _stop(parts, server, running)
 
 
-async def _check_exposure(served: Served, authenticator: Authenticator) -> None:
+async def _check_exposure(served: RunningServer, authenticator: Authenticator) -> None:
     if not is_loopback(served.host) and await authenticator.is_off():
         raise UsageError(
-            f"without a key only this machine may ask, and {served.host} is open to others. Make one with "
+            f"without a key only this machine may send requests, and {served.host} is open to others. Make one with "
             "`clicket keys create`, set CLICKET_API_KEYS, or bind 127.0.0.1."
         )
 
@@ -122,8 +122,8 @@ async def _started(server: uvicorn.Server, running: asyncio.Future[None]) -> Non
         await asyncio.sleep(0.005)
 
 
-async def _leave(parts: Parts, server: uvicorn.Server, running: asyncio.Future[None]) -> None:
-    """Refuse new requests; let calls end, or stop them; then let answers that are under way be sent, and close the socket."""
+async def _stop(parts: Parts, server: uvicorn.Server, running: asyncio.Future[None]) -> None:
+    """Refuse new requests, end the calls, let responses that are under way be sent, and close the socket."""
     parts.shutdown.begin()
     try:
         with suppress(UsageError):
@@ -148,35 +148,35 @@ def _config(app: Any, options: Options) -> uvicorn.Config:
         date_header=True,
         timeout_keep_alive=max(round(options.keep_alive), 1),
         timeout_graceful_shutdown=max(round(options.stop_timeout), 1),
-        backlog=_AT_ONCE,
+        backlog=_ACCEPTED_AT_ONCE,
     )
 
 
-def _affordable(options: Options) -> Options:
-    """No more connections than the process has descriptors for: stores, files and child processes need some, too."""
+def within_file_limit(options: Options) -> Options:
+    """Limit the connections to the file descriptors of the process. Stores, files and child processes need some too."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return options
-    most = max(limit - max(limit // 4, _RESERVE), limit // 4, 1)
+    most = max(limit - max(limit // 4, _RESERVED_FILES), limit // 4, 1)
     return msgspec.structs.replace(options, max_connections=min(options.max_connections, most))
 
 
 def allow_connections(count: int) -> None:
-    """Raise the soft limit of descriptors, as far as the process may, so that so many connections fit."""
+    """Raise the soft limit of file descriptors, as far as allowed, so that this many connections fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + max(count // 3 + 1, _RESERVE)
+    wanted = count + max(count // 3 + 1, _RESERVED_FILES)
     wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):  # some systems allow less than they say
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    """Bound here, so that a port that is taken is an error of ours, and a free one is known."""
+def bind(host: str, port: int) -> socket.socket:
+    """Bind here, so that a taken port raises `UsageError`, and the number of a free one is known."""
     try:
         found = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{host!r} is no address of this machine: {error}. Try --host 127.0.0.1.") from None
+        raise UsageError(f"{host!r} is not an address of this machine: {error}. Try --host 127.0.0.1.") from None
     family, kind, protocol, _, address = found[0]
     bound = socket.socket(family, kind, protocol)
     try:
@@ -191,10 +191,12 @@ def _bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def _described(parts: Parts, bound: socket.socket) -> Served:
+async def _described(parts: Parts, bound: socket.socket) -> RunningServer:
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     keys = await parts.authenticator.count()
     locked = keys == 0 and not await parts.authenticator.is_off()
     url = f"http://{shown}:{port}"
-    return Served(host=host, port=port, url=url, keys=keys, locked=locked, mcp=parts.mcp is not None, parts=parts)
+    return RunningServer(
+        host=host, port=port, url=url, keys=keys, locked=locked, mcp=parts.mcp is not None, parts=parts
+    )

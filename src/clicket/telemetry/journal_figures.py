@@ -1,7 +1,7 @@
-"""The same figures from the journal: what every tally said, read back from the calls themselves.
+"""Figures of a period, counted from the calls in the journal.
 
-Stores add tallies up as calls end, and keep the sums for ever; the journal keeps calls for as long as retention lets it. Over
-calls that are all still there both give the same counts, and the same seconds but for the order of the additions.
+Stores add figures up as calls end, and keep the sums for ever; the journal keeps calls as long as retention says. For calls that are
+all still in the journal both have the same counts, and the same seconds except for rounding.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["figures_in", "from_journal", "of_journal", "run_time"]
 
 _PAGE = 100  # calls carry their whole results
 _ENDED_PAGE = 1_000
-"""A page is read by the thread that serves all reads of its store: it must not take long."""
+"""One thread serves all reads of a store, so a page must not take long."""
 _Key = tuple[str, str, str, str, int | None]
 
 
 def from_journal(records: Iterable[Record]) -> list[Figure]:
-    """Figures of the records that have ended; those that cannot be read have no events, and count nowhere."""
+    """Figures of the records that have ended. Records that cannot be read have no events, and are not counted."""
     sums = _Sums()
     for record in records:
         sums.add(record)
@@ -35,7 +35,7 @@ def from_journal(records: Iterable[Record]) -> list[Figure]:
 async def of_journal(
     store: Store, *, caller: str | None = None, tool: str | None = None, since: float | None = None
 ) -> list[Figure]:
-    """Figures of the calls that were made since then and have ended, page by page."""
+    """Figures of the calls that were made since then and have ended. Reads them page by page."""
     if isinstance(store, CountsEnded):
         return await _of_ended(store, caller=caller, tool=tool, since=since or 0.0)
     sums, before = _Sums(), None
@@ -45,7 +45,7 @@ async def of_journal(
             if stored.damaged is None:
                 try:
                     sums.add(read(stored.id, stored.events))
-                except StoreUnavailable:  # a call that makes no sense hides no other
+                except StoreUnavailable:  # one damaged call must not hide the others
                     continue
         if len(found) < _PAGE:
             return sums.figures()
@@ -67,10 +67,10 @@ async def _of_ended(store: CountsEnded, *, caller: str | None, tool: str | None,
 async def figures_in(
     store: Store, *, caller: str | None = None, tool: str | None = None, since: float | None = None
 ) -> list[Figure]:
-    """Everything since the store was made, from its sums; or what was called since then, from the journal.
+    """Without `since`: the store's sums, since it was made. With `since`: calls made since then, counted from the journal.
 
-    `tool` may be `(unknown)`: the calls of tools that were not registered; or `agent:NAME`: an agent's turns, which are left out
-    otherwise: they take as long as their tools and the model do.
+    `tool` may be `(unknown)`, for calls of tools that were not registered, or `agent:NAME`, for an agent's turns. Turns are left out
+    otherwise: they take as long as their tools and the model.
     """
     if since is not None and not isfinite(since):
         raise UsageError(f"since must be seconds since the epoch, not {since!r}.")
@@ -84,7 +84,7 @@ async def figures_in(
 
 
 class _Sums:
-    """Counts and seconds, added up call by call."""
+    """Sums of counts and seconds."""
 
     def __init__(self) -> None:
         self._known: dict[_Key, tuple[int, float, float, float]] = {}

@@ -1,4 +1,4 @@
-"""Replies: HEAD has the head of the answer and nothing else, whatever server runs the application."""
+"""Responses to HEAD have the headers and no body, whatever server runs the application."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from clicket.server.replies import Pieces, Reply
+from clicket.server.responses import ChunkedResponse, Response
 
 
 async def _never() -> AsyncIterator[bytes]:
-    raise AssertionError("nobody asked for the bytes")
+    raise AssertionError("HEAD must not read the body")
     yield b""
 
 
-def _whole() -> Reply:
-    return Reply(200, b"some bytes", b"text/plain")
+def _whole() -> Response:
+    return Response(200, b"some bytes", b"text/plain")
 
 
-def _pieces() -> Pieces:
-    return Pieces(200, _never(), 10, b"text/plain", patience=1.0)
+def _pieces() -> ChunkedResponse:
+    return ChunkedResponse(200, _never(), 10, b"text/plain", patience=1.0)
 
 
 @pytest.mark.parametrize("make", [_whole, _pieces])

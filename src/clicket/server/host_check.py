@@ -1,7 +1,7 @@
-"""Checks the headers `Host` and `Origin`. Requests for a host that is not ours, or from a page that is not ours, are refused first.
+"""Refuses requests whose `Host` is not a name of this server, or whose `Origin` is a foreign web page.
 
-This protects a server on loopback from every web page that its user opens: a page can send requests here (CSRF), and a name can be
-made to point here (DNS rebinding), but neither can choose `Host` and `Origin`.
+This protects a server on loopback from web pages that its user opens. A page can send requests to it (CSRF), and a DNS name can
+point to it (DNS rebinding), but neither can choose `Host` and `Origin`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 from clicket.server.problems import Refused
 
-__all__ = ["Hosts", "is_loopback"]
+__all__ = ["HostCheck", "is_loopback"]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_ANY = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # told apart here, not bound
-_MOST_REMEMBERED = 256
+_ANY = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared here, not bound
+_MAX_CACHED = 256
 
 
 def is_loopback(host: str) -> bool:
@@ -23,17 +23,17 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK or (host.startswith("127.") and host.count(".") == 3 and host.replace(".", "").isdecimal())
 
 
-class Hosts:
-    """Names and origins that are ours."""
+class HostCheck:
+    """The accepted names and origins."""
 
     def __init__(self, bound: str, names: Iterable[str], origins: Iterable[str]) -> None:
         given = {_bare(name) for name in names}
         self._names = _LOOPBACK | given | ({bound.strip("[]").lower()} - _ANY)
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
-        self._good: set[tuple[bytes, Any]] = set()
+        self._accepted: set[tuple[bytes, Any]] = set()
 
     def check(self, scope: Any) -> bytes | None:
-        """The origin that needs CORS headers in the answer, or None; raises `Refused`."""
+        """The origin that needs CORS headers in the response, or None; raises `Refused`."""
         host: bytes | None = None
         origin: bytes | None = None
         for name, value in scope["headers"]:
@@ -47,18 +47,18 @@ class Hosts:
                 origin = value
         server = scope.get("server")
         local = server[0] if server else ""
-        if host is None or (host, local) not in self._good:
+        if host is None or (host, local) not in self._accepted:
             self._check_host(host, local)
         return None if origin is None else self._check_origin(origin, host or b"")
 
     def _check_host(self, host: bytes | None, local: str) -> None:
         text = (host or b"").decode("latin-1").lower()
         name = _bare(text)
-        # The host is the address that the connection was made to: no name was used that could point elsewhere.
+        # The address of the connection itself is accepted: no DNS name is involved.
         if not name or (name not in self._names and name != local.lower()):
             raise _foreign_host(repr(text[:100]))
-        if len(self._good) < _MOST_REMEMBERED and host is not None:
-            self._good.add((host, local))
+        if len(self._accepted) < _MAX_CACHED and host is not None:
+            self._accepted.add((host, local))
 
     def _check_origin(self, origin: bytes, host: bytes) -> bytes | None:
         text = origin.decode("latin-1").lower()
@@ -71,8 +71,8 @@ class Hosts:
 
 
 def _bare(host: str) -> str:
-    """A host without its port. What is not `name`, `name:port`, `[address]` or `[address]:port` stays as it is, and is no name
-    of ours."""
+    """A host without its port. Text that is not `name`, `name:port`, `[address]` or `[address]:port` is returned unchanged: it
+    matches no accepted name."""
     host = host.strip().lower()
     if host.startswith("["):
         name, bracket, rest = host[1:].partition("]")
@@ -82,7 +82,7 @@ def _bare(host: str) -> str:
 
 
 def _foreign_host(what: str) -> Refused:
-    text = f"this server does not go by the host {what}. Ask for it by its own name, or start it with --allowed-host."
+    text = f"this server does not accept the host {what}. Use its own name, or start it with --allowed-host."
     return Refused("foreign_host", text)
 
 

@@ -1,4 +1,4 @@
-"""Request bodies: bounded in size and time, declared as JSON, and JSON that has one meaning only."""
+"""Reads request bodies, with limits of size and time. JSON must be declared as such and unambiguous."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from clicket.model.arguments import parse_arguments
 from clicket.server.problems import Refused
 from clicket.server.request import Request
 
-__all__ = ["Bodies", "Gone", "shaped"]
+__all__ = ["BodyReader", "ClientDisconnected", "decode_body", "too_large"]
 
 T = TypeVar("T")
 _WHOLE = "(body)"
 _SYNTAX = ("(arguments): not valid JSON", "(arguments): not UTF-8 text")
 
 
-class Gone(Refused):
-    """The client left before its request was whole: there is no client to answer."""
+class ClientDisconnected(Refused):
+    """The client disconnected before it had sent the whole request. No response can be sent."""
 
     def __init__(self) -> None:
-        super().__init__("request_timeout", "the connection was closed before the request was whole.")
+        super().__init__("request_timeout", "the connection was closed before the request was complete.")
 
 
-class Bodies:
-    """Reads the bodies of requests. `max_size` in bytes; `timeout` in seconds, for a whole JSON body or for one piece of an upload."""
+class BodyReader:
+    """`max_size` of JSON in bytes; `timeout` in seconds, for a whole JSON body or for one chunk of an upload."""
 
     def __init__(self, *, max_size: int, timeout: float) -> None:
         self._max_size = max_size
         self._timeout = timeout
 
-    async def json(self, request: Request, decoder: msgspec.json.Decoder[T]) -> T:
-        """A JSON body as its model says, or a problem that names the place."""
-        return self.decoded(await self.read(request), decoder)
+    async def json(self, request: Request, model: type[T]) -> T:
+        """Read and decode a JSON body. Raises an error that names the field that is wrong."""
+        return self.decoded(await self.read(request), model)
 
-    async def optional_json(self, request: Request, decoder: msgspec.json.Decoder[T], empty: T) -> T:
-        """A JSON body that may be left out."""
+    async def optional_json(self, request: Request, model: type[T]) -> T:
+        """A JSON body that may be left out: then all fields have their defaults."""
         if request.header(b"content-type") is None:
             if await self._whole(request):
-                raise _not_said_to_be_json()
-            return empty
+                raise _not_declared_json()
+            return model()
         body = await self.read(request)
-        return self.decoded(body, decoder) if body else empty
+        return self.decoded(body, model) if body else model()
 
     async def read(self, request: Request) -> bytes:
         """The bytes of a JSON body."""
         kind = request.header(b"content-type") or ""
         if kind.partition(";")[0].strip().lower() != "application/json":
-            raise _not_said_to_be_json()
+            raise _not_declared_json()
         return await self._whole(request)
 
-    def decoded(self, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-        value = shaped(body, decoder)
+    def decoded(self, body: bytes, model: type[T]) -> T:
+        value = decode_body(body, model)
         self.refuse_ambiguous(body)
         return value
 
     def refuse_ambiguous(self, body: bytes) -> None:
-        """Refuse JSON that two readers may read differently: keys that are there twice, NaN, lone surrogates."""
+        """Refuse JSON that two parsers may read differently: duplicate keys, NaN, lone surrogates."""
         _strict(body, self._max_size)
 
-    async def pieces(self, request: Request, limit: int) -> AsyncIterator[bytes]:
-        """A big body of up to `limit` bytes, piece by piece, each in its time."""
+    async def chunks(self, request: Request, limit: int) -> AsyncIterator[bytes]:
+        """The chunks of a body of up to `limit` bytes. The timeout is for each chunk."""
         _check_length(request, limit)
         size, more = 0, True
         while more:
@@ -74,17 +74,17 @@ class Bodies:
             except TimeoutError:
                 raise _too_slow(self._timeout) from None
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise ClientDisconnected
             body, more = message.get("body", b""), message.get("more_body", False)
             size += len(body)
             if size > limit:
-                raise _too_large(limit)
+                raise too_large(limit)
             if body:
                 yield body
 
     async def _whole(self, request: Request) -> bytes:
         _check_length(request, self._max_size)
-        if request.scope.get("clicket.whole"):  # all of it has arrived: there is nothing to wait for
+        if request.scope.get("clicket.whole"):  # it has arrived completely: no timeout is needed
             return await _gathered(request.receive, self._max_size)
         try:
             async with asyncio.timeout(self._timeout):
@@ -100,27 +100,27 @@ async def _gathered(receive: Any, limit: int) -> bytes:
         parts, size = [body], len(body)
         while message.get("more_body"):
             if size > limit:
-                raise _too_large(limit)
+                raise too_large(limit)
             message = await receive()
             parts.append(message.get("body", b""))
             size += len(parts[-1])
         body = b"".join(parts)
     if message["type"] == "http.disconnect":
-        raise Gone
+        raise ClientDisconnected
     if len(body) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     return body
 
 
 def _check_length(request: Request, limit: int) -> None:
-    """A body that says that it is too large need not be read."""
-    said = request.header(b"content-length")
-    if said is not None and said.isdecimal() and int(said[:20]) > limit:
-        raise _too_large(limit)
+    """Refuse a body whose declared length is too large, without reading it."""
+    declared = request.header(b"content-length")
+    if declared is not None and declared.isdecimal() and int(declared[:20]) > limit:
+        raise too_large(limit)
 
 
-def _too_large(limit: int) -> Refused:
-    # The rest of the body is not read: the connection cannot be used again.
+def too_large(limit: int) -> Refused:
+    # The rest of the body is not read, so the connection cannot be used again.
     return Refused("too_large", f"the body is over the limit of {limit:,} bytes. Send less.", (b"connection", b"close"))
 
 
@@ -129,14 +129,14 @@ def _too_slow(seconds: float) -> Refused:
     return Refused("request_timeout", text, (b"connection", b"close"))
 
 
-def _not_said_to_be_json() -> Refused:
-    return Refused("unsupported_media_type", "send JSON, and say so: Content-Type: application/json.")
+def _not_declared_json() -> Refused:
+    return Refused("unsupported_media_type", "send JSON with the header Content-Type: application/json.")
 
 
-def shaped(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """The body as its model says, or a problem that names the place."""
+def decode_body(body: bytes, model: type[T]) -> T:
+    """Decode a JSON body. Raises an error that names the field that is wrong."""
     try:
-        return decoder.decode(body)
+        return msgspec.json.decode(body, type=model)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         raise InvalidInput([{"path": _pointer(path.rstrip("`")), "message": message}], whole=_WHOLE) from None
@@ -146,8 +146,8 @@ def shaped(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def _not_json(why: object) -> Refused:
-    said = str(why).removeprefix("not valid JSON: ").removesuffix("Send one JSON object.").rstrip(". ")
-    return Refused("invalid_json", f"the body is not valid JSON: {said}. Send one JSON object in UTF-8.")
+    reason = str(why).removeprefix("not valid JSON: ").removesuffix("Send one JSON object.").rstrip(". ")
+    return Refused("invalid_json", f"the body is not valid JSON: {reason}. Send one JSON object in UTF-8.")
 
 
 def _pointer(path: str) -> str:

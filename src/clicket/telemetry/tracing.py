@@ -1,6 +1,5 @@
-"""Turns tracing on: a program does it for a runtime (`instrument`), or a runtime's settings do (`tracing_for`).
-
-OpenTelemetry is imported only when tracing is turned on.
+"""Turns tracing on, by the program (`instrument`) or by the runtime's settings (`tracing_for`), and continues the trace of a
+request (`within_trace`). OpenTelemetry is imported only when tracing is turned on.
 """
 
 from __future__ import annotations
@@ -8,7 +7,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from clicket.telemetry.otel import Tracing
 
-__all__ = ["Observed", "TracingSetup", "instrument", "tracing_for"]
+__all__ = ["Observed", "TracingSetup", "instrument", "tracing_for", "within_trace"]
 
 logger = logging.getLogger("clicket.telemetry")
 _EXPORT_VARIABLES = (
@@ -38,7 +38,7 @@ _UNSET = ("ProxyTracerProvider", "_ProxyMeterProvider", "NoOpTracerProvider", "N
 
 
 class Observed(Protocol):
-    """What telemetry needs of a runtime; `clicket.Runtime` and `clicket.sync.Runtime` have it, open or not."""
+    """What telemetry needs of a runtime, open or not: a `clicket.Runtime` or `clicket.sync.Runtime`."""
 
     @property
     def settings(self) -> Any: ...
@@ -56,10 +56,10 @@ class TracingSetup(msgspec.Struct, frozen=True, kw_only=True):
     meter_provider: Any = None
     content: bool = False
     flush: Callable[[], Coroutine[Any, Any, None]] | None = None
-    """To be awaited when the runtime closes; None: the program exports by itself."""
+    """Awaited when the runtime closes; None: the program exports by itself."""
 
     def install(self, observers: Observers, registry: Registry) -> None:
-        """Trace the calls. Tracing that is installed already, by `instrument` or by an earlier opening, stays."""
+        """Trace the calls, unless `instrument` or an earlier opening of the runtime installed tracing already."""
         from clicket.telemetry.otel import Tracing
 
         if not any(isinstance(listener, Tracing) for listener in observers.listeners):
@@ -76,10 +76,10 @@ def instrument(
     *,
     content: bool | None = None,
 ) -> None:
-    """Trace a runtime's calls with OpenTelemetry from now on, before or after it opens; both faces of `Runtime` will do.
+    """Trace a runtime's calls with OpenTelemetry from now on. The runtime may be open or not, async or blocking.
 
-    Without providers the program's global ones are used. `content`: write arguments and results into the spans, too, as the
-    record has them (None: as the setting `telemetry_content` says). A second call replaces the providers of the first.
+    Without providers, the program's global ones are used. `content`: also write arguments and results into the spans, as they are
+    on record (None: as the setting `telemetry_content` says). A second call replaces the providers of the first.
     """
     with_content = runtime.settings.telemetry_content if content is None else content
     _require_opentelemetry()
@@ -114,8 +114,30 @@ def tracing_for(mode: str, *, content: bool, environ: Mapping[str, str] | None =
     )
 
 
+@contextmanager
+def within_trace(headers: Mapping[str, str]) -> Iterator[None]:
+    """Calls that are made in this context become part of the trace that `traceparent` and `tracestate` name. Without tracing, or
+    without a valid `traceparent`, it does nothing: `with within_trace(request.headers): await runtime.call(...)`."""
+    if "clicket.telemetry.otel" not in sys.modules or not headers.get("traceparent"):
+        yield
+        return
+    from opentelemetry import context, trace
+
+    from clicket.telemetry.otel import parent_in
+
+    parent = parent_in(headers, remote=True)
+    if parent is None or trace.get_current_span().get_span_context().trace_id == parent.trace_id:
+        yield  # in the latter case a framework has made a span for the request already
+        return
+    token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(parent)))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
 def _program_has_providers() -> bool:
-    """Has the program set up OpenTelemetry itself? Only looked for where it has been imported already."""
+    """Has the program set up OpenTelemetry itself? False if it has not imported it."""
     traces, meters = sys.modules.get("opentelemetry.trace"), sys.modules.get("opentelemetry.metrics")
     found = [] if traces is None else [traces.get_tracer_provider()]
     found += [] if meters is None else [meters.get_meter_provider()]
@@ -134,15 +156,14 @@ def _require_opentelemetry() -> None:
 
 
 def _replace_tracing(observers: Observers, tracing: Tracing) -> None:
-    """Install tracing in place of what was there: two would make two spans of every call."""
+    """Replace installed tracing: two would make two spans for every call."""
     from clicket.telemetry.otel import Tracing
 
     observers.listeners[:] = [each for each in observers.listeners if not isinstance(each, Tracing)]
-    observers.around[:] = [
-        each for each in observers.around if not isinstance(getattr(each, "__self__", None), Tracing)
-    ]
+    both: tuple[list[Any], list[Any]] = (observers.around, observers.left)
+    for hooks in both:
+        hooks[:] = [each for each in hooks if not isinstance(getattr(each, "__self__", None), Tracing)]
     observers.add(tracing)
     observers.around.append(tracing.enter)
-    observers.left[:] = [each for each in observers.left if not isinstance(getattr(each, "__self__", None), Tracing)]
     observers.left.append(tracing.leave)
     observers.trace = tracing.capture

@@ -1,4 +1,4 @@
-"""Frames of an agent's events: in order, never far ahead of their reader, and with a word when they break off."""
+"""The feed of an agent: frames in order, not far ahead of the reader, and a last frame that says why a stream breaks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from clicket.agents import AgentEvent
 from clicket.errors import StoreUnavailable
-from clicket.server.agent_feed import AgentFeed
+from clicket.server.event_feeds import AgentFeed
 from clicket.server.event_stream import Reader
 
 
@@ -66,12 +66,12 @@ async def test_it_is_not_followed_faster_than_it_is_read() -> None:
     for _ in range(10):
         feed.take(reader)
     await spin()
-    assert source.taken > taken, "who reads gets more"
+    assert source.taken > taken, "reading makes room for more"
     await feed.close()
     assert source.closed
 
 
-async def test_a_break_is_told() -> None:
+async def test_a_stream_that_breaks_says_why() -> None:
     for error, said in (
         (StoreUnavailable("sqlite:///secret/place is gone"), b"store_unavailable"),
         (ValueError("x"), b"internal"),
@@ -82,4 +82,4 @@ async def test_a_break_is_told() -> None:
         assert over
         assert b"event: broken\n" in data
         assert said in data
-        assert b"secret/place" not in data, "where the store is, is for the log"
+        assert b"secret/place" not in data, "the address of the store is only logged"

@@ -1,4 +1,4 @@
-"""Bodies and answers as they are written. What Python keeps as a property (`success`) is written out."""
+"""JSON of requests and responses about calls. `success`, a property in Python, is a field here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Wait = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class CallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call to be made. `wait`: true, or seconds. `arguments` are judged by the tool's schema."""
+    """A call to make. `wait`: true, or seconds. The tool's schema validates `arguments`."""
 
     tool: Name
     arguments: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
@@ -40,7 +40,7 @@ class CallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """The call is durable. `Location` says where to look."""
+    """The call is durable. `Location` names it."""
 
     id: str
     thread: str
@@ -53,7 +53,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """`cancelled`: it took effect or is on record; false when the call had ended already."""
+    """`cancelled`: the call was cancelled, or the request is on record; false: the call had ended already."""
 
     id: str
     thread: str
@@ -62,8 +62,8 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`arguments`: what the call shall run with instead; checked like any other. `seen`: the `approval.hash` of what was looked at,
-    whole or its first 16 characters: if another decision is waited for, nothing is done."""
+    """`arguments`: replace those of the call, and are validated the same way. `seen`: the `approval.hash` of the question that the person
+    saw, or its first 16 characters: if the call waits for another decision, nothing is changed."""
 
     reason: Reason = ""
     arguments: dict[str, Any] | None = None
@@ -86,7 +86,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A call as it is listed: everything but its events, arguments and output."""
+    """A call in a listing: everything except its events, arguments and output."""
 
     id: str
     tool: str
@@ -129,14 +129,14 @@ def summary_of(record: Record) -> CallSummary:
 
 
 def result_json(result: ToolResult) -> bytes:
-    """A result whose text was cut carries no `output`: the whole is at `/calls/{id}/result`, in ranges."""
+    """A truncated result has no `output`: `/calls/{id}/result` has the whole."""
     if result.truncated and result.output is not None:
         result = msgspec.structs.replace(result, output=None)
     return (b'{"success":true,' if result.state is State.COMPLETED else b'{"success":false,') + encode(result)[1:]
 
 
 def without_tracebacks(record: Record) -> Record:
-    """For keys that may look at a call of another caller: where its tool raised is for its owner and for administrators."""
+    """The record for keys of other callers: only its owner and administrators see where its tool raised."""
     events = [
         event if "traceback" not in event.data else msgspec.structs.replace(event, data=_without(event.data))
         for event in record.events

@@ -1,10 +1,10 @@
-"""`GET /`: a page for browsers. Static: it needs no key, loads nothing, and runs nothing."""
+"""`GET /`: a static page for browsers. It needs no key, loads nothing and runs no script."""
 
 from __future__ import annotations
 
-from clicket.server.operations import Answer, Operation
-from clicket.server.replies import Reply
+from clicket.server.operations import Operation, ResponseSpec
 from clicket.server.request import Request
+from clicket.server.responses import Response
 
 __all__ = ["OPERATIONS"]
 
@@ -36,18 +36,17 @@ def _policy() -> bytes:
     return _POLICY % b64encode(sha256(style).digest())
 
 
-async def page(request: Request) -> Reply:
-    return Reply(200, _PAGE, b"text/html; charset=utf-8", policy=_policy())
+async def page(request: Request) -> Response:
+    return Response(200, _PAGE, b"text/html; charset=utf-8", policy=_policy())
 
 
 OPERATIONS = (
     Operation(
-        method="GET",
-        path="/",
-        about="A page with links.",
+        route="GET /",
+        description="A page with links.",
         handler=page,
         public=True,
-        answers={200: Answer(about="The page.", kind="text/html")},
+        responses={200: ResponseSpec(description="The page.", media_type="text/html")},
         tag="health",
     ),
 )

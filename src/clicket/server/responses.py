@@ -1,4 +1,4 @@
-"""Answers to requests. A reply is whole and small, or it is sent in pieces, since its reader may be slow."""
+"""Responses: a whole small body, a large one in chunks, or one that was sent already. All have security headers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from clicket.model.codec import encode
 
-__all__ = ["JSON", "Pieces", "Reply", "Sent", "abort", "json_reply"]
+__all__ = ["JSON", "AlreadySent", "ChunkedResponse", "Response", "abort", "json_response"]
 
 JSON = b"application/json"
 Headers = list[tuple[bytes, bytes]]
@@ -20,11 +20,11 @@ _SECURITY: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-_CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_NO_CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 
 
-class Reply:
-    """A whole answer. `policy` is the content security policy of a page; everything else may load nothing at all."""
+class Response:
+    """A response with its whole body. `policy` is the content security policy of a page; all others may load nothing."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -36,7 +36,7 @@ class Reply:
         *headers: tuple[bytes, bytes],
         policy: bytes = b"",
     ) -> None:
-        csp = (b"content-security-policy", policy) if policy else _CLOSED
+        csp = (b"content-security-policy", policy) if policy else _NO_CONTENT_POLICY
         self.status = status
         self.body = body
         self.headers: Headers = [*_SECURITY, csp, *headers]
@@ -50,8 +50,8 @@ class Reply:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
 
 
-class Sent:
-    """The answer is on its way already: a stream that wrote itself."""
+class AlreadySent:
+    """Nothing is left to send: the handler has sent a stream itself."""
 
     __slots__ = ("status",)
 
@@ -62,20 +62,20 @@ class Sent:
         return
 
 
-class Pieces:
-    """An answer of known size in pieces. A reader that takes nothing for `patience` seconds is cut off."""
+class ChunkedResponse:
+    """A response of known size, sent in chunks. A client that reads nothing for `patience` seconds is disconnected."""
 
-    __slots__ = ("headers", "patience", "pieces", "status")
+    __slots__ = ("chunks", "headers", "patience", "status")
 
     def __init__(
-        self, status: int, pieces: AsyncIterator[bytes], size: int, kind: bytes, *headers: tuple[bytes, bytes],
+        self, status: int, chunks: AsyncIterator[bytes], size: int, kind: bytes, *headers: tuple[bytes, bytes],
         patience: float,
     ) -> None:  # fmt: skip
         self.status = status
-        self.pieces = pieces
+        self.chunks = chunks
         self.patience = patience
         length = (b"content-length", b"%d" % size)
-        self.headers: Headers = [*_SECURITY, _CLOSED, *headers, (b"content-type", kind), length]
+        self.headers: Headers = [*_SECURITY, _NO_CONTENT_POLICY, *headers, (b"content-type", kind), length]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
@@ -83,23 +83,21 @@ class Pieces:
             await send({"type": "http.response.body", "body": b""})
             return
         try:
-            async for piece in self.pieces:
+            async for chunk in self.chunks:
                 async with asyncio.timeout(self.patience):
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-                if scope.get("clicket.gone"):
-                    return
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
             async with asyncio.timeout(self.patience):
                 await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
             abort(scope)
 
 
-def json_reply(value: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Reply:
-    return Reply(status, encode(value), JSON, *headers)
+def json_response(value: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Response:
+    return Response(status, encode(value), JSON, *headers)
 
 
 def abort(scope: Any) -> None:
-    """Drop a connection whose reader has stopped reading; a polite end would wait for it to read."""
+    """Drop the connection of a client that does not read. An orderly close would wait for it."""
     transport = scope.get("clicket.transport")
     if transport is not None:
         transport.abort()

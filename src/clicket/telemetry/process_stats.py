@@ -1,0 +1,88 @@
+"""What a runtime does now: stats of one process, which are in no journal."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Protocol
+
+import msgspec
+
+from clicket.errors import ClicketError
+from clicket.model.figures import Figure
+from clicket.ports import CacheStats, Store
+from clicket.telemetry.turns import PREFIX
+from clicket.tools import Registry
+
+__all__ = ["OpenRuntime", "ProcessStats", "collect"]
+
+_STORE_TIMEOUT = 5.0
+"""Seconds. After that the page says that the store is down; a page that hangs would say nothing."""
+_ACTIVITY = (
+    "active", "waiting_for_approval", "queued", "max_queue", "slots_used", "slots", "abandoned", "unsaved", "listener_errors"
+)  # fmt: skip
+"""The fields that `runtime.activity()` has too."""
+
+
+class ProcessStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Stats of one process at one moment."""
+
+    tools: tuple[str, ...] = ()
+    """The registered tools. Metrics list each of them, also before its first call."""
+    agents: tuple[str, ...] = ()
+    active: dict[str, int] = {}
+    """Calls that this process holds, by the state in the store."""
+    waiting_for_approval: int = 0
+    queued: int = 0
+    max_queue: int = 0
+    slots_used: int = 0
+    slots: int = 0
+    abandoned: int = 0
+    """Bodies that did not stop: their calls have ended, and they still hold their slots."""
+    unsaved: int = 0
+    """Calls whose last events could not be stored yet."""
+    listener_errors: int = 0
+    cache: CacheStats | None = None
+    store_up: bool = True
+    store_latency: float | None = None
+    store_kind: str = ""
+    durability: str = ""
+
+
+class OpenRuntime(Protocol):
+    """What the stats need of a runtime."""
+
+    @property
+    def caller(self) -> str | None: ...
+    @property
+    def store(self) -> Store: ...
+    @property
+    def registry(self) -> Registry: ...
+    def activity(self) -> Any: ...
+
+
+async def collect(runtime: OpenRuntime) -> tuple[list[Figure], ProcessStats]:
+    """The store's figures, of the runtime's caller or of all, and the stats of this process.
+
+    If the store does not answer, there are no figures and `store_up` is False; nothing is raised.
+    """
+    stats, begun = _in_memory(runtime), time.perf_counter()
+    try:
+        async with asyncio.timeout(_STORE_TIMEOUT):
+            figures = await runtime.store.figures(runtime.caller)
+            latency = time.perf_counter() - begun
+            cache = await runtime.store.cache_stats()
+    except (ClicketError, TimeoutError):
+        return [], msgspec.structs.replace(stats, store_up=False)
+    return figures, msgspec.structs.replace(stats, cache=cache, store_latency=latency)
+
+
+def _in_memory(runtime: OpenRuntime) -> ProcessStats:
+    activity, names, store = runtime.activity(), runtime.registry.names, runtime.store
+    return ProcessStats(
+        tools=tuple(sorted(name for name in names if not name.startswith(PREFIX))),
+        agents=tuple(sorted(name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))),
+        store_kind=store.url.partition(":")[0],
+        durability=store.durability,
+        **{name: getattr(activity, name) for name in _ACTIVITY},
+    )

@@ -1,0 +1,31 @@
+"""The blocking client promises no more than the server's client can do."""
+
+from __future__ import annotations
+
+import pytest
+
+from clicket.client import Client, SyncClient
+
+
+def public(thing: object) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_it_lists_what_the_client_has() -> None:
+    client = SyncClient("http://127.0.0.1:1")
+    assert public(client) == public(Client("http://127.0.0.1:1"))
+    assert all(hasattr(client, name) for name in public(client))
+
+
+@pytest.mark.parametrize("name", ["acting_for", "add", "observers", "registry", "remove", "settings"])
+def test_what_only_a_runtime_has_is_missing(name: str) -> None:
+    client = SyncClient("http://127.0.0.1:1")
+    assert not hasattr(client, name)
+    with pytest.raises(AttributeError, match=name):
+        getattr(client, name)
+
+
+def test_a_client_reads_the_audit_log_and_does_not_write_it() -> None:
+    audit = SyncClient("http://127.0.0.1:1").audit
+    assert public(audit) == {"list"}
+    assert not hasattr(audit, "record")

@@ -63,7 +63,7 @@ def messages(events: Iterable[Any]) -> list[dict[str, Any]]:
 
 def pids_of(tool: CodeInterpreter, key: Any) -> list[int]:
     session = tool.sessions[key].interpreter.session
-    return [] if session is None else session.cage.pids()
+    return [] if session is None else session.process.pids()
 
 
 def descendants(pid: int) -> set[int]:
@@ -305,12 +305,12 @@ async def test_a_killed_runtime_leaves_no_program_and_the_next_one_runs_it_again
         assert child.stdout is not None
         id, said = (await asyncio.wait_for(child.stdout.readline(), 60)).decode().split()
         assert said == "begun"
-        caged = descendants(child.pid)
-        assert caged
+        sandboxed = descendants(child.pid)
+        assert sandboxed
     finally:
         os.kill(child.pid, signal.SIGKILL)
         await child.wait()
-    await eventually(lambda: not any(map(is_running, caged)))
+    await eventually(lambda: not any(map(is_running, sandboxed)))
     async with runtime(interpreter(timeout=0.5, grace=20), store) as rt:
         record = await eventually(lambda: ended(rt, id), timeout=30)
         assert record.state is State.COMPLETED

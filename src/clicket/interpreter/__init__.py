@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clicket.interpreter.files.keeper import Keeper
+from clicket.interpreter.files.artifacts import ArtifactStore
 from clicket.interpreter.interpreter import Interpreter
 from clicket.interpreter.result import Block, Display, File, ProgramError, Result, Skipped, Status, Variable, Variables
 from clicket.kernel import CodeState
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from clicket.interpreter.export.page import to_page
     from clicket.interpreter.tool.tool import code_interpreter
 
+Keeper = ArtifactStore
+"""Former name."""
+
 __all__ = [
+    "ArtifactStore",
     "Block",
     "CodeState",
     "Display",
     "File",
     "Interpreter",
-    "Keeper",
     "ProgramError",
     "Result",
     "Skipped",

@@ -11,17 +11,17 @@ from typing import Any, Self
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError
+from clicket.interpreter.files.artifacts import ArtifactStore, TemporaryArtifacts
 from clicket.interpreter.files.inputs import Inputs
-from clicket.interpreter.files.keeper import Drawer, Keeper
-from clicket.interpreter.files.outputs import Caps
+from clicket.interpreter.files.outputs import OutputLimits
 from clicket.interpreter.result import Result
-from clicket.interpreter.run.endings import Bounds
-from clicket.interpreter.run.machine import Machine, Terms
+from clicket.interpreter.run.block_errors import RunLimits
+from clicket.interpreter.run.machine import Machine, RunOptions
 from clicket.interpreter.run.messages import Message
-from clicket.interpreter.run.seat import Seat
-from clicket.interpreter.session.line import Timers
+from clicket.interpreter.run.session_slot import SessionSlot
+from clicket.interpreter.session.connection import Timers
 from clicket.interpreter.session.session import Session
-from clicket.interpreter.starting.starter import Starter, limits_of
+from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox import LEVELS, Isolation, Limits, size_of
 
@@ -64,7 +64,7 @@ class Interpreter:
         files: str | os.PathLike[str] | None = None,
         max_files: int = 100,
         max_files_size: int | str = "128MiB",
-        keep: Keeper | None = None,
+        keep: ArtifactStore | None = None,
         idle_after: float | None = 1800.0,
         start: Callable[[], Awaitable[Session]] | None = None,
         workers: Workers | None = None,
@@ -73,20 +73,22 @@ class Interpreter:
         for name, number in (("max_steps", max_steps), ("max_files", max_files)):
             if type(number) is not int or number < 1:
                 raise UsageError(f"{name} must be a whole number of at least 1, not {number!r}.")
-        bounds = Bounds(timeout=timeout, max_output=size_of(max_output, "max_output"), limits=limits_of(limits, memory))
+        bounds = RunLimits(
+            timeout=timeout, max_output=size_of(max_output, "max_output"), limits=limits_of(limits, memory)
+        )
         self.idle_after = idle_after
         self.history: list[Result] = []
         """The last hundred results, fewer when they are big, the newest at the end."""
         whole = size_of(max_files_size, "max_files_size")
-        self._terms = Terms(
+        self._terms = RunOptions(
             bounds=bounds,
             max_steps=max_steps,
             folder=None if files is None else Path(files),
-            caps=Caps(count=max_files, each=(whole + 1) // 2, whole=whole),
+            caps=OutputLimits(count=max_files, each=(whole + 1) // 2, whole=whole),
         )
-        self._starter: Starter | None = None
+        self._factory: SessionFactory | None = None
         if start is None:
-            self._starter = Starter(
+            self._factory = SessionFactory(
                 require=require,
                 limits=bounds.limits,
                 python=python,
@@ -99,11 +101,11 @@ class Interpreter:
                 max_output=max_output,
                 kept_output=kept_output,
             )
-        self._seat = Seat(start or self._starter)  # type: ignore[arg-type]  # one of them is there
+        self._slot = SessionSlot(start or self._factory)  # type: ignore[arg-type]  # one of them is there
         self._own_workers = workers is None
         self._workers = workers or Workers(1, "clicket-interpreter")
-        self._drawer = Drawer(self._workers)
-        self._keeper: Keeper = keep or self._drawer
+        self._temporary_artifacts = TemporaryArtifacts(self._workers)
+        self._store: ArtifactStore = keep or self._temporary_artifacts
         self._isolation: Isolation | None = None
         self._machine: Machine | None = None
         self._open = self._closed = False
@@ -122,11 +124,11 @@ class Interpreter:
             return self
         if self._closed:
             raise UsageError("this interpreter was closed, with all that it kept. Make a new one.")
-        if self._starter is not None:
+        if self._factory is not None:
             try:
-                self._isolation = await self._starter.isolation()
-                if LEVELS.index(self._isolation.level) < LEVELS.index(self._starter.require):
-                    await self._seat.take()  # says in full what is missing
+                self._isolation = await self._factory.isolation()
+                if LEVELS.index(self._isolation.level) < LEVELS.index(self._factory.require):
+                    await self._slot.take()  # says in full what is missing
             except BaseException:  # cancelled, too: nobody closes what was never open
                 await self.close()
                 raise
@@ -139,12 +141,12 @@ class Interpreter:
         self._timers.stop_all()
         if self._machine is not None and not self._machine.stepping:
             await self._machine.abandon()
-        await self._seat.close()
+        await self._slot.close()
         if self._dropping is not None:
             await self._dropping
-        if self._starter is not None:
-            await self._starter.close()
-        self._drawer.close()
+        if self._factory is not None:
+            await self._factory.close()
+        self._temporary_artifacts.close()
         if self._own_workers:
             self._workers.close()
 
@@ -156,7 +158,7 @@ class Interpreter:
         *,
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
-        keep: Keeper | None = None,
+        keep: ArtifactStore | None = None,
     ) -> Result:
         """Run a task to its end. What goes wrong in the program is told by the result, not raised."""
         machine = self._begin(task, file_names, files, keep, quiet=True)
@@ -173,7 +175,7 @@ class Interpreter:
         *,
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
-        keep: Keeper | None = None,
+        keep: ArtifactStore | None = None,
     ) -> AsyncGenerator[Message, None]:
         """Run a task and say what happens while it happens; `final_result` comes last. Closed early, it stops the program."""
         machine = self._begin(task, file_names, files, keep)
@@ -187,7 +189,7 @@ class Interpreter:
         *,
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
-        keep: Keeper | None = None,
+        keep: ArtifactStore | None = None,
     ) -> None:
         """Begin a run that is driven by `step`. One run at a time."""
         self._begin(task, file_names, files, keep)
@@ -197,7 +199,7 @@ class Interpreter:
         task: str,
         file_names: Iterable[str],
         files: Mapping[str, bytes | str | Path] | None,
-        keep: Keeper | None,
+        keep: ArtifactStore | None,
         *,
         quiet: bool = False,
     ) -> Machine:
@@ -212,10 +214,10 @@ class Interpreter:
         self._timers.stop("idle")
         self._machine = Machine(
             _text(task),
-            seat=self._seat,
+            slot=self._slot,
             isolation=self.isolation,
             terms=self._terms,
-            keeper=keep or self._keeper,
+            store=keep or self._store,
             workers=self._workers,
             inputs=_inputs(file_names, files) if file_names or files else None,
             quiet=quiet,
@@ -261,29 +263,29 @@ class Interpreter:
 
     @property
     def session(self) -> Session | None:
-        return self._seat.session
+        return self._slot.session
 
     @property
     def isolation(self) -> Isolation:
         """How programs are kept here. Known once the interpreter is open."""
-        if self._seat.session is not None:
-            return self._seat.session.isolation
+        if self._slot.session is not None:
+            return self._slot.session.isolation
         return self._isolation or _UNKNOWN
 
     async def artifact(self, name: str) -> bytes:
         """What a result names as an artifact: a file, a picture, the whole of a long output."""
-        return await self._keeper.get(name)
+        return await self._store.get(name)
 
     async def reset(self) -> None:
         """Begin anew: variables and files of the session are gone, and are not missed."""
         await self._between_runs("reset")
-        await self._seat.forget()
+        await self._slot.forget()
 
     async def drop(self, why: str) -> bool:
         """Close the session between two runs. A later run that reads its variables is told `why` they are gone."""
         await self._between_runs("drop")
-        had = self._seat.session is not None
-        await self._seat.drop(why)
+        had = self._slot.session is not None
+        await self._slot.drop(why)
         return had
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -307,7 +309,7 @@ class Interpreter:
             del self.history[:-_HISTORY]
             if machine.result.size > _BIG:
                 _shorten(self.history)
-        if self._open and self.idle_after is not None and self._seat.session is not None:
+        if self._open and self.idle_after is not None and self._slot.session is not None:
             self._timers.start("idle", self.idle_after, self._tire)
 
     def _tire(self) -> None:

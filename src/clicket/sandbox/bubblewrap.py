@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from clicket.sandbox.library import Python
+from clicket.sandbox.python_runtime import PythonRuntime
 
 __all__ = [
     "GID",
@@ -19,7 +19,7 @@ __all__ = [
     "SCRATCH",
     "SHARED",
     "UID",
-    "View",
+    "FilesystemView",
     "arguments",
     "obstacle",
     "shown_python",
@@ -39,14 +39,14 @@ _NIX = ("/nix/store", "/gnu/store")  # there, what is in /usr elsewhere
 _KEPT_FOR_SETPRIV = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class FilesystemView(msgspec.Struct, frozen=True, kw_only=True):
     """What one cage is shown, as paths of the host."""
 
     work: Path
     etc: Path
     """A folder with this cage's `passwd` and `group`."""
     library: Path
-    python: Python
+    python: PythonRuntime
     readable: tuple[Path, ...] = ()
     scratch: int
 
@@ -55,7 +55,7 @@ def tool() -> str | None:
     return shutil.which("bwrap")
 
 
-def shown_python(python: Python) -> Python:
+def shown_python(python: PythonRuntime) -> PythonRuntime:
     """The interpreter as a cage sees it: at its own place, unless one of the program's own folders is there."""
     if not _moves(python.prefix):
         return python
@@ -63,14 +63,14 @@ def shown_python(python: Python) -> Python:
     return msgspec.structs.replace(python, executable=f"{_VENV}/{inner}", prefix=_VENV)
 
 
-def obstacle(python: Python) -> str | None:
+def obstacle(python: PythonRuntime) -> str | None:
     """Why this interpreter cannot be shown in a cage, if it cannot."""
     if _hidden(python.base_prefix):
         return f"the interpreter is in {python.base_prefix}, and in a cage {HOME} is the program's own folder; use another one"
     return None
 
 
-def arguments(view: View, *, root: bool, drops: bool = True, disable_userns: bool = True) -> list[str]:
+def arguments(view: FilesystemView, *, root: bool, drops: bool = True, disable_userns: bool = True) -> list[str]:
     """All but the descriptors and the command. As root there is no user namespace: in one, the program would still be the
     host's uid 0, which owns much of /proc. `drops`: the command is one that changes the user, and needs the power to."""
     return [*_apart(root=root, drops=drops, disable_userns=disable_userns), *_files(view)]
@@ -90,7 +90,7 @@ def _apart(*, root: bool, drops: bool, disable_userns: bool) -> Iterator[str]:
         yield "--disable-userns"
 
 
-def _files(view: View) -> Iterator[str]:
+def _files(view: FilesystemView) -> Iterator[str]:
     for path in _SYSTEM:
         if os.path.islink(path):
             yield from ("--symlink", os.readlink(path), path)
@@ -115,7 +115,7 @@ def _files(view: View) -> Iterator[str]:
     yield from ("--bind", str(view.work), HOME, "--chdir", "/", "--remount-ro", "/")
 
 
-def _interpreter(python: Python) -> Iterator[str]:
+def _interpreter(python: PythonRuntime) -> Iterator[str]:
     for folder in python.folders:
         shown = _VENV if folder == python.prefix and _moves(folder) else folder
         yield from _read_only(folder, shown)

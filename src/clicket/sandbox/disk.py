@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-__all__ = ["Room", "Usage", "usage"]
+__all__ = ["FreeSpaceTracker", "Usage", "usage"]
 
 _DEEPEST = 64
 _BLOCK = 512
@@ -38,7 +38,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Descriptors on their way through these sockets; each may be of a socket that no process has any more."""
 
 
-class Room:
+class FreeSpaceTracker:
     """Tells when a disk lacks more than anybody holds openly. As long as all is in the open, its free room and what our cages
     hold make one sum; from then on, what is missing from the sum went behind the veil.
 

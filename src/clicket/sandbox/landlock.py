@@ -27,7 +27,7 @@ SYSTEM_READ = (
     *("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
 )
 """What a Python program reads of a system that it sees as a whole, because no mount namespace hides the rest. Of /proc that is
-its own process and a few figures of the machine, of /etc no secrets, of the homes nothing."""
+its own process and a few figures of the machine, of /etc no secrets, of the workdirs nothing."""
 
 SYSTEM_WRITE = ("/dev/null",)
 

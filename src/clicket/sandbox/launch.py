@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from clicket.sandbox import frames
-from clicket.sandbox.cage import Cage
+from clicket.sandbox.boot_config import order
 from clicket.sandbox.isolation import Isolation
+from clicket.sandbox.launch_resources import LaunchResources, Plan, SandboxFailed, SandboxResources
+from clicket.sandbox.launchers import LAUNCHERS
 from clicket.sandbox.limits import Limits
-from clicket.sandbox.order import order
-from clicket.sandbox.processes import Namespace
-from clicket.sandbox.start import Ground, Plan, SandboxFailed, Start
-from clicket.sandbox.ways import WAYS
+from clicket.sandbox.process import SandboxProcess
+from clicket.sandbox.process_tree import NamespaceTree
 
 __all__ = ["launch"]
 
@@ -22,26 +22,26 @@ _PATIENCE = 60.0
 
 
 async def launch(
-    ground: Ground,
+    ground: SandboxResources,
     plan: Plan,
     *,
     program: str,
     settings: dict[str, Any],
     limits: Limits,
     isolation: Isolation,
-    forget: Callable[[Cage], None],
-) -> Cage:
+    forget: Callable[[SandboxProcess], None],
+) -> SandboxProcess:
     """What was taken for a start that failed, or was cancelled, is given back before anybody hears of it."""
     try:
-        start = Start(ground, plan, limits)
+        start = LaunchResources(ground, plan, limits)
     except OSError as error:
         raise SandboxFailed(f"a cage could not be made: {error}.") from error
     try:
         async with asyncio.timeout(_PATIENCE):
             start.make_group()
-            await WAYS[plan.way](start)
+            await LAUNCHERS[plan.launcher](start)
             await start.first_word(frames.pack(_order(start, program, settings)))
-        return _cage(start, isolation, forget)
+        return _process(start, isolation, forget)
     except BaseException as error:
         await asyncio.shield(asyncio.ensure_future(start.undo()))
         if isinstance(error, TimeoutError):
@@ -52,7 +52,7 @@ async def launch(
         raise
 
 
-def _order(start: Start, program: str, settings: dict[str, Any]) -> dict[str, Any]:
+def _order(start: LaunchResources, program: str, settings: dict[str, Any]) -> dict[str, Any]:
     return order(
         program=program,
         settings=settings,
@@ -68,11 +68,11 @@ def _order(start: Start, program: str, settings: dict[str, Any]) -> dict[str, An
     )
 
 
-def _cage(start: Start, isolation: Isolation, forget: Callable[[Cage], None]) -> Cage:
+def _process(start: LaunchResources, isolation: Isolation, forget: Callable[[SandboxProcess], None]) -> SandboxProcess:
     assert start.tree is not None
-    if isinstance(start.tree, Namespace):
+    if isinstance(start.tree, NamespaceTree):
         start.tree.settle()
-    return Cage(
+    return SandboxProcess(
         tree=start.tree,
         pipes=start.pipes,
         folder=start.folder,

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 import msgspec
 
 from clicket.sandbox import bubblewrap, environment, identity, landlock, seccomp
-from clicket.sandbox.cage import Cage
 from clicket.sandbox.descriptors import wait_readable
 from clicket.sandbox.isolation import LAYERS, Isolation, judge
 from clicket.sandbox.launch import launch
+from clicket.sandbox.launch_resources import Plan, SandboxFailed, SandboxResources
 from clicket.sandbox.limits import Limits
-from clicket.sandbox.start import Ground, Plan, SandboxFailed
-from clicket.sandbox.watch import memory_of, usage
+from clicket.sandbox.process import SandboxProcess
+from clicket.sandbox.usage_monitor import memory_of, usage
 
-__all__ = ["Finding", "probe"]
+__all__ = ["ProbeResult", "probe"]
 
 _PATIENCE = 60.0
 _AGAIN = 60.0
@@ -27,10 +27,10 @@ _AGAIN = 60.0
 _ADDED = ("LC_CTYPE", "PWD", "__CF_USER_TEXT_ENCODING")
 """By Python, by bubblewrap, by macOS."""
 _NO_POWERS = f"{0:016} {0:016} 1"
-_known: dict[tuple[object, ...], Finding] = {}
+_known: dict[tuple[object, ...], ProbeResult] = {}
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     """How cages are made on this host, and what that is worth."""
 
     plan: Plan
@@ -61,7 +61,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
     writes: str = ""
 
 
-async def probe(ground: Ground, without: frozenset[str]) -> Finding:
+async def probe(ground: SandboxResources, without: frozenset[str]) -> ProbeResult:
     """Once for each interpreter, set of layers, set of tools and set of folders, in a process."""
     key = (ground.python.executable, ground.readable, without, bubblewrap.tool(), identity.tool(), sys.platform)
     known = _known.get(key)
@@ -70,7 +70,7 @@ async def probe(ground: Ground, without: frozenset[str]) -> Finding:
     return known
 
 
-async def _try_out(ground: Ground, without: frozenset[str]) -> Finding:
+async def _try_out(ground: SandboxResources, without: frozenset[str]) -> ProbeResult:
     wanted, gaps = _possible(ground, without)
     failed = False
     for plan in _plans(wanted, gaps):
@@ -86,16 +86,16 @@ async def _try_out(ground: Ground, without: frozenset[str]) -> Finding:
                 if "landlock" in layers and "namespaces" not in layers:  # beside those it is a second fence only
                     found += landlock.gaps(landlock.version())
                 plan = msgspec.structs.replace(plan, layers=layers)  # noqa: PLW2901 -- what is left of it
-                return Finding(plan=plan, isolation=judge(layers, (*gaps, *found)), failed=failed)
+                return ProbeResult(plan=plan, isolation=judge(layers, (*gaps, *found)), failed=failed)
             gaps.append(f"{report.layer}: {report.message}")
             if report.layer not in plan.layers:
                 break
             plan = msgspec.structs.replace(plan, layers=plan.layers - {report.layer})  # noqa: PLW2901 -- the same, without it
-    nothing = Plan(way="plain", layers=frozenset(), root=identity.is_root())
-    return Finding(plan=nothing, isolation=judge((), gaps), failed=failed)
+    nothing = Plan(launcher="plain", layers=frozenset(), root=identity.is_root())
+    return ProbeResult(plan=nothing, isolation=judge((), gaps), failed=failed)
 
 
-def _possible(ground: Ground, without: frozenset[str]) -> tuple[frozenset[str], list[str]]:
+def _possible(ground: SandboxResources, without: frozenset[str]) -> tuple[frozenset[str], list[str]]:
     """The layers that are worth trying, and why the others are not."""
     gaps: list[str] = []
     missing: set[str] = set(without)
@@ -133,20 +133,20 @@ def _plans(wanted: frozenset[str], gaps: list[str]) -> Iterator[Plan]:
     root = identity.is_root()
     if "namespaces" in wanted:
         layers = wanted - {"subreaper"}
-        yield Plan(way="bubblewrap", layers=layers, root=root)
+        yield Plan(launcher="bubblewrap", layers=layers, root=root)
         if not root:
-            yield Plan(way="bubblewrap", layers=layers, root=root, disable_userns=False)
+            yield Plan(launcher="bubblewrap", layers=layers, root=root, disable_userns=False)
     layers = wanted - {"namespaces"}
     if "subreaper" in layers:
         if root and "identity" in layers:
-            yield Plan(way="guard", layers=layers, root=root)
-        yield Plan(way="guard", layers=layers - {"identity"}, root=root)
-    yield Plan(way="plain", layers=layers - {"identity", "subreaper"}, root=root)
+            yield Plan(launcher="guard", layers=layers, root=root)
+        yield Plan(launcher="guard", layers=layers - {"identity"}, root=root)
+    yield Plan(launcher="plain", layers=layers - {"identity", "subreaper"}, root=root)
 
 
 def _lost(plan: Plan) -> str:
     """The layer that a failed start is the failure of."""
-    if plan.way == "bubblewrap":
+    if plan.launcher == "bubblewrap":
         return "namespaces"
     return "identity" if "identity" in plan.layers else "subreaper"
 
@@ -159,33 +159,33 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     watched: bool
 
 
-async def _trial(ground: Ground, plan: Plan) -> tuple[_Report, _Seen]:
-    cage = await launch(
+async def _trial(ground: SandboxResources, plan: Plan) -> tuple[_Report, _Seen]:
+    process = await launch(
         ground,
         plan,
-        program="clicket.sandbox.trial",
-        settings={"hidden": str(ground.home.path), "orphan": plan.way == "guard"},
+        program="clicket.sandbox.probe_program",
+        settings={"hidden": str(ground.home.path), "orphan": plan.launcher == "guard"},
         limits=Limits(),
         isolation=judge(()),
         forget=lambda _: None,
     )
     try:
         async with asyncio.timeout(_PATIENCE):
-            report = msgspec.json.decode(await _first_frame(cage), type=_Report)
-        pids = cage.pids()
-        watched = memory_of(pids) > 0 and usage(cage.work_fd, size=1 << 40, entries=100).entries >= 0
-        return report, _Seen(uid=cage.uid, grouped=cage.grouped(), watched=watched)
+            report = msgspec.json.decode(await _first_frame(process), type=_Report)
+        pids = process.pids()
+        watched = memory_of(pids) > 0 and usage(process.work_fd, size=1 << 40, entries=100).entries >= 0
+        return report, _Seen(uid=process.uid, grouped=process.grouped(), watched=watched)
     except (TimeoutError, EOFError, msgspec.DecodeError) as error:
         raise SandboxFailed(f"the trial of a cage gave no sensible answer: {error!r}.") from error
     finally:
-        await cage.close()
+        await process.close()
 
 
-async def _first_frame(cage: Cage) -> bytes:
+async def _first_frame(process: SandboxProcess) -> bytes:
     found = b""
     while len(found) < 4 or len(found) < 4 + int.from_bytes(found[:4], "big"):
-        await wait_readable(cage.answers)
-        piece = os.read(cage.answers, 65536)
+        await wait_readable(process.answers)
+        piece = os.read(process.answers, 65536)
         if not piece:
             raise EOFError("it ended in the middle")
         found += piece
@@ -213,7 +213,7 @@ def _judge(report: _Report, plan: Plan, seen: _Seen) -> tuple[frozenset[str], li
     if report.descriptors != [0, 1, 2, 3, 4]:
         gaps.append(f"environment: the program had the descriptors {report.descriptors}")
         good -= {"environment"}
-    if plan.way == "bubblewrap" and not plan.disable_userns:
+    if plan.launcher == "bubblewrap" and not plan.disable_userns:
         gaps.append("namespaces: this bwrap cannot forbid further user namespaces; seccomp does")
     if report.uid == 0 and "cgroup" not in good:
         gaps.append("rlimits: the kernel does not count the processes of root; their number is not bounded")

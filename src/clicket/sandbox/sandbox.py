@@ -13,14 +13,14 @@ from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
 from clicket.sandbox import cgroup
 from clicket.sandbox.bubblewrap import HOME
-from clicket.sandbox.cage import Cage
-from clicket.sandbox.home import PREFIX, Home
 from clicket.sandbox.isolation import LEVELS, Isolation, NotIsolated, check_layers, check_level
 from clicket.sandbox.launch import launch
-from clicket.sandbox.library import describe, lay_out
+from clicket.sandbox.launch_resources import SandboxFailed, SandboxResources
 from clicket.sandbox.limits import Limits
-from clicket.sandbox.probe import Finding, probe
-from clicket.sandbox.start import Ground, SandboxFailed
+from clicket.sandbox.probe import ProbeResult, probe
+from clicket.sandbox.process import SandboxProcess
+from clicket.sandbox.python_runtime import describe, lay_out
+from clicket.sandbox.workdirs import PREFIX, WorkdirRoot
 
 __all__ = ["Sandbox"]
 
@@ -52,9 +52,9 @@ class Sandbox:
         self._path = tuple(_absolute(folder) for folder in path)
         self._readable = (*(_absolute(folder) for folder in readable), *self._path)
         self._temp = temp
-        self._ground: asyncio.Future[Ground] | None = None
+        self._ground: asyncio.Future[SandboxResources] | None = None
         self._workers = Workers(2, "clicket-sandbox")
-        self._cages: set[Cage] = set()
+        self._processes: set[SandboxProcess] = set()
         self._starting: set[asyncio.Future[None]] = set()
         self._closed = False
         self._preparing = asyncio.Lock()
@@ -69,7 +69,7 @@ class Sandbox:
         settings: dict[str, Any] = {},  # noqa: B006 -- only read
         *,
         limits: Limits | None = None,
-    ) -> Cage:
+    ) -> SandboxProcess:
         """A program, running in a cage of its own. Its first frame is there to be read."""
         ground, finding = await self._ready()
         if self._closed:  # meanwhile: the ground is about to go
@@ -78,34 +78,34 @@ class Sandbox:
         under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._starting.add(under_way)
         try:
-            cage = await launch(
+            process = await launch(
                 ground,
                 finding.plan,
                 program=program,
                 settings=settings,
                 limits=limits or self.limits,
                 isolation=finding.isolation,
-                forget=self._cages.discard,
+                forget=self._processes.discard,
             )
-            self._cages.add(cage)
+            self._processes.add(process)
         finally:
             self._starting.discard(under_way)
             under_way.set_result(None)
         if self._closed:  # meanwhile
-            await cage.close()
+            await process.close()
             raise UsageError(_CLOSED)
-        return cage
+        return process
 
     async def close(self) -> None:
         """Ends every cage and leaves nothing behind."""
         self._closed = True
         if self._starting:
             await asyncio.wait(set(self._starting))
-        await asyncio.gather(*(cage.close() for cage in list(self._cages)))
+        await asyncio.gather(*(process.close() for process in list(self._processes)))
         async with self._preparing:
             await self._clear()
 
-    async def _ready(self) -> tuple[Ground, Finding]:
+    async def _ready(self) -> tuple[SandboxResources, ProbeResult]:
         """The first who comes prepares the ground and tries it out; the others wait for that."""
         async with self._preparing:
             if self._closed:
@@ -127,14 +127,14 @@ class Sandbox:
                 (await made).home.close()
         self._workers.close()
 
-    def _prepare(self) -> Ground:
+    def _prepare(self) -> SandboxResources:
         for folder in self._readable:
             if not folder.is_dir():
                 raise UsageError(f"{folder} cannot be shown to programs: it is no folder.")
         python = describe(self._python)
         home = None
         try:
-            home = Home(self._temp)
+            home = WorkdirRoot(self._temp)
             lay_out(home.path / "library", python)
             parents = cgroup.find()
             cgroup.sweep_forgotten(parents, PREFIX)
@@ -146,7 +146,7 @@ class Sandbox:
             raise SandboxFailed(
                 f"the sandbox could not make its folder in {where}: {error}. Name another one: temp=."
             ) from error
-        return Ground(
+        return SandboxResources(
             home=home,
             library=home.path / "library",
             python=python,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clicket.sandbox import library as libraries
+from clicket.sandbox import python_runtime as libraries
 
 
 @pytest.fixture(scope="session")

@@ -7,16 +7,16 @@ from pathlib import Path
 import msgspec
 
 from clicket.sandbox import bubblewrap
-from clicket.sandbox.bubblewrap import View
-from clicket.sandbox.library import Python
+from clicket.sandbox.bubblewrap import FilesystemView
+from clicket.sandbox.python_runtime import PythonRuntime
 
-PYTHON = Python(
+PYTHON = PythonRuntime(
     executable="/root/py/bin/python", prefix="/root/py", base_prefix="/root/py", version="3.11.7", magic="a70d0d0a"
 )
 
 
-def view(python: Python = PYTHON, readable: tuple[Path, ...] = ()) -> View:
-    return View(
+def view(python: PythonRuntime = PYTHON, readable: tuple[Path, ...] = ()) -> FilesystemView:
+    return FilesystemView(
         work=Path("/var/h/cage-1/work"),
         etc=Path("/var/h/cage-1/etc"),
         library=Path("/var/h/library"),

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from clicket.interpreter.result import Block, Display, ProgramError, Result
-from clicket.interpreter.run.parsing import plain_text
+from clicket.interpreter.run.task_parser import plain_text
 
 __all__ = ["Cell", "Output", "Prose", "Shown", "Stream", "cells", "failure"]
 

@@ -14,15 +14,23 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import NotFound, did_you_mean
-from clicket.interpreter.files.keeper import ARTIFACT, Keeper
-from clicket.interpreter.files.outputs import FOLDER, Caps, Signature, look, open_below, readable_name, signature
+from clicket.interpreter.files.artifacts import ARTIFACT, ArtifactStore
+from clicket.interpreter.files.outputs import (
+    FOLDER,
+    OutputLimits,
+    Signature,
+    look,
+    open_below,
+    readable_name,
+    signature,
+)
 
-__all__ = ["FileRefused", "Inputs", "Workplace", "put_in"]
+__all__ = ["FileRefused", "Inputs", "WorkFolder", "write_inputs"]
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1024 * 1024
 _SMALL = 256 * 1024
-_NAMED = Caps(entries=500, depth=4)
+_NAMED = OutputLimits(entries=500, depth=4)
 """How far one looks for names to propose."""
 
 
@@ -41,7 +49,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, bytes | str | Path] = {}
 
 
-class Workplace(Protocol):
+class WorkFolder(Protocol):
     """A cage, as far as files are concerned."""
 
     @property
@@ -58,12 +66,12 @@ class _Order(msgspec.Struct, frozen=True, kw_only=True):
     source: Callable[[], int] | None = None
 
 
-async def put_in(
-    place: Workplace,
+async def write_inputs(
+    place: WorkFolder,
     inputs: Inputs,
     *,
     folder: Path | None,
-    keeper: Keeper,
+    store: ArtifactStore,
     workers: Workers,
     each: int,
     whole: int,
@@ -71,7 +79,7 @@ async def put_in(
     """Write all files, and answer with what they look like now. Nothing is written when a single one is refused."""
     orders = [_given(name, value) for name, value in inputs.files.items()]
     for name in inputs.file_names:
-        order = await _ordered(name, place, folder, keeper)
+        order = await _ordered(name, place, folder, store)
         if order is not None:
             orders.append(order)
             # At once: who names a hundred big artifacts must not have us hold them all before we say that it is too much.
@@ -91,12 +99,12 @@ def _given(name: str, value: bytes | str | Path) -> _Order:
     return _Order(parts=parts, data=value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value))
 
 
-async def _ordered(name: str, place: Workplace, folder: Path | None, keeper: Keeper) -> _Order | None:
+async def _ordered(name: str, place: WorkFolder, folder: Path | None, store: ArtifactStore) -> _Order | None:
     """What to write for an entry of `file_names`; None when the file is in the work folder already."""
     target, _, artifact = name.rpartition("=")
     if ARTIFACT.fullmatch(artifact):
         try:
-            return _Order(parts=_parts(target or artifact), data=await keeper.get(artifact))
+            return _Order(parts=_parts(target or artifact), data=await store.get(artifact))
         except NotFound as error:
             raise FileRefused(f"file_names: {error}") from None
     parts = _parts(name)
@@ -177,7 +185,7 @@ def _opened(path: Path) -> int:
         raise FileRefused(f"files: {str(path)!r} cannot be read: {error.strerror}.") from None
 
 
-def _write_all(place: Workplace, orders: Sequence[_Order], each: int, whole: int) -> dict[str, Signature]:
+def _write_all(place: WorkFolder, orders: Sequence[_Order], each: int, whole: int) -> dict[str, Signature]:
     sources: list[int] = []
     try:
         sized: list[tuple[_Order, int, int]] = []
@@ -220,7 +228,7 @@ def _check_sizes(sized: Iterable[tuple[_Order, int, int]], each: int, whole: int
         )
 
 
-def _write(place: Workplace, order: _Order, source: int, size: int) -> Signature:
+def _write(place: WorkFolder, order: _Order, source: int, size: int) -> Signature:
     name = "/".join(order.parts)
     try:
         _make_folders(place, order.parts[:-1])
@@ -238,7 +246,7 @@ def _write(place: Workplace, order: _Order, source: int, size: int) -> Signature
         raise FileRefused(f"{name!r} cannot be written to the work folder: {error.strerror}.", "OSError") from None
 
 
-def _make_folders(place: Workplace, parts: tuple[str, ...]) -> None:
+def _make_folders(place: WorkFolder, parts: tuple[str, ...]) -> None:
     for depth in range(len(parts)):
         with open_below(place.work_fd, (*parts[:depth], "."), FOLDER) as above:
             try:

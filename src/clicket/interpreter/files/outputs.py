@@ -15,10 +15,21 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import ClicketError
-from clicket.interpreter.files.keeper import Keeper
+from clicket.interpreter.files.artifacts import ArtifactStore
 from clicket.interpreter.result import File, Skipped
 
-__all__ = ["FOLDER", "Caps", "Look", "Signature", "Takings", "look", "open_below", "readable_name", "signature", "take"]
+__all__ = [
+    "FOLDER",
+    "CollectedFiles",
+    "FolderScan",
+    "OutputLimits",
+    "Signature",
+    "look",
+    "open_below",
+    "readable_name",
+    "signature",
+    "take",
+]
 
 Signature = tuple[int, int, int, int]
 """Inode, size and both times: if they are the same, so is the file."""
@@ -47,7 +58,7 @@ _SPECIAL = (
 )
 
 
-class Caps(msgspec.Struct, frozen=True, kw_only=True):
+class OutputLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much a run may bring out."""
 
     count: int = 100
@@ -67,7 +78,7 @@ class Entry(msgspec.Struct, frozen=True):
     signature: Signature
 
 
-class Look(msgspec.Struct, kw_only=True):
+class FolderScan(msgspec.Struct, kw_only=True):
     """One look at a whole folder. `cut` says why it is not the whole."""
 
     entries: dict[str, Entry] = {}
@@ -81,7 +92,7 @@ class Look(msgspec.Struct, kw_only=True):
         return {name: entry.signature for name, entry in self.entries.items()}
 
 
-class Takings(msgspec.Struct, frozen=True, kw_only=True):
+class CollectedFiles(msgspec.Struct, frozen=True, kw_only=True):
     """What a run brought out, and the folder as it is now, for the next run to compare with."""
 
     files: tuple[File, ...] = ()
@@ -117,14 +128,16 @@ def open_below(root: int, parts: tuple[str, ...], flags: int = _FILE) -> Iterato
             os.close(at)
 
 
-def look(root: int, caps: Caps, entries: int | None = None) -> Look:
+def look(root: int, caps: OutputLimits, entries: int | None = None) -> FolderScan:
     """Everything in the folder, links and pipes too, up to the caps."""
-    found = Look(entries={})
+    found = FolderScan(entries={})
     _look_below(root, (), None, found, caps, caps.entries if entries is None else entries)
     return found
 
 
-def _look_below(root: int, parts: tuple[str, ...], itself: Entry | None, found: Look, caps: Caps, entries: int) -> None:
+def _look_below(
+    root: int, parts: tuple[str, ...], itself: Entry | None, found: FolderScan, caps: OutputLimits, entries: int
+) -> None:
     folders: dict[str, Entry] = {}
     try:
         with open_below(root, (*parts, "."), FOLDER) as fd, os.scandir(fd) as listing:
@@ -164,16 +177,16 @@ def _look_below(root: int, parts: tuple[str, ...], itself: Entry | None, found: 
 async def take(
     root: int,
     before: Mapping[str, Signature],
-    keeper: Keeper,
+    store: ArtifactStore,
     workers: Workers,
-    caps: Caps | None = None,
+    caps: OutputLimits | None = None,
     empty_at: int | None = None,
-) -> Takings:
+) -> CollectedFiles:
     """Keep each file that is new or changed since `before`, in the order of their names."""
-    caps = caps or Caps()
+    caps = caps or OutputLimits()
     changed_at = os.stat(root).st_ctime_ns
     if changed_at == empty_at:
-        return Takings(empty_at=empty_at)
+        return CollectedFiles(empty_at=empty_at)
     settled = time.time_ns() - changed_at > _SETTLED
     after = look(root, caps, min(_FEW, caps.entries))
     if after.cut and caps.entries > _FEW:
@@ -188,7 +201,7 @@ async def take(
             await asyncio.sleep(0)
         try:
             _judge(name, entry, caps, len(files), left)
-            taken = await _keep(root, name, entry.signature[1], caps.each, keeper, workers)
+            taken = await _keep(root, name, entry.signature[1], caps.each, store, workers)
         except (_Refused, ClicketError) as refusal:
             skipped.append(Skipped(what=readable_name(name), why=str(refusal)))
         else:
@@ -196,7 +209,7 @@ async def take(
             files.append(taken)
     if after.cut:
         skipped.append(Skipped(what="the rest of the folder", why=after.cut))
-    return Takings(
+    return CollectedFiles(
         files=tuple(files),
         skipped=_bounded(skipped),
         signatures=after.signatures,
@@ -204,16 +217,16 @@ async def take(
     )
 
 
-async def _keep(root: int, name: str, size: int, most: int, keeper: Keeper, workers: Workers) -> File:
+async def _keep(root: int, name: str, size: int, most: int, store: ArtifactStore, workers: Workers) -> File:
     if size > _SMALL:
         pieces, digest = await workers.run(lambda: _read(root, name, most))
     else:
         pieces, digest = _read(root, name, most)
-    artifact = await keeper.put(pieces)
+    artifact = await store.put(pieces)
     return File(name=name, size=sum(map(len, pieces)), sha256=digest, artifact=artifact)
 
 
-def _judge(name: str, entry: Entry, caps: Caps, count: int, left: int) -> None:
+def _judge(name: str, entry: Entry, caps: OutputLimits, count: int, left: int) -> None:
     """Refuse what the look has shown not to be a file to take."""
     size = entry.signature[1]
     if not stat.S_ISREG(entry.mode):

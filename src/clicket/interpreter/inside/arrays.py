@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import sys
 
-from clicket.interpreter.inside.own import BUILTINS, clean
-from clicket.interpreter.inside.texts import belongs, name_of, short
+from clicket.interpreter.inside.safe_builtins import BUILTINS, clean
+from clicket.interpreter.inside.safe_repr import belongs, name_of, short
 
 TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:

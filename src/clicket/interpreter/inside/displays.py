@@ -6,10 +6,10 @@ from __future__ import annotations
 import binascii
 import builtins
 
+from clicket.interpreter.inside.bounded_repr import text_of
 from clicket.interpreter.inside.figures import Figures
-from clicket.interpreter.inside.own import BUILTINS, clean, cut
-from clicket.interpreter.inside.printing import text_of
-from clicket.interpreter.inside.texts import name_of
+from clicket.interpreter.inside.safe_builtins import BUILTINS, clean, cut
+from clicket.interpreter.inside.safe_repr import name_of
 from clicket.sandbox.frames import encode
 
 TYPE_CHECKING = False  # the checkers know the name

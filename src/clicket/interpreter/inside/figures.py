@@ -7,8 +7,8 @@ import io
 import os
 import sys
 
-from clicket.interpreter.inside.own import BUILTINS, cut
-from clicket.interpreter.inside.texts import name_of
+from clicket.interpreter.inside.safe_builtins import BUILTINS, cut
+from clicket.interpreter.inside.safe_repr import name_of
 
 TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import _signal  # type: ignore[import-not-found]
 import _thread
 import select
 
-from clicket.interpreter.inside.own import BUILTINS
+from clicket.interpreter.inside.safe_builtins import BUILTINS
 
 TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:

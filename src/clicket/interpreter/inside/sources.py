@@ -6,7 +6,7 @@ from __future__ import annotations
 import posix
 import stat
 
-from clicket.interpreter.inside.own import BUILTINS
+from clicket.interpreter.inside.safe_builtins import BUILTINS
 
 TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:

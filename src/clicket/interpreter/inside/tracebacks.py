@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import sys
 
-from clicket.interpreter.inside.own import BUILTINS, clean, cut
+from clicket.interpreter.inside.safe_builtins import BUILTINS, clean, cut
+from clicket.interpreter.inside.safe_repr import name_of, path_of
 from clicket.interpreter.inside.sources import pick
-from clicket.interpreter.inside.texts import name_of, path_of
 
 TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:

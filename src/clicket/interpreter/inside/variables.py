@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 
 from clicket.interpreter.inside.arrays import Arrays
-from clicket.interpreter.inside.own import BUILTINS, clean
-from clicket.interpreter.inside.texts import name_of, short
+from clicket.interpreter.inside.safe_builtins import BUILTINS, clean
+from clicket.interpreter.inside.safe_repr import name_of, short
 
 TYPE_CHECKING = False  # the checkers know the name
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ import fcntl
 import posix
 import sys
 
-from clicket.interpreter.inside.checking import check
+from clicket.interpreter.inside.block_runner import Program, attempt
+from clicket.interpreter.inside.code_check import check
 from clicket.interpreter.inside.displays import Displays
-from clicket.interpreter.inside.imports import Arrivals
+from clicket.interpreter.inside.file_locks import adopt as adopt_locks
+from clicket.interpreter.inside.import_hooks import ImportHooks
 from clicket.interpreter.inside.interrupts import Interrupts
-from clicket.interpreter.inside.locks import adopt as adopt_locks
-from clicket.interpreter.inside.own import BUILTINS, cut
-from clicket.interpreter.inside.running import Program, attempt
+from clicket.interpreter.inside.process_state import ProcessState
+from clicket.interpreter.inside.safe_builtins import BUILTINS, cut
+from clicket.interpreter.inside.safe_repr import name_of
 from clicket.interpreter.inside.sources import Sources
-from clicket.interpreter.inside.stage import Stage
-from clicket.interpreter.inside.texts import name_of
 from clicket.interpreter.inside.tracebacks import Tracebacks
 from clicket.interpreter.inside.variables import Variables
 from clicket.sandbox.frames import pack, read
@@ -56,7 +56,7 @@ class Worker:
         self._pid = _getpid()
         self._lock = _thread.allocate_lock()
         self._interrupts = Interrupts(commands)
-        self._stage = Stage(home)
+        self._stage = ProcessState(home)
         self._sources = Sources(home)
         self._program = Program(self._stage.names)
         self._displays = Displays(self._send, self._stage.flush_own)
@@ -86,7 +86,7 @@ class Worker:
         posix.register_at_fork(before=self._stage.flush_own, after_in_child=self._on_fork)
         vars(builtins)["display"] = self._displays.show
         adopt_locks(fcntl)
-        arrivals = Arrivals()
+        arrivals = ImportHooks()
         arrivals.after("linecache", self._sources.serve)
         arrivals.after("matplotlib.pyplot", self._displays.figures.adopt)
         arrivals.after("IPython.display", self._displays.adopt)
@@ -95,7 +95,7 @@ class Worker:
         sys.path.insert(0, home)
         _put_in_front_of_site(settings.get("path") or [])
         if settings.get("packages") is not None:
-            from clicket.interpreter.inside.allowed import install
+            from clicket.interpreter.inside.import_allowlist import install
 
             install(settings["packages"], home)
         if isinstance(settings.get("seed"), str):

@@ -12,13 +12,18 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError
-from clicket.interpreter.files.inputs import FileRefused, Inputs, put_in
-from clicket.interpreter.files.keeper import Keeper
-from clicket.interpreter.files.outputs import Caps, take
+from clicket.interpreter.files.artifacts import ArtifactStore
+from clicket.interpreter.files.inputs import FileRefused, Inputs, write_inputs
+from clicket.interpreter.files.outputs import OutputLimits, take
 from clicket.interpreter.result import Display, ProgramError, Result, Status
 from clicket.interpreter.run import messages
-from clicket.interpreter.run.checking import (
-    Refusal,
+from clicket.interpreter.run.block_errors import RunLimits, error_of_check
+from clicket.interpreter.run.messages import Message
+from clicket.interpreter.run.result_builder import ResultBuilder
+from clicket.interpreter.run.session_slot import SessionSlot
+from clicket.interpreter.run.task_parser import Fence, Parsed, is_quick
+from clicket.interpreter.run.validation import (
+    TaskRefused,
     check,
     check_steps,
     compiled,
@@ -27,18 +32,13 @@ from clicket.interpreter.run.checking import (
     on_request,
     parsed,
 )
-from clicket.interpreter.run.endings import Bounds, error_of_check
-from clicket.interpreter.run.messages import Message
-from clicket.interpreter.run.parsing import Fence, Parsed, is_quick
-from clicket.interpreter.run.report import Report
-from clicket.interpreter.run.seat import Seat
-from clicket.interpreter.session.fate import SessionGone
+from clicket.interpreter.session.block_run import BlockEnd, BlockItem, OutputItem
+from clicket.interpreter.session.exit_reason import SessionGone
 from clicket.interpreter.session.session import Checked, Session
-from clicket.interpreter.session.watched import Ended, Item, Out
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox.isolation import Isolation
 
-__all__ = ["Machine", "Terms"]
+__all__ = ["Machine", "RunOptions"]
 
 _CHECK = 30.0
 """Seconds in which a worker must have compiled what it was sent."""
@@ -46,14 +46,14 @@ _SHORT = 64 * 1024
 """Characters of a block that the worker may run as soon as it has compiled it: while it compiles, it cannot be stopped."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What every run of an interpreter keeps to."""
 
-    bounds: Bounds
+    bounds: RunLimits
     max_steps: int = 10
     folder: Path | None = None
     """Host folder that file names may come from."""
-    caps: Caps = Caps()
+    caps: OutputLimits = OutputLimits()
 
 
 class Machine:
@@ -63,10 +63,10 @@ class Machine:
         self,
         task: str,
         *,
-        seat: Seat,
+        slot: SessionSlot,
         isolation: Isolation,
-        terms: Terms,
-        keeper: Keeper,
+        terms: RunOptions,
+        store: ArtifactStore,
         workers: Workers,
         inputs: Inputs | None = None,
         quiet: bool = False,
@@ -77,24 +77,24 @@ class Machine:
         self.recorded = False
         """For the owner: is the result where it belongs?"""
         self._task = task
-        self._seat = seat
+        self._slot = slot
         self._isolation = isolation
         self._terms = terms
-        self._keeper = keeper
+        self._store = store
         self._workers = workers
         self._inputs = inputs or Inputs()
         self._said: list[Message] | None = None if quiet else []
         """What the current step has to say."""
-        self._report = Report(task, terms.bounds)
+        self._report = ResultBuilder(task, terms.bounds)
         self._parsed = Parsed(text="", fences=())
         self._blocks: tuple[Fence, ...] = ()
         self._checked: list[Checked] = []
         self._at = 0
         """The block that is next, or that runs."""
         self._running = False
-        self._items: AsyncIterator[Item] | None = None
+        self._items: AsyncIterator[BlockItem] | None = None
         """What comes from the block that runs."""
-        self._ended: Ended | None = None
+        self._ended: BlockEnd | None = None
         self._stopped = False
         self._fatal: ProgramError | None = None
 
@@ -141,32 +141,32 @@ class Machine:
     async def interrupt(self) -> None:
         """Stop the block that runs, and run no further one. Comes back when it has ended."""
         self._stopped = True
-        if self._running and self._seat.session is not None:
-            await self._seat.session.stop("cancel")
+        if self._running and self._slot.session is not None:
+            await self._slot.session.stop("cancel")
 
     def kill(self) -> None:
         """End the program at once, whatever it is doing."""
         self._stopped = True
-        if not self.done and self._seat.session is not None:
-            self._seat.session.kill("cancel")
+        if not self.done and self._slot.session is not None:
+            self._slot.session.kill("cancel")
 
     async def abandon(self) -> None:
         """Nobody listens any more: stop what runs and end the run. Does nothing when it has ended."""
         if self.done:
             return
         self._stopped = True
-        if self._running and self._seat.session is not None:  # else it was closed, and the block ended with it
-            await self._halt(self._seat.session)
+        if self._running and self._slot.session is not None:  # else it was closed, and the block ended with it
+            await self._halt(self._slot.session)
         if self._ended is not None and self.state is CodeState.MONITORING:
             self._note(self._ended)
         self.state = CODE.advance(self.state, CodeState.ERROR)
-        dead = self._seat.session is not None and not self._seat.session.alive
+        dead = self._slot.session is not None and not self._slot.session.alive
         self.result = self._report.result(self._isolation, "interrupted", "cancel")
         self._report.close()
         if dead or (self._fatal is not None and self.result.status == "exit"):
             await self._drop()
-        elif self._seat.session is not None:
-            self._seat.session.rest()
+        elif self._slot.session is not None:
+            self._slot.session.rest()
 
     # --- the work of each state ---------------------------------------------------------------------------------------
 
@@ -188,13 +188,13 @@ class Machine:
             if self._stopped and self.state not in (CodeState.MONITORING, CodeState.COLLECTING):
                 raise on_request()
             await _WORK[self.state](self)
-        except Refusal as refusal:
+        except TaskRefused as refusal:
             self._report.errors.extend(refusal.errors)
             await self._fail(refusal.errors[0], refusal.status, refusal.reason)
         except SessionGone as gone:
-            error = error_of_check(gone.fate)
+            error = error_of_check(gone.exit_reason)
             self._report.errors.append(error)
-            await self._fail(error, gone.fate.status, gone.fate.reason)
+            await self._fail(error, gone.exit_reason.status, gone.exit_reason.reason)
 
     async def _parse(self) -> None:
         quick = is_quick(self._task)
@@ -206,7 +206,7 @@ class Machine:
 
     async def _validate(self) -> None:
         check(self._parsed)
-        session = await self._seat.take()
+        session = await self._slot.take()
         self._isolation = session.isolation
         if self._needs_no_preparation() and await self._run_at_once(session):
             return
@@ -227,27 +227,27 @@ class Machine:
     async def _prepare(self) -> None:
         loads = {name for answer in self._checked for name in answer.loads}
         stores = {name for answer in self._checked for name in answer.stores}
-        if missed := self._seat.missed(loads - stores):
-            raise lost(missed, self._seat.why)
+        if missed := self._slot.missed(loads - stores):
+            raise lost(missed, self._slot.why)
         self._tell_news()
         limits = self._terms.bounds.limits
         try:
-            written = await put_in(
-                self._session.cage,
+            written = await write_inputs(
+                self._session.process,
                 self._inputs,
                 folder=self._terms.folder,
-                keeper=self._keeper,
+                store=self._store,
                 workers=self._workers,
                 each=limits.file_size,
                 whole=limits.disk,
             )
         except FileRefused as error:
-            raise Refusal(ProgramError(type=error.kind, message=f"{error} Nothing was run.", fatal=True)) from None
-        self._seat.signatures.update(written)
+            raise TaskRefused(ProgramError(type=error.kind, message=f"{error} Nothing was run.", fatal=True)) from None
+        self._slot.signatures.update(written)
         self._prepared()
 
     def _tell_news(self) -> None:
-        if notice := self._seat.news():
+        if notice := self._slot.news():
             self._report.notices.append(notice)
 
     def _prepared(self) -> None:
@@ -258,7 +258,7 @@ class Machine:
         self._sent()
 
     def _send(self, passed: Callable[[Checked], None] | None = None) -> None:
-        run = "" if self._seat.runs == 1 else f"run {self._seat.runs}, "
+        run = "" if self._slot.runs == 1 else f"run {self._slot.runs}, "
         name = f"<{run}block {self._at + 1}>"
         self._ended = None
         self._running = True
@@ -289,13 +289,13 @@ class Machine:
             self._change(CodeState.COLLECTING, "all blocks have run")
 
     async def _collect(self) -> None:
-        seat = self._seat
-        work = self._session.cage.work_fd
-        taken = await take(work, seat.signatures, self._keeper, self._workers, self._terms.caps, seat.empty_at)
-        seat.signatures, seat.empty_at = taken.signatures, taken.empty_at
+        slot = self._slot
+        work = self._session.process.work_fd
+        taken = await take(work, slot.signatures, self._store, self._workers, self._terms.caps, slot.empty_at)
+        slot.signatures, slot.empty_at = taken.signatures, taken.empty_at
         self._report.files = taken.files
         self._report.skipped.extend(taken.skipped)
-        await self._report.keep(self._keeper)
+        await self._report.keep(self._store)
         if self._fatal is not None:
             await self._fail(self._fatal, *(("interrupted", "cancel") if self._stopped else (None, None)))
             return
@@ -313,7 +313,7 @@ class Machine:
             and len(self._blocks) == 1
             and len(self._blocks[0].code) <= _SHORT
             and not (self._inputs.files or self._inputs.file_names)
-            and not self._seat.misses
+            and not self._slot.misses
             and not may_be_code(self._parsed)
         )
 
@@ -327,8 +327,8 @@ class Machine:
             return True
         self._ended = None
         if not self._checked:
-            assert session.fate is not None
-            raise SessionGone(session.fate)
+            assert session.exit_reason is not None
+            raise SessionGone(session.exit_reason)
         return False
 
     def _passed(self, answer: Checked) -> None:
@@ -349,7 +349,7 @@ class Machine:
             self.result = None  # the host's own failure: there is no result of the program's
 
     async def _fail(self, error: ProgramError, status: Status | None, reason: str | None) -> None:
-        was, session = self.state, self._seat.session
+        was, session = self.state, self._slot.session
         self._change(CodeState.ERROR, f"{error.type}: {error.message}")
         self._say(messages.error, error.message, error.block_index or 0, was)
         self._conclude(status, reason)
@@ -370,7 +370,7 @@ class Machine:
         assert self.result is not None
         begun = self._checked[: len(self._report.blocks)]
         words = f"{self.result.status}{f' ({self.result.reason})' if self.result.reason else ''}"
-        await self._seat.drop(f"a run ended as {words}", {name for answer in begun for name in answer.stores})
+        await self._slot.drop(f"a run ended as {words}", {name for answer in begun for name in answer.stores})
 
     async def _halt(self, session: Session) -> None:
         """Stop the block and hear its end. Whoever is impatient cancels again: then it is killed."""
@@ -381,7 +381,7 @@ class Machine:
             except asyncio.CancelledError:
                 session.kill("cancel")
         async for item in session.watch():
-            if isinstance(item, Ended):
+            if isinstance(item, BlockEnd):
                 self._ended = item
         self._running = False
 
@@ -389,7 +389,7 @@ class Machine:
 
     @property
     def _session(self) -> Session:
-        session = self._seat.session
+        session = self._slot.session
         if session is None:
             raise UsageError("the session of this run was closed while it ran. Begin another run.")
         return session
@@ -403,17 +403,17 @@ class Machine:
         if self._said is not None:
             self._said.append(messages.state_change(was, to, text))
 
-    def _on_item(self, item: Item) -> None:
-        if isinstance(item, Ended):
+    def _on_item(self, item: BlockItem) -> None:
+        if isinstance(item, BlockEnd):
             self._ended, self._running, self._items = item, False, None
-        elif isinstance(item, Out):
+        elif isinstance(item, OutputItem):
             self._say(messages.output, item.stream, item.text, self._at)
         else:
             shown = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)
             self._report.show(shown)
             self._say(messages.displayed, shown)
 
-    def _note(self, ended: Ended) -> None:
+    def _note(self, ended: BlockEnd) -> None:
         """Write a block's end into the report, and say it."""
         index, self._at = self._at, self._at + 1
         block, error = self._report.block_ended(index, self._blocks[index], self._parsed.bare, ended)

@@ -7,14 +7,14 @@ import asyncio
 import os
 from collections.abc import Callable
 
-__all__ = ["Inlet", "Outlet"]
+__all__ = ["PipeReader", "PipeWriter"]
 
 _PIECE = 256 * 1024
 _MOST = 1024 * 1024
 """The most that a pipe holds, and so the most that can have been written before a given moment and not been read."""
 
 
-class Inlet:
+class PipeReader:
     """The reading end. While it is shut, what is written stays in the pipe, and the writer waits when that is full."""
 
     __slots__ = ("_at_end", "_ended", "_fd", "_listening", "_loop", "_shut", "_take")
@@ -76,7 +76,7 @@ class Inlet:
         return data
 
 
-class Outlet:
+class PipeWriter:
     """The writing end. What does not fit now waits here and goes when there is room."""
 
     __slots__ = ("_ended", "_fd", "_loop", "_waiting")

@@ -8,14 +8,22 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from clicket.errors import UsageError
-from clicket.interpreter.session import wire
-from clicket.interpreter.session.fate import Fate, SessionGone, StopReason, fate_of
-from clicket.interpreter.session.line import Line, Timers
-from clicket.interpreter.session.watched import Ended, Item, Out, Shown, Stream, Watched, ended_of
-from clicket.interpreter.session.wire import CheckedBlock as Checked
-from clicket.sandbox import Cage, Exit, Isolation, Sandbox, SandboxFailed
+from clicket.interpreter.session import protocol
+from clicket.interpreter.session.block_run import (
+    BlockEnd,
+    BlockItem,
+    BlockRun,
+    DisplayItem,
+    OutputItem,
+    Stream,
+    block_end_of,
+)
+from clicket.interpreter.session.connection import Connection, Timers
+from clicket.interpreter.session.exit_reason import ExitReason, SessionGone, StopReason, exit_reason_of
+from clicket.interpreter.session.protocol import CheckedBlock as Checked
+from clicket.sandbox import Exit, Isolation, Sandbox, SandboxFailed, SandboxProcess
 
-__all__ = ["Checked", "Ended", "Fate", "Out", "Session", "SessionGone", "Shown", "StopReason"]
+__all__ = ["BlockEnd", "Checked", "DisplayItem", "ExitReason", "OutputItem", "Session", "SessionGone", "StopReason"]
 
 MIB = 1024 * 1024
 PROGRAM = "clicket.interpreter.inside.worker"
@@ -32,14 +40,16 @@ _MAX_LATE = 16 * MIB
 _LATE = 16 * 1024
 """What an answer that nobody waits for weighs, however short it is: to read it costs, too."""
 
-F = TypeVar("F", wire.CheckedFrame, wire.PreloadedFrame)
+F = TypeVar("F", protocol.CheckedFrame, protocol.PreloadedFrame)
 
 
 class Session:
     """Blocks of code, one at a time, in one namespace: `begin` sends one, `watch` follows it to its end."""
 
-    def __init__(self, cage: Cage, *, grace: float, max_output: int, kept_output: int, max_spooled: int) -> None:
-        self.cage = cage
+    def __init__(
+        self, process: SandboxProcess, *, grace: float, max_output: int, kept_output: int, max_spooled: int
+    ) -> None:
+        self.process = process
         self.names: frozenset[str] = frozenset()
         """The program's names after the last block, as the worker told."""
         self.python: str = ""
@@ -50,13 +60,13 @@ class Session:
         self._kept = kept_output
         self._max_spooled = max_spooled
         self._id = 0
-        self._block: Watched | None = None
-        self._asked: tuple[type[wire.Answer], int, asyncio.Future[Any]] | None = None
+        self._block: BlockRun | None = None
+        self._asked: tuple[type[protocol.Answer], int, asyncio.Future[Any]] | None = None
         self._passed: tuple[Callable[[Checked], None], float | None] | None = None
         """Whom to tell when the block turns out to compile, and how long it may then run."""
-        self._doom: Fate | None = None
-        """A fate that was decided here, from then until it has happened."""
-        self._fate: Fate | None = None
+        self._doom: ExitReason | None = None
+        """A exit_reason that was decided here, from then until it has happened."""
+        self._fate: ExitReason | None = None
         self._late = 0
         self._stray = False
         """An interrupt was sent, and its block ended otherwise: it may still be on its way."""
@@ -65,9 +75,9 @@ class Session:
         self._frozen = False
         self._closed = False
         self._timers = Timers()
-        self._line = Line(cage, self)
-        cage.exited.add_done_callback(self._exited)
-        cage.breach.add_done_callback(self._breached)
+        self._line = Connection(process, self)
+        process.exited.add_done_callback(self._exited)
+        process.breach.add_done_callback(self._breached)
 
     @classmethod
     async def start(
@@ -82,8 +92,8 @@ class Session:
     ) -> Session:
         """A worker that is ready. A block that writes more than `max_output` is killed; `kept_output` is what stays in memory
         of each of its streams, and `max_spooled` bounds the file that has the whole of one."""
-        cage = await sandbox.start(PROGRAM, dict(settings))
-        session = cls(cage, grace=grace, max_output=max_output, kept_output=kept_output, max_spooled=max_spooled)
+        process = await sandbox.start(PROGRAM, dict(settings))
+        session = cls(process, grace=grace, max_output=max_output, kept_output=kept_output, max_spooled=max_spooled)
         try:
             await session._open()
         except BaseException:
@@ -93,32 +103,34 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        return self.fate is None and not self._closed
+        return self.exit_reason is None and not self._closed
 
     @property
     def busy(self) -> bool:
         return self._asked is not None or (self._block is not None and self._block.ended is None)
 
     @property
-    def fate(self) -> Fate | None:
+    def exit_reason(self) -> ExitReason | None:
         """Why it is not alive any more."""
         return self._fate or self._doom
 
     @property
     def isolation(self) -> Isolation:
-        return self.cage.isolation
+        return self.process.isolation
 
     async def check(self, codes: Sequence[str], timeout: float) -> list[Checked]:
-        """Look at the text of blocks: does it parse, what does it import, read and bind. Nothing of it runs."""
+        """FolderScan at the text of blocks: does it parse, what does it import, read and bind. Nothing of it runs."""
         self._ready_for_next()
-        answer = await self._ask(wire.check(self._id, codes), wire.CheckedFrame, len(codes), timeout)
+        answer = await self._ask(protocol.check(self._id, codes), protocol.CheckedFrame, len(codes), timeout)
         return list(answer.blocks)
 
     async def preload(self, modules: Sequence[str], timeout: float) -> list[str]:
         """Import modules before they are needed. Those that could be; none when the session ended over it."""
         self._ready_for_next()
         try:
-            answer = await self._ask(wire.preload(self._id, modules), wire.PreloadedFrame, len(modules), timeout)
+            answer = await self._ask(
+                protocol.preload(self._id, modules), protocol.PreloadedFrame, len(modules), timeout
+            )
         except SessionGone:
             return []
         return list(answer.modules)
@@ -145,12 +157,12 @@ class Session:
             self._run_for(timeout)
         if self._stray:
             self._id += 1
-            self._waiting = (self._id - 1, wire.execute(self._id, code, name, check=passed is not None))
-            self._line.send(wire.check(self._id - 1, ()))
+            self._waiting = (self._id - 1, protocol.execute(self._id, code, name, check=passed is not None))
+            self._line.send(protocol.check(self._id - 1, ()))
         else:
-            self._line.send(wire.execute(self._id, code, name, check=passed is not None))
+            self._line.send(protocol.execute(self._id, code, name, check=passed is not None))
 
-    def watch(self) -> AsyncIterator[Item]:
+    def watch(self) -> AsyncIterator[BlockItem]:
         """What the block writes and shows, live, and last how it ended."""
         if self._block is None:
             raise UsageError("no block was begun in this session. Call begin(code, name=..., timeout=...) first.")
@@ -177,8 +189,10 @@ class Session:
         """End the worker and all it started. A block that runs ends as killed."""
         if not self._closed:
             self._closed = True
-            self._settle(self.fate or Fate(status="killed", reason="cancel", detail="the session was closed"))
-        await self.cage.close()
+            self._settle(
+                self.exit_reason or ExitReason(status="killed", reason="cancel", detail="the session was closed")
+            )
+        await self.process.close()
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -202,13 +216,13 @@ class Session:
         self._timers.stop("rest")
         if self._frozen:
             self._frozen = False
-            self.cage.thaw()
-        self.cage.watching = self.alive  # until it is frozen: what earlier blocks left running may do harm any time
+            self.process.thaw()
+        self.process.watching = self.alive  # until it is frozen: what earlier blocks left running may do harm any time
         self._late = 0
         self._id += 1
 
     async def _ask(self, frame: bytes, kind: type[F], size: int, timeout: float) -> F:
-        if (gone := self.fate) is not None:
+        if (gone := self.exit_reason) is not None:
             raise SessionGone(gone)
         answer: asyncio.Future[F] = asyncio.get_running_loop().create_future()
         self._asked = (kind, size, answer)
@@ -224,11 +238,11 @@ class Session:
     def _freeze(self) -> None:
         if self.alive and not self.busy:
             self._frozen = True
-            self.cage.freeze()
-            self.cage.watching = False
+            self.process.freeze()
+            self.process.watching = False
 
-    def _watched(self) -> Watched:
-        return Watched(kept=self._kept, max_spooled=self._max_spooled, made_room=self._made_room)
+    def _watched(self) -> BlockRun:
+        return BlockRun(kept=self._kept, max_spooled=self._max_spooled, made_room=self._made_room)
 
     # --- what comes out: called by the line ---------------------------------------------------------------------------
 
@@ -242,61 +256,63 @@ class Session:
         elif block.full and not block.stopping:
             self._line.hold()
 
-    def heard(self, frame: wire.Answer) -> None:
-        if isinstance(frame, wire.ReadyFrame | wire.RefusedFrame):
+    def heard(self, frame: protocol.Answer) -> None:
+        if isinstance(frame, protocol.ReadyFrame | protocol.RefusedFrame):
             self._opened(frame)
-        elif self._waiting is not None and frame.id == self._waiting[0] and isinstance(frame, wire.CheckedFrame):
+        elif self._waiting is not None and frame.id == self._waiting[0] and isinstance(frame, protocol.CheckedFrame):
             self._send_waiting(self._waiting[1])
         elif frame.id > self._id:
-            raise wire.Violation(f"an answer to request {frame.id}, which was never made")
+            raise protocol.Violation(f"an answer to request {frame.id}, which was never made")
         elif frame.id < self._id or not self.busy:
             self._came_late(frame)
         elif self._asked is not None:
             self._answered(*self._asked, frame)
         elif self._passed is not None and self._block is not None:
             self._looked(self._block, *self._passed, frame)
-        elif isinstance(frame, wire.DoneFrame | wire.DisplayFrame) and self._block is not None:
+        elif isinstance(frame, protocol.DoneFrame | protocol.DisplayFrame) and self._block is not None:
             self._line.take_output()  # what was written before this frame
             if self._doom is None:
                 self._told(self._block, frame)
         else:
-            raise wire.Violation(f"{type(frame).__name__} about a block")
+            raise protocol.Violation(f"{type(frame).__name__} about a block")
 
     def broke(self, why: str) -> None:
         self._kill("protocol", f"what came from the worker is none of its answers: {why}")
 
     def fell_silent(self) -> None:
         """Usually the end of the cage, which tells more. If that does not come, a program has closed the line."""
-        if self.fate is None:
+        if self.exit_reason is None:
             self._timers.start("silent", self._grace, self._kill, "protocol", "the line to the worker was closed")
 
     def _made_room(self) -> None:
         if self.alive and self.busy:
             self._line.flow()
 
-    def _opened(self, frame: wire.ReadyFrame | wire.RefusedFrame) -> None:
+    def _opened(self, frame: protocol.ReadyFrame | protocol.RefusedFrame) -> None:
         block = self._block
         if self._id or block is None or block.ended is not None:
-            raise wire.Violation("it said twice that it is ready")
-        if isinstance(frame, wire.RefusedFrame):
+            raise protocol.Violation("it said twice that it is ready")
+        if isinstance(frame, protocol.RefusedFrame):
             self._kill("protocol", f"layer {frame.layer} does not hold: {frame.message}")
         elif missing := [name for name in _FROM_INSIDE if name in self.isolation.layers and name not in frame.layers]:
             self._kill("protocol", f"it has not put on what results would name: {', '.join(missing)}")
         else:
             self.python, self.layers = frame.python, frame.layers
-            self._end(block, Ended(status="ok"))
+            self._end(block, BlockEnd(status="ok"))
 
-    def _came_late(self, frame: wire.Answer) -> None:
+    def _came_late(self, frame: protocol.Answer) -> None:
         """Old ids: a thread that shows something after its block, or the true end after a forged one. Both do no harm."""
-        self._late += _LATE + (len(frame.data) if isinstance(frame, wire.DisplayFrame) else 0)
+        self._late += _LATE + (len(frame.data) if isinstance(frame, protocol.DisplayFrame) else 0)
         if self._late > _MAX_LATE:
-            raise wire.Violation("too many answers that nobody waits for")
+            raise protocol.Violation("too many answers that nobody waits for")
 
-    def _answered(self, kind: type[wire.Answer], size: int, answer: asyncio.Future[Any], frame: wire.Answer) -> None:
+    def _answered(
+        self, kind: type[protocol.Answer], size: int, answer: asyncio.Future[Any], frame: protocol.Answer
+    ) -> None:
         if type(frame) is not kind:
-            raise wire.Violation(f"{type(frame).__name__} to another question")
-        if isinstance(frame, wire.CheckedFrame) and len(frame.blocks) != size:
-            raise wire.Violation(f"{len(frame.blocks)} blocks were looked at, {size} were sent")
+            raise protocol.Violation(f"{type(frame).__name__} to another question")
+        if isinstance(frame, protocol.CheckedFrame) and len(frame.blocks) != size:
+            raise protocol.Violation(f"{len(frame.blocks)} blocks were looked at, {size} were sent")
         if not answer.done():
             answer.set_result(frame)
 
@@ -305,18 +321,18 @@ class Session:
         self._waiting, self._stray = None, False
         self._line.send(frame)
         if self._block is not None and self._block.stopping:
-            self.cage.interrupt()
+            self.process.interrupt()
 
     def _looked(
-        self, block: Watched, passed: Callable[[Checked], None], timeout: float | None, frame: wire.Answer
+        self, block: BlockRun, passed: Callable[[Checked], None], timeout: float | None, frame: protocol.Answer
     ) -> None:
-        if not isinstance(frame, wire.CheckedFrame) or len(frame.blocks) != 1:
-            raise wire.Violation(f"{type(frame).__name__} about a block that was to be looked at first")
+        if not isinstance(frame, protocol.CheckedFrame) or len(frame.blocks) != 1:
+            raise protocol.Violation(f"{type(frame).__name__} about a block that was to be looked at first")
         self._passed = None
         checked = frame.blocks[0]
         if checked.error is not None:
             self._stray = block.stopping is not None
-            self._end(block, Ended(status="error", names=self.names))
+            self._end(block, BlockEnd(status="error", names=self.names))
             passed(checked)
             return
         block.began()
@@ -339,14 +355,14 @@ class Session:
         if timeout is not None:
             self._timers.start("deadline", timeout, self._interrupt, "timeout")
 
-    def _told(self, block: Watched, frame: wire.DoneFrame | wire.DisplayFrame) -> None:
-        if isinstance(frame, wire.DoneFrame):
-            ended = ended_of(frame, block.stopping)
+    def _told(self, block: BlockRun, frame: protocol.DoneFrame | protocol.DisplayFrame) -> None:
+        if isinstance(frame, protocol.DoneFrame):
+            ended = block_end_of(frame, block.stopping)
             self._stray = block.stopping is not None and frame.status != "interrupted"
             self.names = ended.names
             self._end(block, ended)
             return
-        block.show(Shown(mime=frame.mime, data=frame.data, group=frame.group))
+        block.show(DisplayItem(mime=frame.mime, data=frame.data, group=frame.group))
         if block.shown > _MAX_SHOWN:
             self._kill("output", f"it showed more than {_MAX_SHOWN} bytes")
         elif block.full and not block.stopping:
@@ -354,7 +370,7 @@ class Session:
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
-    def _end(self, block: Watched, ended: Ended) -> None:
+    def _end(self, block: BlockRun, ended: BlockEnd) -> None:
         self._timers.stop("deadline")
         if block.stopping is not None:
             self._timers.stop("grace")
@@ -370,16 +386,16 @@ class Session:
         block.stopping = reason
         self._line.flow()
         if self._waiting is None:
-            self.cage.interrupt()
+            self.process.interrupt()
         detail = f"it did not stop within {self._grace:g} s of an interrupt"
         self._timers.start("grace", self._grace, self._kill, reason, detail)
 
     def _kill(self, reason: StopReason, detail: str) -> None:
-        if self.fate is None:
-            self._doom = Fate(status="killed", reason=reason, detail=detail)
+        if self.exit_reason is None:
+            self._doom = ExitReason(status="killed", reason=reason, detail=detail)
             self._timers.stop_all()
             self._line.hang_up()
-            self.cage.kill()
+            self.process.kill()
             self._timers.start("patience", _PATIENCE, self._settle, self._doom)
 
     def _breached(self, breach: asyncio.Future[str]) -> None:
@@ -396,18 +412,18 @@ class Session:
             return
         self._line.take_answers()  # the last of them may be the end of the block
         self._line.take_output()
-        self._settle(self._doom or fate_of(exited.result()))
+        self._settle(self._doom or exit_reason_of(exited.result()))
 
-    def _settle(self, fate: Fate) -> None:
-        self._fate = self._fate or fate
+    def _settle(self, exit_reason: ExitReason) -> None:
+        self._fate = self._fate or exit_reason
         self._timers.stop_all()
         self._line.close()
-        self.cage.watching = False
+        self.process.watching = False
         if self._block is not None and self._block.ended is None:
             self._end_with_fate(self._block)
         if self._asked is not None and not self._asked[2].done():
             self._asked[2].set_exception(SessionGone(self._fate))
 
-    def _end_with_fate(self, block: Watched) -> None:
+    def _end_with_fate(self, block: BlockRun) -> None:
         assert self._fate is not None
-        block.end(Ended(status=self._fate.status, reason=self._fate.reason, detail=self._fate.detail))
+        block.end(BlockEnd(status=self._fate.status, reason=self._fate.reason, detail=self._fate.detail))

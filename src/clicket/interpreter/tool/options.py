@@ -12,11 +12,11 @@ import msgspec
 from clicket.bridge import Workers
 from clicket.errors import UsageError, did_you_mean
 from clicket.interpreter.interpreter import Interpreter, check_seconds
-from clicket.interpreter.starting.starter import Starter, limits_of
+from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.interpreter.tool.pool import Start
 from clicket.sandbox import Limits, size_of
 
-__all__ = ["Setup", "setup_of"]
+__all__ = ["InterpreterOptions", "parse_options"]
 
 _DESCRIPTION = (
     "Run Python code in a sandbox without network. Give Markdown with fenced python blocks, or bare code. {} The value of a "
@@ -28,7 +28,7 @@ _KEPT = {
 }
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
+class InterpreterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Times are seconds; sizes are bytes, or text like `512MiB`."""
 
     require: str = "full"
@@ -79,8 +79,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         own = {"timeout": self.call_timeout, "max_retries": 0, "recovery": "rerun", "cache": self.cache}
         return {**own, **self.options}
 
-    def starter(self) -> Starter:
-        return Starter(
+    def starter(self) -> SessionFactory:
+        return SessionFactory(
             require=self.require, limits=self.limits, memory=self.memory, python=self.python, without=self.without,
             packages=self.packages, wheels=self.wheels, install=self.install, preload=self.preload, grace=self.grace,
             max_output=self.max_output, kept_output=self.kept_output,
@@ -95,10 +95,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
-_TYPES = {field.name: field.type for field in msgspec.structs.fields(Setup)}
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(InterpreterOptions)}
 
 
-def setup_of(given: Mapping[str, Any], base: Setup | None = None, where: str = "code_interpreter") -> Setup:
+def parse_options(
+    given: Mapping[str, Any], base: InterpreterOptions | None = None, where: str = "code_interpreter"
+) -> InterpreterOptions:
     """`base` with other values; every wrong one is refused by its name."""
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -117,7 +119,7 @@ def setup_of(given: Mapping[str, Any], base: Setup | None = None, where: str = "
             values[name] = msgspec.convert(plain, _TYPES[name])
         except msgspec.ValidationError as error:
             raise UsageError(f"{where}: {name} = {value!r} does not fit: {str(error).rstrip('.')}.") from None
-    setup = msgspec.structs.replace(base or Setup(), **values)
+    setup = msgspec.structs.replace(base or InterpreterOptions(), **values)
     if setup.max_sessions < 1 or setup.max_steps < 1:
         raise UsageError(f"{where}: max_sessions and max_steps must be at least 1.")
     try:  # all of it is used once: what does not fit is said now, and not when the first call comes

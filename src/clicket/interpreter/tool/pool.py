@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
-from clicket.interpreter.starting.starter import WARM, Starter
+from clicket.interpreter.setup.session_factory import WARM_MODULES, SessionFactory
 
 if TYPE_CHECKING:
     from clicket.interpreter.interpreter import Interpreter
     from clicket.interpreter.session.session import Session
 
-__all__ = ["Guest", "Pool"]
+__all__ = ["Pool", "PooledInterpreter"]
 
 logger = logging.getLogger("clicket.interpreter")
 _REMEMBERED = 200
@@ -36,7 +36,7 @@ Start = Callable[[], Awaitable["Session"]]
 Note = Callable[[str], object]
 
 
-class Guest:
+class PooledInterpreter:
     """One key's interpreter, as people may look at it."""
 
     def __init__(self, key: Hashable, caller: str = "") -> None:
@@ -66,7 +66,7 @@ class Pool:
 
     def __init__(
         self,
-        starter: Starter,
+        starter: SessionFactory,
         make: Callable[[Start, Workers], Interpreter],
         *,
         max_sessions: int = 16,
@@ -77,9 +77,9 @@ class Pool:
             raise UsageError(f"max_sessions must be a whole number of at least 1, not {max_sessions!r}.")
         self.max_sessions = max_sessions
         self.idle_after = idle_after
-        self.guests: dict[Hashable, Guest] = {}
+        self.guests: dict[Hashable, PooledInterpreter] = {}
         """By key, the least recently used first."""
-        self._starter = starter
+        self._factory = starter
         self._make = make
         self._workers = Workers(_THREADS, "clicket-interpreter")
         self._warm = warm
@@ -88,7 +88,7 @@ class Pool:
         """Sessions that are being closed to make room."""
         self._held: Counter[str] = Counter()
         """Sessions of each caller, those that are being started among them."""
-        self._waiting: dict[asyncio.Future[None], Guest] = {}
+        self._waiting: dict[asyncio.Future[None], PooledInterpreter] = {}
         """Those who wait for a place, in the order in which they came."""
         self._spare: asyncio.Task[Session] | None = None
         self._spare_at = time.monotonic()
@@ -97,14 +97,16 @@ class Pool:
         self._closed = False
 
     @asynccontextmanager
-    async def lend(self, key: Hashable | None, note: Note = str, *, caller: str = "") -> AsyncIterator[Guest]:
+    async def lend(
+        self, key: Hashable | None, note: Note = str, *, caller: str = ""
+    ) -> AsyncIterator[PooledInterpreter]:
         """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards. `caller` has its share of
         the sessions."""
         if self._closed:
             raise UsageError("the sessions are closed; open the runtime again.")
         guest = self.guests.pop(key, None) if key is not None else None
         if guest is None:
-            guest = Guest(key, caller)
+            guest = PooledInterpreter(key, caller)
             guest.interpreter = self._make(self._start_of(guest), self._workers)
         if key is not None:
             self.guests[key] = guest  # at the end: used last
@@ -145,7 +147,7 @@ class Pool:
         for guest in list(self.guests.values()):
             await self._close(guest)
         self.guests.clear()
-        await self._starter.close()
+        await self._factory.close()
         self._workers.close()
 
     # Idle sessions end on time, also where nobody calls `sweep`.
@@ -173,16 +175,16 @@ class Pool:
 
     # Places: each session has one, from before it is started until it is gone.
 
-    def _start_of(self, guest: Guest) -> Start:
+    def _start_of(self, guest: PooledInterpreter) -> Start:
         async def start() -> Session:
             if not guest.placed:
                 await self._find_place(guest)
             self._spare_at = time.monotonic()
-            return await self._take_spare() or await self._starter()
+            return await self._take_spare() or await self._factory()
 
         return start
 
-    async def _find_place(self, guest: Guest) -> None:
+    async def _find_place(self, guest: PooledInterpreter) -> None:
         if self._used < self.max_sessions:
             self._used += 1
             self._place(guest)
@@ -201,7 +203,7 @@ class Pool:
                 self._free()
             raise
 
-    def _wait(self, guest: Guest) -> asyncio.Future[None]:
+    def _wait(self, guest: PooledInterpreter) -> asyncio.Future[None]:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = guest
         return turn
@@ -215,7 +217,7 @@ class Pool:
             finally:
                 self._closing -= 1
 
-    def _idle_for_waiting(self) -> Guest | None:
+    def _idle_for_waiting(self) -> PooledInterpreter | None:
         idle = [each for each in self.guests.values() if each.placed and not each.busy] if self._waiting else []
         for waiting in self._waiting.values():
             taken = [each for each in idle if self._may_take(waiting, each)]
@@ -223,27 +225,27 @@ class Pool:
                 return max(taken, key=lambda each: self._held[each.caller])  # of equals, the first: used least recently
         return None
 
-    def _may_take(self, guest: Guest, other: Guest) -> bool:
+    def _may_take(self, guest: PooledInterpreter, other: PooledInterpreter) -> bool:
         return guest.caller == other.caller or self._held[guest.caller] < self._held[other.caller]
 
-    def _place(self, guest: Guest) -> None:
+    def _place(self, guest: PooledInterpreter) -> None:
         guest.placed = True
         self._held[guest.caller] += 1
 
-    def _take_place(self, guest: Guest) -> None:
+    def _take_place(self, guest: PooledInterpreter) -> None:
         guest.placed = False
         self._held[guest.caller] -= 1
         if not self._held[guest.caller]:
             del self._held[guest.caller]
 
-    async def _drop(self, guest: Guest, why: str) -> bool:
+    async def _drop(self, guest: PooledInterpreter, why: str) -> bool:
         async with guest.lock:
             had = guest.interpreter.session is not None
             await guest.interpreter.drop(why)
             self._settle(guest)
         return had
 
-    async def _given_back(self, guest: Guest) -> None:
+    async def _given_back(self, guest: PooledInterpreter) -> None:
         guest.used_at = time.monotonic()
         guest.note = str
         guest.interpreter.history.clear()  # results are the callers' to keep
@@ -259,7 +261,7 @@ class Pool:
         self._warm_up()
         self._look_later()
 
-    def _settle(self, guest: Guest) -> None:
+    def _settle(self, guest: PooledInterpreter) -> None:
         """A guest whose session is gone has no place any more."""
         if guest.placed and guest.interpreter.session is None:
             self._take_place(guest)
@@ -281,7 +283,7 @@ class Pool:
             del self.guests[guest.key]
             await self._close(guest)
 
-    async def _close(self, guest: Guest) -> None:
+    async def _close(self, guest: PooledInterpreter) -> None:
         try:
             await guest.interpreter.close()
         except ClicketError as error:
@@ -296,7 +298,7 @@ class Pool:
             self._spare = asyncio.get_running_loop().create_task(self._make_spare())
 
     async def _make_spare(self) -> Session:
-        session = await self._starter(WARM)
+        session = await self._factory(WARM_MODULES)
         session.rest()
         return session
 

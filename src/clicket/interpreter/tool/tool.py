@@ -15,9 +15,9 @@ from clicket.bridge import Workers
 from clicket.errors import ClicketError, ProgramFailed
 from clicket.interpreter.interpreter import Interpreter
 from clicket.interpreter.result import Result
-from clicket.interpreter.tool.merging import Merging
-from clicket.interpreter.tool.options import Setup, setup_of
-from clicket.interpreter.tool.pool import Guest, Pool, Start
+from clicket.interpreter.tool.message_batcher import MessageBatcher
+from clicket.interpreter.tool.options import InterpreterOptions, parse_options
+from clicket.interpreter.tool.pool import Pool, PooledInterpreter, Start
 from clicket.tools import Options, SessionKey, ToolContext, Traits, defaults, make_options, session_key
 from clicket.tools.schema import DIALECT
 
@@ -70,7 +70,7 @@ class CodeInterpreter:
     bind_plain = defaults.never_plain
     data_version = defaults.no_data_version
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: InterpreterOptions) -> None:
         self.setup = setup
         self.name: str = setup.name
         self.description: str = setup.words()
@@ -91,7 +91,7 @@ class CodeInterpreter:
         `warm` (keep a spare session with numpy, pandas and matplotlib loaded), `cache`, `call_timeout` (300 s, the whole
         call), `name`, `description`, and `options` for everything else that `@tool` takes.
         """
-        return CodeInterpreter(setup_of(options, self.setup))
+        return CodeInterpreter(parse_options(options, self.setup))
 
     def owned_by(self, owner: object) -> CodeInterpreter:
         """This tool, for the tools of one runtime; for a second one that is there at the same time, one just like it. Threads
@@ -106,7 +106,7 @@ class CodeInterpreter:
         return f"<tool {self.name}>"
 
     @property
-    def sessions(self) -> dict[SessionKey, Guest]:
+    def sessions(self) -> dict[SessionKey, PooledInterpreter]:
         """Who has a session, or had one lately: `sessions["ann"]`, and those of callers as `sessions["key-1", "ann"]`."""
         return {key: guest for pool in self._pools.values() for key, guest in pool.guests.items()}  # type: ignore[misc]
 
@@ -180,7 +180,7 @@ class _Kept:
 
 
 async def _follow(interpreter: Interpreter, bound: Mapping[str, Any], ctx: ToolContext) -> Result:
-    merging = Merging(ctx.emit, ctx.put_artifact)
+    merging = MessageBatcher(ctx.emit, ctx.put_artifact)
     progress = _Progress(ctx)
     messages = interpreter.stream(bound["task"], file_names=bound["file_names"], keep=_Kept(ctx))
     try:
@@ -230,5 +230,5 @@ def _failure(result: Result) -> str:
     return "\n".join(parts)
 
 
-code_interpreter: CodeInterpreter = CodeInterpreter(Setup())
+code_interpreter: CodeInterpreter = CodeInterpreter(InterpreterOptions())
 """Runs Python code in a sandbox. A tool as it is; `code_interpreter(memory="2GiB", session="call")` gives one with other options."""

@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 from tests.security.as_user import as_user
 
+import clicket
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.interpreter.files import outputs as files
-from clicket.interpreter.files.inputs import FileRefused, Inputs, put_in
-from clicket.interpreter.files.keeper import Drawer
-from clicket.interpreter.files.outputs import Caps, Takings, look, take
+from clicket.interpreter.files.artifacts import TemporaryArtifacts
+from clicket.interpreter.files.inputs import FileRefused, Inputs, write_inputs
+from clicket.interpreter.files.outputs import CollectedFiles, OutputLimits, look, take
 
 SECRET = b"the host's secret"
 
@@ -51,31 +52,33 @@ def workers() -> Iterator[Workers]:
 
 
 @pytest.fixture
-async def drawer(workers: Workers, tmp_path: Path) -> AsyncIterator[Drawer]:
+async def drawer(workers: Workers, tmp_path: Path) -> AsyncIterator[TemporaryArtifacts]:
     (tmp_path / "kept").mkdir()
-    made = Drawer(workers, temp=tmp_path / "kept")
+    made = TemporaryArtifacts(workers, temp=tmp_path / "kept")
     yield made
     made.close()
     assert list((tmp_path / "kept").iterdir()) == []
 
 
-async def taken(place: Place, drawer: Drawer, workers: Workers, before: object = None, **caps: int) -> Takings:
-    return await take(place.work_fd, before or {}, drawer, workers, Caps(**caps))  # type: ignore[arg-type]
+async def taken(
+    place: Place, drawer: TemporaryArtifacts, workers: Workers, before: object = None, **caps: int
+) -> CollectedFiles:
+    return await take(place.work_fd, before or {}, drawer, workers, OutputLimits(**caps))  # type: ignore[arg-type]
 
 
 async def put(
-    place: Place, drawer: Drawer, workers: Workers, *names: str, folder: Path | None = None, **files: object
+    place: Place, drawer: TemporaryArtifacts, workers: Workers, *names: str, folder: Path | None = None, **files: object
 ) -> dict[str, object]:
     inputs = Inputs(file_names=names, files=files)  # type: ignore[arg-type]
-    return await put_in(  # type: ignore[return-value]
-        place, inputs, folder=folder, keeper=drawer, workers=workers, each=1_000_000, whole=2_000_000
+    return await write_inputs(  # type: ignore[return-value]
+        place, inputs, folder=folder, store=drawer, workers=workers, each=1_000_000, whole=2_000_000
     )
 
 
 # --- out ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_new_and_changed_files_come_out(place: Place, drawer: Drawer, workers: Workers) -> None:
+async def test_new_and_changed_files_come_out(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
     (place.path / "plots").mkdir()
     (place.path / "plots" / "a.png").write_bytes(b"png")
     (place.path / "same.txt").write_bytes(b"same")
@@ -94,7 +97,9 @@ async def test_new_and_changed_files_come_out(place: Place, drawer: Drawer, work
     assert second.skipped == ()
 
 
-async def test_what_is_no_plain_file_is_named_and_left(place: Place, drawer: Drawer, workers: Workers) -> None:
+async def test_what_is_no_plain_file_is_named_and_left(
+    place: Place, drawer: TemporaryArtifacts, workers: Workers
+) -> None:
     work = place.path
     (work.parent / "secret").write_bytes(SECRET)
     (work.parent / "folder").mkdir()
@@ -127,7 +132,7 @@ async def test_what_is_no_plain_file_is_named_and_left(place: Place, drawer: Dra
 
 
 async def test_a_file_that_becomes_a_link_meanwhile_is_not_read(
-    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    place: Place, drawer: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place.path.parent / "secret").write_bytes(SECRET)
     (place.path / "a").write_bytes(b"x")
@@ -157,19 +162,20 @@ def test_a_folder_that_its_owner_shut_is_named() -> None:
     """As an ordinary user: root looks into everything."""
     script = """
         import os, stat, tempfile
-        from clicket.interpreter.files.outputs import Caps, look
+        from clicket.interpreter.files.outputs import OutputLimits, look
         with tempfile.TemporaryDirectory() as folder:
             os.makedirs(f"{folder}/open/shut")
             os.chmod(f"{folder}/open/shut", 0)
             fd = os.open(folder, os.O_RDONLY)
-            print({name: stat.S_ISDIR(entry.mode) for name, entry in look(fd, Caps()).entries.items()})
+            print({name: stat.S_ISDIR(entry.mode) for name, entry in look(fd, OutputLimits()).entries.items()})
             os.chmod(f"{folder}/open/shut", 0o700)
     """
-    done = as_user([sys.executable, "-c", textwrap.dedent(script)])
+    source = str(Path(clicket.__file__).parents[1])
+    done = as_user([sys.executable, "-c", textwrap.dedent(script)], env={"PYTHONPATH": source})
     assert (done.stdout, done.stderr) == ("{'open/shut': True}\n", "")
 
 
-async def test_caps(place: Place, drawer: Drawer, workers: Workers) -> None:
+async def test_caps(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
     for number in range(6):
         (place.path / f"{number}.txt").write_bytes(b"x" * 100)
     few = await taken(place, drawer, workers, count=4)
@@ -192,7 +198,7 @@ async def test_caps(place: Place, drawer: Drawer, workers: Workers) -> None:
 
 
 async def test_thousands_of_entries_are_bounded_and_told_briefly(
-    place: Place, drawer: Drawer, workers: Workers
+    place: Place, drawer: TemporaryArtifacts, workers: Workers
 ) -> None:
     for number in range(1_500):
         (place.path / f"{number}").symlink_to("/etc/passwd")
@@ -205,7 +211,7 @@ async def test_thousands_of_entries_are_bounded_and_told_briefly(
 
 
 async def test_others_have_their_turn_while_many_files_are_taken(
-    place: Place, drawer: Drawer, workers: Workers
+    place: Place, drawer: TemporaryArtifacts, workers: Workers
 ) -> None:
     for number in range(100):
         (place.path / f"{number}.txt").write_text("x")
@@ -240,7 +246,7 @@ async def test_a_keeper_that_fails_costs_one_file_only(place: Place, workers: Wo
 # --- in -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_contents_paths_and_artifacts_go_in(place: Place, drawer: Drawer, workers: Workers) -> None:
+async def test_contents_paths_and_artifacts_go_in(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
     (place.path.parent / "host.csv").write_bytes(b"a,b\n")
     name = await drawer.put([b"kept ", b"bytes"])
     files = {"text.txt": "grüß", "raw.bin": b"\x00", "sub/deep/host.csv": place.path.parent / "host.csv"}
@@ -255,7 +261,7 @@ async def test_contents_paths_and_artifacts_go_in(place: Place, drawer: Drawer, 
     assert [file.name for file in (await taken(place, drawer, workers, written)).files] == ["text.txt"]
 
 
-async def test_names_in_the_folder_of_shared_files(place: Place, drawer: Drawer, workers: Workers) -> None:
+async def test_names_in_the_folder_of_shared_files(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
     folder = place.path.parent / "shared"
     (folder / "sub").mkdir(parents=True)
     (folder / "prices.csv").write_bytes(b"1")
@@ -281,7 +287,7 @@ async def test_names_in_the_folder_of_shared_files(place: Place, drawer: Drawer,
     "name", ["", "/etc/passwd", "../x", "a/../../x", "a//b", ".", "a/.", "x\0y", "a\nb", "\udcff", "x" * 300, "a/" * 9 + "a",
              "a\\b"],
 )  # fmt: skip
-async def test_names_that_are_none(place: Place, drawer: Drawer, workers: Workers, name: str) -> None:
+async def test_names_that_are_none(place: Place, drawer: TemporaryArtifacts, workers: Workers, name: str) -> None:
     with pytest.raises(FileRefused, match=r"name for a file|steps") as refused:
         await put(place, drawer, workers, name, folder=place.path.parent)
     assert refused.value.kind == "ValueError"
@@ -290,7 +296,9 @@ async def test_names_that_are_none(place: Place, drawer: Drawer, workers: Worker
     assert list(place.path.iterdir()) == []
 
 
-async def test_a_link_in_the_way_is_replaced_never_followed(place: Place, drawer: Drawer, workers: Workers) -> None:
+async def test_a_link_in_the_way_is_replaced_never_followed(
+    place: Place, drawer: TemporaryArtifacts, workers: Workers
+) -> None:
     target = place.path.parent / "target"
     target.write_bytes(SECRET)
     (place.path / "a.csv").symlink_to(target)
@@ -308,7 +316,7 @@ async def test_a_link_in_the_way_is_replaced_never_followed(place: Place, drawer
 
 
 async def test_artifacts_that_are_too_much_together_are_not_all_fetched(
-    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    place: Place, drawer: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, fetched = await drawer.put(b"x" * 900_000), []
     get = drawer.get
@@ -324,7 +332,7 @@ async def test_artifacts_that_are_too_much_together_are_not_all_fetched(
     assert list(place.path.iterdir()) == []
 
 
-async def test_sizes_and_unknown_artifacts(place: Place, drawer: Drawer, workers: Workers) -> None:
+async def test_sizes_and_unknown_artifacts(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
     (place.path.parent / "sparse").touch()
     os.truncate(place.path.parent / "sparse", 10**12)
     for value in (b"x" * 1_000_001, place.path.parent / "sparse"):
@@ -341,7 +349,7 @@ async def test_sizes_and_unknown_artifacts(place: Place, drawer: Drawer, workers
     assert list(place.path.iterdir()) == [], "nothing is written when one is refused"
 
 
-async def test_files_belong_to_who_runs_in_the_cage(place: Place, drawer: Drawer, workers: Workers) -> None:
+async def test_files_belong_to_who_runs_in_the_cage(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
     place.uid = 54321 if os.getuid() == 0 else os.getuid()
     await put(place, drawer, workers, **{"sub/a.csv": b"x"})
     assert {(place.path / name).stat().st_uid for name in ("sub", "sub/a.csv")} == {place.uid}
@@ -351,7 +359,7 @@ async def test_files_belong_to_who_runs_in_the_cage(place: Place, drawer: Drawer
 
 
 async def test_a_drawer_is_bounded_and_the_oldest_goes_first(workers: Workers, tmp_path: Path) -> None:
-    drawer = Drawer(workers, max_size=250, temp=tmp_path)
+    drawer = TemporaryArtifacts(workers, max_size=250, temp=tmp_path)
     first, second = await drawer.put(b"a" * 100), await drawer.put(b"b" * 100)
     assert await drawer.put(b"a" * 100) == first
     third = await drawer.put([b"c" * 50, b"c" * 50])
@@ -366,7 +374,7 @@ async def test_a_drawer_is_bounded_and_the_oldest_goes_first(workers: Workers, t
 
 
 async def test_a_drawer_that_cannot_write_says_so_and_stays_usable(workers: Workers, tmp_path: Path) -> None:
-    drawer = Drawer(workers, temp=tmp_path / "missing")
+    drawer = TemporaryArtifacts(workers, temp=tmp_path / "missing")
     with pytest.raises(StoreUnavailable, match="could not be kept"):
         await drawer.put(b"x")
     (tmp_path / "missing").mkdir()
@@ -382,7 +390,7 @@ async def test_a_drawer_that_cannot_write_says_so_and_stays_usable(workers: Work
 
 
 async def test_a_folder_that_stays_empty_is_not_walked_again(
-    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    place: Place, drawer: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place.path / ".cache").mkdir()  # of no interest to anybody
     fresh = await taken(place, drawer, workers)
@@ -406,7 +414,7 @@ async def test_a_folder_that_stays_empty_is_not_walked_again(
 
 @pytest.mark.parametrize("name", ["a.txt", "folder/a.txt", "folder/.keep"])
 async def test_a_folder_with_anything_in_it_is_walked(
-    place: Place, drawer: Drawer, workers: Workers, monkeypatch: pytest.MonkeyPatch, name: str
+    place: Place, drawer: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """What changes inside of a file, or below, does not change the time of the folder itself."""
     monkeypatch.setattr(files, "_SETTLED", -(10**18))

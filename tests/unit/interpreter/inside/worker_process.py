@@ -26,7 +26,7 @@ START = (
 )
 
 
-class Ended(Exception):
+class BlockEnd(Exception):
     """The worker has closed the line."""
 
 
@@ -79,7 +79,7 @@ class Worker:
         finally:
             watchdog.cancel()
         if frame is None:
-            raise Ended
+            raise BlockEnd
         return frame
 
     def begin(self, code: str, name: str | None = None) -> int:

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from clicket.interpreter.result import ProgramError, Variable
-from clicket.interpreter.session.fate import Fate, SessionGone
+from clicket.interpreter.session.block_run import BlockEnd, BlockItem, DisplayItem, OutputItem
+from clicket.interpreter.session.exit_reason import ExitReason, SessionGone
+from clicket.interpreter.session.protocol import ErrorFrame
 from clicket.interpreter.session.session import Checked
-from clicket.interpreter.session.watched import Ended, Item, Out, Shown
-from clicket.interpreter.session.wire import ErrorFrame
 from clicket.sandbox import Isolation
 
 ISOLATION = Isolation(level="full", layers=("environment",))
@@ -35,7 +35,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     """It does not even hear that it is to stop."""
 
 
-class Cage:
+class SandboxProcess:
     def __init__(self, folder: Path) -> None:
         self.uid = None
         self.work_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -45,11 +45,11 @@ class ScriptedSession:
     """Blocks are acts, in order. A text with `!!` does not compile; `?name` in it reads a name, `=name` binds one."""
 
     def __init__(self, folder: Path, acts: Iterable[Act] = (), *, names: Iterable[str] = (), check: str = "") -> None:
-        self.cage = Cage(folder)
+        self.process = SandboxProcess(folder)
         self.isolation = ISOLATION
         self.names = frozenset(names)
         self.alive = True
-        self.fate: Fate | None = None
+        self.exit_reason: ExitReason | None = None
         self.acts = list(acts)
         self.checks: list[list[str]] = []
         self.begun: list[tuple[str, str]] = []
@@ -58,7 +58,7 @@ class ScriptedSession:
         self.closed = False
         self.waiting = asyncio.Event()
         self._dies_of_check = check
-        self._told: list[Item] = []
+        self._told: list[BlockItem] = []
         self._sent = ("", "")
         self._passed: Callable[[Checked], None] | None = None
         self._stopped = asyncio.Event()
@@ -67,8 +67,8 @@ class ScriptedSession:
         self.checks.append(list(codes))
         if self._dies_of_check:
             self._die("killed", self._dies_of_check)
-            assert self.fate is not None
-            raise SessionGone(self.fate)
+            assert self.exit_reason is not None
+            raise SessionGone(self.exit_reason)
         return [_checked(code) for code in codes]
 
     def begin(
@@ -82,25 +82,25 @@ class ScriptedSession:
         if passed is None:
             self.begun.append(self._sent)
 
-    async def watch(self) -> AsyncIterator[Item]:
+    async def watch(self) -> AsyncIterator[BlockItem]:
         passed, self._passed = self._passed, None
         if passed is not None and not await self._compiles(passed):
-            yield Ended(status="error") if self.fate is None else Ended(status=self.fate.status)
+            yield BlockEnd(status="error") if self.exit_reason is None else BlockEnd(status=self.exit_reason.status)
             return
         act = self.acts[len(self.begun) - 1] if len(self.begun) <= len(self.acts) else Act()
         for text in act.says:
-            yield Out(stream="stdout", text=text)
+            yield OutputItem(stream="stdout", text=text)
         for group in range(act.shows):
-            yield Shown(mime="text/html", data="<b>", group=group)
-        ended = Ended(status=act.status, reason=act.reason)  # type: ignore[arg-type]
+            yield DisplayItem(mime="text/html", data="<b>", group=group)
+        ended = BlockEnd(status=act.status, reason=act.reason)  # type: ignore[arg-type]
         if act.waits:
             self.waiting.set()
             await self._stopped.wait()
             if act.stubborn or not self.alive:
                 self._die("killed", "cancel")
-                ended = Ended(status="killed", reason="cancel")
+                ended = BlockEnd(status="killed", reason="cancel")
             elif not act.lucky:
-                ended = Ended(status="interrupted", reason="cancel")
+                ended = BlockEnd(status="interrupted", reason="cancel")
         elif act.status in ("killed", "crashed"):
             self._die(act.status, act.reason or "")
         elif act.status == "error":
@@ -141,11 +141,11 @@ class ScriptedSession:
         self.closed = True
         if self.alive:
             self.kill("cancel")
-        os.close(self.cage.work_fd)
+        os.close(self.process.work_fd)
 
     def _die(self, status: str, reason: str) -> None:
         self.alive = False
-        self.fate = Fate(status=status, reason=reason, detail="as the script says")  # type: ignore[arg-type]
+        self.exit_reason = ExitReason(status=status, reason=reason, detail="as the script says")  # type: ignore[arg-type]
 
 
 def _checked(code: str) -> Checked:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from clicket.errors import UsageError
-from clicket.interpreter.tool.merging import Merging
-from clicket.interpreter.tool.options import setup_of
-from clicket.interpreter.tool.pool import Guest, Pool
+from clicket.interpreter.tool.message_batcher import MessageBatcher
+from clicket.interpreter.tool.options import parse_options
+from clicket.interpreter.tool.pool import Pool, PooledInterpreter
 from clicket.sandbox import Limits
 
 
@@ -200,7 +200,7 @@ async def test_who_is_cancelled_when_its_turn_has_come_hands_it_on(monkeypatch: 
             await guest.interpreter.run()  # type: ignore[attr-defined]
             await gate.wait()
 
-    def wait(guest: Guest) -> asyncio.Future[None]:
+    def wait(guest: PooledInterpreter) -> asyncio.Future[None]:
         turn = Pool._wait(pool, guest)
         if len(pool._waiting) == 1:
             turn.add_done_callback(lambda _: coming.cancel())  # after the turn was given, before it is taken
@@ -369,7 +369,7 @@ def text(content: str, type: str = "stdout", block: int = 0) -> dict[str, Any]:
 
 async def test_small_texts_are_merged_in_order_and_nothing_is_lost() -> None:
     said: list[dict[str, Any]] = []
-    merging = Merging(said.append, None)  # type: ignore[arg-type]  # nothing large comes
+    merging = MessageBatcher(said.append, None)  # type: ignore[arg-type]  # nothing large comes
     for number in range(2_000):
         await merging.take(text(f"{number}\n"))
     await merging.take(text("oh", "stderr"))
@@ -382,7 +382,7 @@ async def test_small_texts_are_merged_in_order_and_nothing_is_lost() -> None:
 
 async def test_of_very_much_text_the_rest_is_counted() -> None:
     said: list[dict[str, Any]] = []
-    merging = Merging(said.append, None)  # type: ignore[arg-type]  # nothing large comes
+    merging = MessageBatcher(said.append, None)  # type: ignore[arg-type]  # nothing large comes
     for _ in range(1_000):
         await merging.take(text("x" * 10_000))
     await merging.take(text("last", "stderr", 1))
@@ -396,7 +396,7 @@ async def test_of_very_much_text_the_rest_is_counted() -> None:
 
 async def test_of_very_many_things_shown_the_rest_is_counted() -> None:
     said: list[dict[str, Any]] = []
-    merging = Merging(said.append, None)  # type: ignore[arg-type]  # nothing large comes
+    merging = MessageBatcher(said.append, None)  # type: ignore[arg-type]  # nothing large comes
     for number in range(3_000):
         await merging.take({"type": "display", "mime": "text/plain", "data": str(number), "block_index": 0})
         await merging.take({"type": "variable_created", "name": f"x{number}", "block_index": 0})
@@ -411,7 +411,7 @@ async def test_of_very_many_things_shown_the_rest_is_counted() -> None:
 
 async def test_text_that_trickles_is_shown_soon_and_later_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     came = asyncio.Event()
-    merging = Merging(lambda _: came.set(), None)  # type: ignore[arg-type,return-value]
+    merging = MessageBatcher(lambda _: came.set(), None)  # type: ignore[arg-type,return-value]
     await merging.take(text("alone"))
     await asyncio.wait_for(came.wait(), 5)
     waits: list[float] = []
@@ -434,7 +434,7 @@ async def test_what_is_large_is_kept_and_named() -> None:
         kept.append(data)
         return "sha256-1"
 
-    merging = Merging(said.append, put)
+    merging = MessageBatcher(said.append, put)
     picture = "aGVsbG8h" * 40_000
     await merging.take({"type": "display", "mime": "image/png", "data": picture})
     await merging.take({"type": "final_result", "result": {"status": "ok", "stdout": "x" * 100_000}})
@@ -450,7 +450,7 @@ async def test_figures_travel_with_their_messages_until_there_are_many() -> None
     async def put(data: Any) -> str:
         return "sha256-1"
 
-    merging = Merging(said.append, put)
+    merging = MessageBatcher(said.append, put)
     for _ in range(8):
         await merging.take({"type": "display", "mime": "image/png", "data": "aGVsbG8h" * 25_000})
     assert [len(message["data"]) for message in said] == [200_000] * 5 + [0] * 3
@@ -479,7 +479,7 @@ async def test_figures_travel_with_their_messages_until_there_are_many() -> None
 )
 def test_wrong_options_are_refused_by_name(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        setup_of(given)
+        parse_options(given)
 
 
 def test_memory_that_is_named_counts_beside_limits_and_else_theirs() -> None:
@@ -489,8 +489,8 @@ def test_memory_that_is_named_counts_beside_limits_and_else_theirs() -> None:
         ({"limits": limits}, 2 * 1024**3),
         ({"limits": limits, "memory": "1GiB"}, 1024**3),
     ):
-        assert setup_of(given).starter().limits.memory == memory
-    assert setup_of({"limits": limits, "memory": "1GiB"}).starter().limits.processes == 10
-    assert setup_of({"limits": {"disk": "2GiB", "files": 5}}).limits == Limits(disk=2 * 1024**3, files=5)
+        assert parse_options(given).starter().limits.memory == memory
+    assert parse_options({"limits": limits, "memory": "1GiB"}).starter().limits.processes == 10
+    assert parse_options({"limits": {"disk": "2GiB", "files": 5}}).limits == Limits(disk=2 * 1024**3, files=5)
     with pytest.raises(UsageError, match=r"limits\.disk must be a number of bytes"):
-        setup_of({"limits": {"disk": "much"}})
+        parse_options({"limits": {"disk": "much"}})

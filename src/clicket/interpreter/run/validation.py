@@ -1,0 +1,179 @@
+"""What must hold before anything runs. The code is compiled in the sandbox and nowhere else; here are only sizes and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clicket.bridge import Workers
+from clicket.interpreter.result import ProgramError, Status
+from clicket.interpreter.run.session_slot import listed
+from clicket.interpreter.run.task_parser import (
+    MAX_TASK,
+    Parsed,
+    TooManyPieces,
+    as_code,
+    further_ends,
+    is_quick,
+    join,
+    parse,
+)
+from clicket.interpreter.session.session import Checked, Session
+
+__all__ = ["TaskRefused", "check", "check_steps", "compiled", "lost", "may_be_code", "on_request", "parsed"]
+
+_MAX_BLOCKS = 1_000
+_MAX_JOINS = 10
+"""Blocks of a task whose true end is looked for."""
+_BARE = (
+    "The task has no fenced block, so all of it was taken for Python: put code between a line ```python and a line ```."
+)
+_MAGIC = "Lines that begin with % or ! are commands of a notebook, not Python: leave them out."
+
+
+class TaskRefused(Exception):
+    """The run ends here, with these errors; nothing of it has run, or nothing more will."""
+
+    def __init__(self, *errors: ProgramError, status: Status = "error", reason: str | None = None) -> None:
+        super().__init__(errors[0].message)
+        self.errors = errors
+        self.status = status
+        self.reason = reason
+
+
+def refused(message: str, kind: str = "ValueError", block: int | None = None, line: int | None = None) -> TaskRefused:
+    return TaskRefused(ProgramError(type=kind, message=message, block_index=block, line=line, fatal=True))
+
+
+def on_request() -> TaskRefused:
+    """Somebody wants no further block to run."""
+    error = ProgramError(
+        type="KeyboardInterrupt", message="the run was stopped on request before its next block.", fatal=True
+    )
+    return TaskRefused(error, status="interrupted", reason="cancel")
+
+
+def lost(missed: list[str], why: str) -> TaskRefused:
+    """The code reads names that no session has any more."""
+    message = (
+        f"the code reads {listed(missed)}, which went with an earlier session ({why}). Nothing was run. "
+        "Make these values again: the next run starts in a fresh session."
+    )
+    return TaskRefused(ProgramError(type="SessionLost", message=message, fatal=True), status="session_lost")
+
+
+def parsed(task: str) -> Parsed:
+    """The blocks of a task: at least one, or a text that may be Python as a whole."""
+    try:
+        size = len(task.encode())
+    except UnicodeEncodeError as error:
+        line = task.count("\n", 0, error.start) + 1
+        raise refused(f"the task has half a character (a lone surrogate) in line {line}: send whole ones.") from None
+    if size > MAX_TASK:
+        raise refused(f"the task has {size:,} bytes, and may have {MAX_TASK:,}: send data as files.")
+    try:
+        found = parse(task)
+    except TooManyPieces as error:
+        raise refused(str(error)) from None
+    if not found.blocks and not (found.fences and may_be_code(found)):
+        raise _nothing(found)
+    return found
+
+
+def _nothing(found: Parsed) -> TaskRefused:
+    others = ", ".join(skipped.what for skipped in found.skipped)
+    there = f"There is only: {others}." if others else "Its blocks are empty." if found.text.strip() else "It is empty."
+    return refused(f"the task has no Python to run. {there} Put code between a line ```python and a line ```.")
+
+
+def check(found: Parsed) -> None:
+    """RunLimits that hold for the text of each block, and for their number."""
+    blocks = found.blocks
+    if len(blocks) > _MAX_BLOCKS:
+        raise refused(f"the task has {len(blocks):,} blocks: send {_MAX_BLOCKS:,} at most.")
+    for index, block in enumerate(blocks or as_code(found.text).blocks):
+        if (at := block.code.find("\0")) >= 0:
+            line = block.code.count("\n", 0, at) + 1
+            message = f"block {index + 1} has a NUL character in its line {line}, which no Python source may have."
+            raise refused(message, "SyntaxError", index, line)
+
+
+def check_steps(blocks: int, max_steps: int) -> None:
+    if blocks > max_steps:
+        raise refused(
+            f"the task has {blocks} Python blocks and max_steps is {max_steps}, so none was run. "
+            "Send fewer blocks at a time, or join some."
+        )
+
+
+def may_be_code(found: Parsed) -> bool:
+    """Could a text with fences be Python as a whole, the fences being in its strings?"""
+    return not found.bare and not found.text.lstrip().startswith(("```", "~~~"))
+
+
+async def compiled(
+    found: Parsed, session: Session, timeout: float, workers: Workers, answers: list[Checked] | None = None
+) -> tuple[Parsed, list[Checked]]:
+    """Have every block compiled, unless there are `answers` already. Where one does not compile, look for what the writer
+    meant: a text that is Python as a whole, with fences in its strings, or a block that goes on after a fence in a string."""
+    codes = [block.code for block in found.blocks]
+    if answers:
+        pass
+    elif may_be_code(found):
+        whole, *answers = await session.check([found.text, *codes], timeout)
+        if whole.error is None:
+            return as_code(found.text), [whole]
+        if not codes:
+            raise _nothing(found)
+    else:
+        answers = await session.check(codes, timeout)
+    for _ in range(_MAX_JOINS):
+        index = next((at for at, answer in enumerate(answers) if answer.error is not None), None)
+        if index is None:
+            return found, answers
+        joined = await _joined(found, index, answers[index], session, timeout, workers)
+        if joined is None:
+            break
+        check(found := joined)
+        rest = [block.code for block in found.blocks[index:]]
+        answers = [*answers[:index], *await session.check(rest, timeout)]
+    raise _not_python(found, answers)
+
+
+async def _joined(
+    found: Parsed, index: int, answer: Checked, session: Session, timeout: float, workers: Workers
+) -> Parsed | None:
+    assert answer.error is not None
+    if answer.error.type not in ("SyntaxError", "IndentationError", "TabError"):
+        return None
+    ends = further_ends(found, index)
+    if not ends:
+        return None
+    answers = await session.check([end.code for end in ends], timeout)
+    end = next((end for end, told in zip(ends, answers, strict=True) if told.error is None), None)
+    if end is None:
+        return None
+    return join(found, index, end) if is_quick(found.text) else await workers.run(lambda: join(found, index, end))
+
+
+def _not_python(found: Parsed, answers: Sequence[Checked]) -> TaskRefused:
+    errors: list[ProgramError] = []
+    for block, (index, answer) in zip(found.blocks, enumerate(answers), strict=True):
+        if (error := answer.error) is None:
+            continue
+        code = block.code
+        hints = [_BARE] if found.bare else []
+        if any(line.lstrip().startswith(("%", "!")) for line in code.split("\n")):
+            hints.append(_MAGIC)
+        where = f"block {index + 1}" + (f", line {error.line}" if error.line else "")
+        message = " ".join((f"{error.message} ({where}). Nothing was run.", *hints))
+        errors.append(
+            ProgramError(
+                type=error.type,
+                message=message,
+                traceback=error.traceback,
+                block_index=index,
+                line=error.line,
+                fatal=True,
+            )
+        )
+    return TaskRefused(*errors)

@@ -1,80 +1,67 @@
-"""What a cage's boot code is told to put on from within: bounds, the fence around files, the filter of system calls."""
+"""The first frame for a sandboxed child: which layers `boot` applies from inside (rlimits, Landlock, seccomp), and their rules."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable
 from typing import Any
 
 from clicket.sandbox import landlock, rlimits, seccomp
-from clicket.sandbox.limits import Limits
-from clicket.sandbox.python_runtime import PythonRuntime
+from clicket.sandbox.launch_resources import LaunchResources
 
-__all__ = ["order"]
+__all__ = ["boot_config"]
 
-_COUNTS_BY_NAMESPACE = (5, 14)
-"""Since then the kernel counts a user's processes in each user namespace for itself."""
-
-_KEEPS_SIGNALS = 6
-"""The version of Landlock from which on it keeps signals inside."""
+_KERNEL_COUNTS_PER_NAMESPACE = (5, 14)
+"""From this version on, the kernel counts a user's processes separately in each user namespace."""
+_LANDLOCK_SCOPES_SIGNALS = 6
+"""The first version of Landlock that blocks signals to processes outside."""
 
 
-def order(
-    *,
-    program: str,
-    settings: dict[str, Any],
-    home: str,
-    scratch: str,
-    layers: frozenset[str],
-    limits: Limits,
-    uid: int | None,
-    python: PythonRuntime,
-    library: str,
-    readable: Iterable[str],
-    path: Iterable[str] = (),
-) -> dict[str, Any]:
-    """The first frame that a cage is sent."""
-    apart = "namespaces" in layers
+def boot_config(resources: LaunchResources, program: str, settings: dict[str, Any]) -> dict[str, Any]:
+    layers = resources.plan.layers
     return {
         "op": "boot",
-        "rlimits": _bounds(limits, uid=uid, apart=apart) if "rlimits" in layers else None,
-        "landlock": _fence([home, scratch], python, library, readable, apart=apart) if "landlock" in layers else None,
-        "seccomp": _filter(layers, same_user=uid is None) if "seccomp" in layers else None,
+        "rlimits": _rlimits(resources) if "rlimits" in layers else None,
+        "landlock": _landlock(resources) if "landlock" in layers else None,
+        "seccomp": _seccomp(layers, same_user=resources.uid is None) if "seccomp" in layers else None,
         "program": program,
-        "home": home,
-        "path": [*path],
+        "home": resources.home,
+        "path": [str(folder) for folder in resources.shared.path],
         "settings": settings,
     }
 
 
-def _bounds(limits: Limits, *, uid: int | None, apart: bool) -> dict[str, int]:
-    alone = uid is not None or (apart and _kernel() >= _COUNTS_BY_NAMESPACE)
+def _rlimits(resources: LaunchResources) -> dict[str, int]:
+    limits, uid = resources.limits, resources.uid
+    in_namespaces = "namespaces" in resources.plan.layers
     return rlimits.rules(
         memory=limits.memory,
         processes=limits.processes,
         file_size=limits.file_size,
         open_files=limits.open_files,
-        alone=alone,
+        alone=uid is not None or (in_namespaces and _kernel() >= _KERNEL_COUNTS_PER_NAMESPACE),
         uid=uid if uid is not None else os.getuid(),
     )
 
 
-def _fence(
-    own: list[str], python: PythonRuntime, library: str, readable: Iterable[str], *, apart: bool
-) -> dict[str, Any]:
-    if apart:  # what is there at all has been chosen already: what is left to say is where it may be changed
+def _landlock(resources: LaunchResources) -> dict[str, Any]:
+    own, shared = [resources.home, resources.scratch], resources.shared
+    if (
+        "namespaces" in resources.plan.layers
+    ):  # the mounts already hide the host's files: only writing is restricted here
         return landlock.rules(read=["/"], write=[*own, "/dev/shm", *landlock.SYSTEM_WRITE])  # noqa: S108
-    read = [*landlock.SYSTEM_READ, *python.folders, library, *readable]
+    read = [*landlock.SYSTEM_READ, *shared.python.folders, str(shared.library), *map(str, shared.readable)]
     return landlock.rules(read=read, write=[*own, *landlock.SYSTEM_WRITE])
 
 
 @functools.cache
-def _filter(layers: frozenset[str], *, same_user: bool) -> str | None:
-    apart = "namespaces" in layers
-    scoped = "landlock" in layers and landlock.version() >= _KEEPS_SIGNALS
+def _seccomp(layers: frozenset[str], *, same_user: bool) -> str | None:
+    in_namespaces = "namespaces" in layers
+    scoped = "landlock" in layers and landlock.version() >= _LANDLOCK_SCOPES_SIGNALS
     found = seccomp.program(
-        unix_sockets=apart, same_user=same_user and not apart, signals=apart or scoped or not same_user
+        unix_sockets=in_namespaces,
+        same_user=same_user and not in_namespaces,
+        signals=in_namespaces or scoped or not same_user,
     )
     return found.hex() if found is not None else None
 

@@ -1,4 +1,4 @@
-"""The layer `environment`: a program gets variables made for it, and five descriptors. Nothing else of the host's process."""
+"""The layer `environment`: a program gets its own variables and five descriptors, and inherits nothing else from the host."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ NAMES = frozenset(
     "HOME LANG LOGNAME MALLOC_ARENA_MAX MPLBACKEND MPLCONFIGDIR OMP_NUM_THREADS OPENBLAS_NUM_THREADS PATH "
     "PYTHONDONTWRITEBYTECODE TERM TMPDIR TZ USER".split()
 )
-"""All that a program is ever given."""
+"""All variables that a program can get."""
 
-_HIGH = 64
-"""The program's ends are opened from here up, so that moving them to 3 and 4 can never overwrite one of them."""
+_MIN_FD = 64
+"""The program's pipe ends have descriptors from here up, so that moving them to 3 and 4 cannot overwrite one of them."""
 _COMMAND_BUFFER = 1 << 20
-_MOST_THREADS = 4
+_MAX_THREADS = 4
 
 
 def variables(*, home: str, binaries: str, scratch: str, inherit: bool = False) -> dict[str, str]:
-    """The whole environment of a program; with `inherit` (the layer is switched off) on top of the host's own."""
-    threads = str(min(_MOST_THREADS, os.cpu_count() or 1))
+    """The environment of a program. `inherit`, for when the layer is switched off, keeps the host's variables too."""
+    threads = str(min(_MAX_THREADS, os.cpu_count() or 1))
     own = {
         "HOME": home,
         "LANG": "C.UTF-8",
         "LOGNAME": "user",
-        # More arenas make the address space, which is bounded, run out long before the memory does.
+        # More arenas would exhaust the limited address space long before the memory.
         "MALLOC_ARENA_MAX": "2",
         "MPLBACKEND": "agg",
         "MPLCONFIGDIR": f"{scratch}/matplotlib",
-        # On a machine of many cores, one thread for each would be more than a cage may have.
+        # On a machine with many cores, one thread per core would exceed the limit of processes.
         "OMP_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
@@ -49,7 +49,7 @@ def variables(*, home: str, binaries: str, scratch: str, inherit: bool = False) 
 
 
 def prelude(library: str, commands: int, answers: int) -> str:
-    """What the interpreter is told to do first: bring the two pipes to their numbers, and start the boot code."""
+    """The first Python code in the child: move the two pipes to descriptors 3 and 4, and start `boot`."""
     return (
         "import os,sys;"
         f"os.dup2({commands},3);os.dup2({answers},4);"
@@ -59,7 +59,7 @@ def prelude(library: str, commands: int, answers: int) -> str:
 
 
 class Ends(msgspec.Struct, frozen=True, kw_only=True):
-    """Four descriptors of one side."""
+    """The four pipe ends of one side."""
 
     commands: int
     answers: int
@@ -68,7 +68,7 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pipes:
-    """The four pipes of a cage. The host's ends never block; the program's are closed here once it has them."""
+    """The four pipes between host and program. The host's ends do not block; the program's are closed here once it has them."""
 
     def __init__(self) -> None:
         self._open: set[int] = set()
@@ -85,9 +85,7 @@ class Pipes:
             commands=inside_commands, answers=inside_answers, stdout=inside_stdout, stderr=inside_stderr
         )
         if hasattr(fcntl, "F_SETPIPE_SZ"):
-            with contextlib.suppress(
-                OSError
-            ):  # this user's share of pipe memory is spent; the usual size serves as well
+            with contextlib.suppress(OSError):  # the user's pipe memory is used up; the default size will do
                 fcntl.fcntl(commands, fcntl.F_SETPIPE_SZ, _COMMAND_BUFFER)
 
     def _pipe(self, *, high: bool, host_reads: bool) -> tuple[int, int]:
@@ -96,14 +94,14 @@ class Pipes:
         theirs = 1 if host_reads else 0
         os.set_blocking(ends[1 - theirs], False)
         if high:
-            moved = fcntl.fcntl(ends[theirs], fcntl.F_DUPFD_CLOEXEC, _HIGH)
+            moved = fcntl.fcntl(ends[theirs], fcntl.F_DUPFD_CLOEXEC, _MIN_FD)
             self._open.add(moved)
             self._close(ends[theirs])
             ends[theirs] = moved
         return ends[0], ends[1]
 
     def handed_over(self) -> None:
-        """The program has its ends: ours of them go, so that its death is seen as the end of its pipes."""
+        """Close our copies of the program's ends, so that its exit shows as the end of its pipes."""
         for fd in (self.inside.commands, self.inside.answers, self.inside.stdout, self.inside.stderr):
             self._close(fd)
 

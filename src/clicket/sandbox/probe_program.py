@@ -1,4 +1,4 @@
-"""What a cage is tried with: a program that does what it should not be able to, and reports how it went."""
+"""Runs in the sandbox: tries what the layers should prevent, and reports what succeeded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INET, _DATAGRAM = 2, 2
 
 
 def main(commands: int, answers: int, settings: dict[str, Any], layers: list[str]) -> None:
-    """`settings`: `hidden`, a path of the host; `orphan`, whether to see who adopts a process that lost its parent."""
+    """`settings`: `hidden`, a path of the host; `orphan`, whether to test which process adopts an orphan."""
     found = {
         "type": "ready",
         "layers": layers,
@@ -24,7 +24,7 @@ def main(commands: int, answers: int, settings: dict[str, Any], layers: list[str
         "pid": os.getpid(),
         "variables": sorted(os.environ),
         "descriptors": _descriptors(),
-        "powers": _powers(),
+        "capabilities": _capabilities(),
         "sees": os.path.exists(settings["hidden"]),
         "networks": _networks(),
         "socket": _tried(_socket),
@@ -53,18 +53,18 @@ def _socket() -> None:
 
 
 def _device() -> None:
-    """Everybody may write to it, and no cage has a reason to: only a fence keeps one from it."""
+    """Every user may write to it: only Landlock prevents that."""
     os.close(os.open("/dev/full", os.O_WRONLY | os.O_CLOEXEC))
 
 
 def _write() -> None:
-    with open("trial", "w") as file:
+    with open("probe", "w") as file:
         file.write("x")
-    os.unlink("trial")
+    os.unlink("probe")
 
 
 def _bounds(layers: list[str]) -> bool:
-    """Whether a bound is there that cannot be raised."""
+    """Whether a limit is set that cannot be raised."""
     import resource
 
     if "rlimits" not in layers:
@@ -75,11 +75,11 @@ def _bounds(layers: list[str]) -> bool:
     except (ValueError, OSError):
         return hard != resource.RLIM_INFINITY
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    return False  # it could; a program of root's can
+    return False  # it was raised, as root can
 
 
 def _descriptors() -> list[int]:
-    """Those that are open, without the one that lists them."""
+    """The open ones, without the one that lists them."""
     try:
         names = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
@@ -94,8 +94,8 @@ def _descriptors() -> list[int]:
     return sorted(found)
 
 
-def _powers() -> str:
-    """The capabilities that it has, as the kernel writes them, and a 1 when it can never come to others."""
+def _capabilities() -> str:
+    """Permitted and effective capabilities as the kernel writes them, and 1 when no_new_privs is set."""
     found = []
     try:
         with open("/proc/self/status") as lines:
@@ -114,7 +114,7 @@ def _networks() -> list[str]:
 
 
 def _adopted() -> bool:
-    """LaunchResources a child that starts a child and leaves. Does the orphan's new parent turn out to be ours?"""
+    """Start a child that starts a child and exits. Whether the orphan's new parent is our own parent."""
     ours = os.getppid()
     read, write = os.pipe()
     child = os.fork()

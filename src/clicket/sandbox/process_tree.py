@@ -1,4 +1,4 @@
-"""The processes of a cage, seen from the host: who belongs to it, how all of them are ended, and when none is left."""
+"""The processes of one program, from the host: which belong to it, how all are killed, and when none is left."""
 
 from __future__ import annotations
 
@@ -9,21 +9,31 @@ import socket
 import subprocess
 from typing import Protocol
 
+import msgspec
+
 from clicket.sandbox.descriptors import wait_readable
 
-__all__ = ["ChildTree", "NamespaceTree", "ProcessTree", "SupervisedTree", "descendants"]
+__all__ = ["ChildTree", "Exit", "NamespaceTree", "ProcessTree", "SupervisedTree", "descendants"]
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
+    """How a program ended. `memory`: the kernel killed it because its cgroup was out of memory."""
+
+    code: int | None = None
+    signal: int | None = None
+    memory: bool = False
 
 
 class ProcessTree(Protocol):
-    """One way to hold the processes of a cage together."""
+    """The processes of one program, however they are held together."""
 
     pid: int
-    """The process that stands for all."""
+    """The process whose end is the end of all."""
     program: int | None
-    """The host's number of the program's first process."""
+    """The host's pid of the program's first process."""
 
     def pids(self) -> list[int]:
-        """All of them, without those that are ours (bubblewrap's, the guard)."""
+        """All of them, without our own (bubblewrap's, the supervisor)."""
         ...
 
     def interrupt(self) -> None: ...
@@ -31,31 +41,31 @@ class ProcessTree(Protocol):
     def kill(self) -> None: ...
 
     def signal_group(self, number: int) -> None:
-        """To all of the program's group at one blow, where it has one that its processes cannot leave."""
+        """Signal the program's whole process group at once, where its processes cannot leave the group."""
         ...
 
     async def gone(self) -> None:
-        """Comes back when no process of it is left."""
+        """Returns when no process is left."""
         ...
 
     def close(self) -> None: ...
 
 
 class NamespaceTree:
-    """A pid namespace: the death of its first process is the death of all."""
+    """A pid namespace: when its first process ends, the kernel kills all others."""
 
     def __init__(self, init: int) -> None:
         self.pid = init
-        # Taken while bubblewrap waits for us: the number cannot be somebody else's yet.
+        # Opened while bubblewrap waits for us, so the pid cannot have been reused.
         self._init_fd = os.pidfd_open(init)
         self._program_fd = -1
         self.program: int | None = None
-        # When the memory of the whole machine runs out, the kernel shall take what is in here, and not the host.
+        # When the machine is out of memory, the kernel kills these processes before the host.
         with contextlib.suppress(OSError), open(f"/proc/{init}/oom_score_adj", "w", encoding="ascii") as score:
             score.write("800")
 
-    def settle(self) -> None:
-        """Call this when the program is known to run, and before it is asked to do anything."""
+    def find_program(self) -> None:
+        """Find the program's process. Call this when the program runs and before it executes any code."""
         children = _children(self.pid)
         if children:
             self.program = children[0]
@@ -76,7 +86,7 @@ class NamespaceTree:
                 signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
 
     def signal_group(self, number: int) -> None:
-        return  # inside, a program may make as many groups as it likes; its processes are counted
+        return  # inside, a program may create process groups
 
     async def gone(self) -> None:
         await wait_readable(self._init_fd)
@@ -89,17 +99,18 @@ class NamespaceTree:
 
 
 class SupervisedTree:
-    """A guard that adopts every orphan below it: it ends only when nothing of the program is left."""
+    """Below a supervisor, which adopts every orphan and exits only when no process of the program is left."""
 
-    def __init__(self, guard: int, program: int, lifeline: socket.socket) -> None:
-        self.pid = guard
+    def __init__(self, supervisor: int, program: int, lifeline: socket.socket) -> None:
+        self.pid = supervisor
         self._lifeline = lifeline
         self.program: int | None = program
-        self._group = program  # it leads one of its own
-        self._program_fd = os.pidfd_open(program)  # the guard still holds it back
+        self._group = program  # the program leads its own process group
+        self._program_fd = os.pidfd_open(program)  # the program waits for `go`, so the pid cannot have been reused
 
     def go(self) -> None:
-        with contextlib.suppress(OSError):  # it is gone, and will be heard of
+        """Let the program start."""
+        with contextlib.suppress(OSError):  # the supervisor has exited, which `exited` reports
             self._lifeline.send(b"G")
 
     def pids(self) -> list[int]:
@@ -115,11 +126,11 @@ class SupervisedTree:
 
     def signal_group(self, number: int) -> None:
         with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(self._program_fd, 0)  # it lives, or is not buried: the number is its own
+            signal.pidfd_send_signal(self._program_fd, 0)  # raises once it is reaped: until then its pid is not reused
             os.killpg(self._group, number)
 
     async def gone(self) -> None:
-        return  # the guard's end says it
+        return  # the supervisor's exit tells it
 
     def close(self) -> None:
         self._lifeline.close()
@@ -129,7 +140,7 @@ class SupervisedTree:
 
 
 class ChildTree:
-    """A plain child in a session of its own. What leaves the session and its parents escapes: that is this tree's gap."""
+    """A plain child in its own session. A process that leaves the session and loses its parents escapes: a known gap."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -140,7 +151,7 @@ class ChildTree:
         return [self._process.pid, *descendants(self._process.pid)]
 
     def interrupt(self) -> None:
-        self._process.send_signal(signal.SIGINT)  # looks first whether it was waited for
+        self._process.send_signal(signal.SIGINT)  # does nothing once the child is reaped
 
     def kill(self) -> None:
         if self._process.returncode is not None:
@@ -165,7 +176,7 @@ class ChildTree:
 
 
 def descendants(pid: int) -> list[int]:
-    """Everything below a process, nearest first."""
+    """All processes below this one, parents before children."""
     found: list[int] = []
     pending = [pid]
     while pending:
@@ -176,7 +187,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """Those of all its threads. Kernels without that list in /proc are asked the long way round."""
+    """The children of all its threads."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):

@@ -1,5 +1,4 @@
-"""The interpreter that programs run on, and the few modules of ours that it finds inside: compiled, without their sources,
-and none that knows anything of the host."""
+"""The Python that programs run on, and the few clicket modules that it imports in the sandbox: compiled, without sources."""
 
 from __future__ import annotations
 
@@ -17,15 +16,15 @@ import msgspec
 
 from clicket.errors import UsageError
 
-__all__ = ["INSIDE", "PythonRuntime", "describe", "lay_out"]
+__all__ = ["SANDBOX_MODULES", "PythonRuntime", "find_python", "write_modules"]
 
-INSIDE = ("boot", "frames", "landlock", "libc", "rlimits", "seccomp", "probe_program")
-"""The modules of this package that run in a cage. They use the standard library and each other, nothing else."""
+SANDBOX_MODULES = ("boot", "frames", "landlock", "libc", "rlimits", "seccomp", "probe_program")
+"""The modules of this package that run in the sandboxed child. They import only the standard library and each other."""
 
 _PACKAGES = ("clicket", "clicket/sandbox", "clicket/interpreter", "clicket/interpreter/inside")
 _OLDEST = (3, 11)
-_PATIENCE = 60.0
-_ASK = (
+_TIMEOUT = 60.0
+_DESCRIBE = (
     "import sys,json,importlib.util as u;"
     "print(json.dumps([sys.executable,sys.prefix,sys.base_prefix,sys.version.split()[0],u.MAGIC_NUMBER.hex()]))"
 )
@@ -39,7 +38,7 @@ _compiled: dict[PythonRuntime, dict[str, bytes]] = {}
 
 
 class PythonRuntime(msgspec.Struct, frozen=True, kw_only=True):
-    """An interpreter: what to start, and which folders it cannot do without."""
+    """A Python installation: its executable and the folders that it needs."""
 
     executable: str
     prefix: str
@@ -49,7 +48,7 @@ class PythonRuntime(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Its own folders, outermost only: where it is, where it comes from, and what links on the way lead to."""
+        """Its folders, outermost only: of the environment, of the base installation, and of the targets of links."""
         real = os.path.realpath(self.executable)
         found = {
             self.prefix,
@@ -62,13 +61,13 @@ class PythonRuntime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @functools.cache
-def describe(python: str | None = None) -> PythonRuntime:
-    """Which interpreter that is. Another one than ours is asked itself, once."""
+def find_python(python: str | None = None) -> PythonRuntime:
+    """Describe a Python executable, by default our own; another one is started once. Raises `UsageError`."""
     magic = importlib.util.MAGIC_NUMBER.hex()
     if python is None or python == sys.executable:
         if not sys.executable:
             raise UsageError(
-                "this process does not know its own interpreter; say which one to use: python='/usr/bin/python3'."
+                "this process does not know its own Python executable; name one: python='/usr/bin/python3'."
             )
         return PythonRuntime(
             executable=sys.executable,
@@ -77,7 +76,7 @@ def describe(python: str | None = None) -> PythonRuntime:
             version=sys.version.split()[0],
             magic=magic,
         )
-    answer = _run(python, ["-I", "-c", _ASK], b"")
+    answer = _run(python, ["-I", "-c", _DESCRIBE], b"")
     try:
         executable, prefix, base, version, magic = json.loads(answer)
     except ValueError:
@@ -89,13 +88,13 @@ def describe(python: str | None = None) -> PythonRuntime:
     return PythonRuntime(executable=executable, prefix=prefix, base_prefix=base, version=version, magic=magic)
 
 
-def lay_out(folder: Path, python: PythonRuntime) -> None:
-    """Put the compiled modules of the inside into a new folder, for that interpreter. They are compiled once in a process."""
+def write_modules(folder: Path, python: PythonRuntime) -> None:
+    """Write the modules of the sandboxed child, compiled for that Python, into a new folder. Compiled once per process."""
     if python not in _compiled:
         with tempfile.TemporaryDirectory(prefix="clicket-compile-") as scratch:
             _compiled[python] = _compile(Path(scratch), python)
     folder.mkdir(mode=0o755)
-    folder.chmod(0o755)  # whatever our umask: every cage's user may read them
+    folder.chmod(0o755)  # whatever our umask: the user of every program must be able to read them
     for name, code in _compiled[python].items():
         path = folder / name
         for parent in reversed(path.relative_to(folder).parents[:-1]):
@@ -106,10 +105,10 @@ def lay_out(folder: Path, python: PythonRuntime) -> None:
 
 
 def _sources() -> dict[str, str]:
-    """The path of each module inside, and its text."""
+    """The path of each module in the sandbox, and its source."""
     root = Path(__file__).parent.parent
     found = dict.fromkeys((f"{package}/__init__.py" for package in _PACKAGES), "")
-    files = [root / "sandbox" / f"{name}.py" for name in INSIDE]
+    files = [root / "sandbox" / f"{name}.py" for name in SANDBOX_MODULES]
     files += sorted((root / "interpreter" / "inside").glob("*.py"))
     return found | {str(path.relative_to(root.parent)): path.read_text() for path in files}
 
@@ -132,11 +131,11 @@ def _compile(scratch: Path, python: PythonRuntime) -> dict[str, bytes]:
 def _run(python: str, arguments: list[str], given: bytes) -> bytes:
     try:
         done = subprocess.run(
-            [python, *arguments], input=given, capture_output=True, timeout=_PATIENCE, check=False, cwd="/"
+            [python, *arguments], input=given, capture_output=True, timeout=_TIMEOUT, check=False, cwd="/"
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"the interpreter {python!r} cannot be started: {error}. Check the option python.") from None
     if done.returncode != 0:
-        words = done.stderr.decode("utf-8", "replace").strip()[-500:]
-        raise UsageError(f"the interpreter {python!r} failed: {words or f'exit code {done.returncode}'}.")
+        stderr = done.stderr.decode("utf-8", "replace").strip()[-500:]
+        raise UsageError(f"the interpreter {python!r} failed: {stderr or f'exit code {done.returncode}'}.")
     return done.stdout

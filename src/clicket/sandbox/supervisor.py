@@ -1,24 +1,23 @@
-"""Holds the processes of a cage together where no namespace does: it starts the program, adopts what the program orphans,
-and leaves none of it alive when the program ends, when it is told to, or when the host is gone.
+"""The parent process of a program that runs without namespaces: starts it, adopts its orphans, and kills all that is left when
+the program ends, when the host asks for it, or when the host is gone.
 
-Run as a script, by its path: `guard.py LIFELINE UID COMMAND...`, in a session of its own, with the descriptors and the
-environment that the program shall have. LIFELINE is one end of a pair of sockets; UID is a number that only this cage uses
-(then the guard must be root), or `-`. The guard says the program's process number in one line, and holds the program back
-until it is sent a `G`. A `K`, or the end of the lifeline: kill. At last the guard ends as the program ended, by its status
-or by its signal.
+Run as a script: `supervisor.py LIFELINE UID COMMAND...`, in its own session, with the descriptors and the environment of the
+program. LIFELINE is one end of a socket pair. UID is a user id that only this program has (the supervisor must then be root), or
+`-`. The supervisor writes the program's pid and a newline to LIFELINE, and starts the program when it reads `G`. On `K`, or at the
+end of LIFELINE, it kills. It exits with the program's exit status, or of the same signal.
 
-The program cannot end its guard: with a UID the kernel refuses, without one Landlock (from its version 6) or the filter of
-system calls must. Where none of the three is there, a program that kills its guard frees what it has started.
+The program cannot kill its supervisor: with a UID of its own the kernel refuses, otherwise Landlock (version 6) or seccomp does.
+Without any of the three, a program that kills its supervisor leaves its children running.
 """
 
 from __future__ import annotations
 
-# `_signal` and not `signal`, no `typing`, no `contextlib`: each draws in `enum` or `re`, which cost more than all of this.
+# `_signal` and not `signal`, no `typing`, no `contextlib`: each imports `enum` or `re`, which would double the start-up time.
 import os
 import select
 import sys
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     import signal as _signal
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 else:
     import _signal
 
-    # Not through the package: this file runs with a bare interpreter, without the package and what that imports.
+    # By path: importing the package would import all that it imports.
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, _here)
     import libc
@@ -40,15 +39,15 @@ else:
 NOT_STARTED = 126
 """The exit status when the program could not be started; the reason is on its stderr."""
 
-_LEAST_UID = 1000
-_PAUSE = 10  # ms between two looks at processes that were killed and are not gone yet
+_MIN_UID = 1000
+_PAUSE = 10  # ms between scans for killed processes that are not gone yet
 
 
 class Supervisor:
-    """Waits for the first of: the program's end, an order, the host's end. Then leaves nothing below itself.
+    """Waits for the program's end, a command or the host's end, then kills all processes below itself.
 
-    The guard of the worker processes (execution/processes/guard.py) is another one: it gives a grace, reports a status and lets
-    the worker inherit its interpreter, where this one kills at once, by user and by group. They share `process_table`.
+    `execution/processes` has a similar process for its workers, which gives them a grace period and reports a status. This one
+    kills at once, by user and by group. Both use `process_table`.
     """
 
     def __init__(self, program: int, uid: int | None, lifeline: int, gate: int) -> None:
@@ -57,7 +56,7 @@ class Supervisor:
         self._lifeline = lifeline
         self._gate = gate
         self._over = False
-        self._buried = False
+        self._reaped = False
         self._wake, tail = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(tail, False)
@@ -69,23 +68,23 @@ class Supervisor:
             if fd is not None:
                 self._poll.register(fd, select.POLLIN)
 
-    def watch(self) -> int:
-        """The status that the program ended with; negative for a signal."""
+    def wait(self) -> int:
+        """The program's exit status; negative for a signal."""
         self._reap()
         while not self._over:
             self._wait(None)
         if self._uid is not None:
             _kill_all_of(self._uid)
-        # Not buried yet: until it is, its number is that of its own group and of no other. The kernel lets nobody in a
-        # group fork past such a blow; where the filter keeps all in the group, none is missed.
+        # The program is not reaped yet, so its pid still names its own group. Killing a group is atomic: no member can fork
+        # past it. Where seccomp keeps all processes in the group, none is missed.
         _kill_group(self._program)
         status = os.waitstatus_to_exitcode(os.waitpid(self._program, 0)[1])
-        self._buried = True
+        self._reaped = True
         self._kill_below()
         return status
 
     def _kill_below(self) -> None:
-        """Stop them first: what is stopped starts nothing new, and still takes its place among those that are counted."""
+        """Stop them first: a stopped process starts no other and is still counted."""
         stopped: dict[int, int] = {}
         while fresh := {pid: at for pid, at in _below().items() if stopped.get(pid) != at}:
             for pid, started in fresh.items():
@@ -102,26 +101,26 @@ class Supervisor:
         for fd, _ in self._poll.poll(milliseconds):
             if fd == self._wake:
                 os.read(fd, 4096)
-            elif fd == self._lifeline and (order := _read(fd)):
-                self._obey(order)
+            elif fd == self._lifeline and (command := _read(fd)):
+                self._on_command(command)
             else:
                 self._poll.unregister(fd)
                 self._over = True
         self._reap()
 
-    def _obey(self, order: bytes) -> None:
-        if b"K" in order:
+    def _on_command(self, command: bytes) -> None:
+        if b"K" in command:
             self._over = True
-        elif b"G" in order and self._gate >= 0:
+        elif b"G" in command and self._gate >= 0:
             os.write(self._gate, b"G")
             os.close(self._gate)
             self._gate = -1
 
     def _reap(self) -> None:
-        """Bury every orphan that came to us. The end of the program is the end of all; it is buried when its group is dead."""
+        """Reap adopted orphans. When the program has ended, all is over; it is reaped after its group was killed."""
         try:
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                if ended.si_pid == self._program and not self._buried:
+                if ended.si_pid == self._program and not self._reaped:
                     self._over = True
                     return
                 os.waitpid(ended.si_pid, 0)
@@ -134,26 +133,26 @@ class Supervisor:
 
 
 def main(lifeline: int, uid: int | None, command: list[str]) -> None:
-    if uid is not None and (uid < _LEAST_UID or os.getuid() != 0):  # for all of that user's processes will be killed
-        sys.exit(f"guard: uid {uid} cannot be the cage's own; it takes root, and a number of at least {_LEAST_UID}.")
+    if uid is not None and (uid < _MIN_UID or os.getuid() != 0):  # all processes of that user will be killed
+        sys.exit(f"supervisor: uid {uid} needs root, and must be at least {_MIN_UID}.")
     os.set_inheritable(lifeline, False)
-    libc.adopt_orphans()  # also loads what the child will need when it may read nothing of ours any more
-    guard = os.getpid()
+    libc.adopt_orphans()  # also loads what the child needs when it can no longer read our files
+    supervisor = os.getpid()
     waiting, gate = os.pipe()
     program = os.fork()
     if not program:
         os.close(gate)
-        _become(guard, waiting, uid, command)
+        _become_program(supervisor, waiting, uid, command)
     os.close(waiting)
-    _let_go_of_all_but(lifeline, gate)
+    _close_all_but(lifeline, gate)
     os.write(lifeline, b"%d\n" % program)
-    _end_like(Supervisor(program, uid, lifeline, gate).watch())
+    _exit_like(Supervisor(program, uid, lifeline, gate).wait())
 
 
-def _become(guard: int, waiting: int, uid: int | None, command: list[str]) -> None:
+def _become_program(supervisor: int, waiting: int, uid: int | None, command: list[str]) -> None:
     try:
-        os.setsid()  # what the program sends to its own group must not hit the guard
-        _write("/proc/self/oom_score_adj", b"800")  # when memory runs out, the kernel shall take this and not the host
+        os.setsid()  # signals that the program sends to its own group must not reach the supervisor
+        _write("/proc/self/oom_score_adj", b"800")  # out of memory, the kernel kills this process before the host
         if not os.read(waiting, 1):
             os._exit(NOT_STARTED)
         if uid is not None:
@@ -162,17 +161,17 @@ def _become(guard: int, waiting: int, uid: int | None, command: list[str]) -> No
             os.setresuid(uid, uid, uid)
         libc.no_new_privileges()
         libc.die_with_parent(_signal.SIGKILL)
-        if os.getppid() != guard:
+        if os.getppid() != supervisor:
             os._exit(NOT_STARTED)
-        os.execv(command[0], command)  # noqa: S606 - this is what a guard is for
+        os.execv(command[0], command)  # noqa: S606 - this is what a supervisor is for
     except BaseException as error:
         os.write(2, f"the program could not be started ({command[0]}, uid {os.getuid()}): {error}\n".encode())
     finally:
         os._exit(NOT_STARTED)
 
 
-def _let_go_of_all_but(*kept: int) -> None:
-    """The program's descriptors are the program's alone: who reads from it shall see the end when it ends."""
+def _close_all_but(*kept: int) -> None:
+    """The host must see the end of the program's pipes when the program ends, so the supervisor holds none of them."""
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -180,10 +179,10 @@ def _let_go_of_all_but(*kept: int) -> None:
         try:
             os.close(fd)
         except OSError:
-            continue  # that of the listing
+            continue  # the descriptor that listed the others
 
 
-def _end_like(status: int) -> None:
+def _exit_like(status: int) -> None:
     if status >= 0:
         os._exit(status)
     import resource
@@ -192,11 +191,11 @@ def _end_like(status: int) -> None:
     if -status not in {_signal.SIGKILL, _signal.SIGSTOP}:
         _signal.signal(-status, _signal.SIG_DFL)
     os.kill(os.getpid(), -status)
-    os._exit(128 - status)  # a signal that does not end a process: it was not the program's end either
+    os._exit(128 - status)  # the signal does not end a process
 
 
 def _kill_all_of(uid: int) -> None:
-    """At once and without gaps: the kernel lets nobody fork while it goes through a user's processes."""
+    """Atomic: no process of the user can fork while the kernel goes through them."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -209,7 +208,7 @@ def _kill_all_of(uid: int) -> None:
 
 
 def _kill_group(leader: int) -> None:
-    for kill in (os.killpg, os.kill):  # the leader alone, too: it may not have made its group yet
+    for kill in (os.killpg, os.kill):  # the leader also alone: it may not have created its group yet
         try:
             kill(leader, _signal.SIGKILL)
         except ProcessLookupError:
@@ -217,7 +216,7 @@ def _kill_group(leader: int) -> None:
 
 
 def _below() -> dict[int, int]:
-    """Every living process below this one, with its start time."""
+    """Every living process below this one: pid -> start time."""
     return process_table.below(os.getpid(), process_table.processes())
 
 

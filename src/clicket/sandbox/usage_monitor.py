@@ -1,5 +1,4 @@
-"""The layer `watch`: four times a second, while a program is busy, what it holds of memory and of its work folder. It tells,
-and ends nothing itself."""
+"""The layer `watch`: measures a busy program's memory and disk four times a second, and reports a limit that is exceeded."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ PERIOD = 0.25
 _BUFFER = "/proc/sys/net/core/wmem_default"
 _USUAL_BUFFER = 208 * 1024
 _INODE = 1024
-"""What the kernel comes to hold for a file in memory, though no process shows it."""
+"""Bytes of kernel memory for a file in tmpfs, which no process accounts for."""
 
 
 class UsageMonitor:
-    """Looks again and again, until it is told to rest or has something to tell."""
+    """Measures periodically from `start` to `pause`. `on_breach` gets "memory" or "disk"."""
 
     def __init__(
         self,
@@ -33,7 +32,7 @@ class UsageMonitor:
         pids: Callable[[], list[int]],
         memory: bool,
         workers: Workers,
-        tell: Callable[[str], None],
+        on_breach: Callable[[str], None],
         scratch: tuple[int, ...] = (),
     ) -> None:
         self._folders = folders
@@ -42,21 +41,21 @@ class UsageMonitor:
         self._pids = pids
         self._memory = memory
         self._workers = workers
-        self._tell = tell
-        self._room = FreeSpaceTracker(folders[0])
+        self._on_breach = on_breach
+        self._free_space = FreeSpaceTracker(folders[0])
         self._timer: asyncio.TimerHandle | None = None
-        self._looking = False
+        self._measuring = False
         self.on: bool = False
 
     def start(self) -> None:
-        """Cheap, because it is done for every block: the timer of the last one is still good."""
+        """Cheap, because it is called for every block: a timer that still runs is used again."""
         if not self.on:
             self.on = True
-            self._room.begin(self._folders[0])
+            self._free_space.begin(self._folders[0])
         if self._timer is None:
-            self._later()
+            self._schedule()
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         self.on = False
 
     def stop(self) -> None:
@@ -65,25 +64,25 @@ class UsageMonitor:
             self._timer.cancel()
             self._timer = None
 
-    def forget(self) -> None:
-        """The folders are gone."""
-        self._room.close()
+    def close(self) -> None:
+        """Call it when the folders are removed."""
+        self._free_space.close()
 
-    def _later(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(PERIOD, self._round)
+    def _schedule(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(PERIOD, self._on_timer)
 
-    def _round(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         if self.on:
-            self._later()
-            self.look()
+            self._schedule()
+            self.measure()
 
-    def look(self) -> None:
-        """Once, in a thread, for a program decides how long it takes; one look at a time."""
-        if self._looking:
+    def measure(self) -> None:
+        """Measure once, in a thread, because the program's files decide how long it takes; one measurement at a time."""
+        if self._measuring:
             return
-        self._looking = True
-        folders = [os.dup(folder) for folder in self._folders]  # the cage may be closed meanwhile
+        self._measuring = True
+        folders = [os.dup(folder) for folder in self._folders]  # the originals may be closed meanwhile
         scratch = [os.dup(folder) for folder in self._scratch]
 
         def measure() -> str | None:
@@ -94,9 +93,9 @@ class UsageMonitor:
                     os.close(folder)
 
         def done(breach: str | None, error: BaseException | None) -> None:
-            self._looking = False
+            self._measuring = False
             if breach is not None and self.on:
-                self._tell(breach)
+                self._on_breach(breach)
 
         self._workers.submit(measure, done)
 
@@ -104,16 +103,17 @@ class UsageMonitor:
         limits, pids = self._limits, self._pids()
         found = usage(*folders, size=limits.disk, entries=limits.files, unlinked_of=pids)
         if self._memory:
-            unseen = (found.sockets + found.in_flight) * _socket_memory() + sum(map(_held_in, scratch))
+            unseen = (found.sockets + found.in_flight) * _socket_memory() + sum(map(_tmpfs_size, scratch))
             if memory_of(pids) + unseen > limits.memory:
                 return "memory"
         if found.over:
             return "disk"
-        return "disk" if self._room.lacks(folders[0], found, size=limits.disk, entries=limits.files) else None
+        is_over = self._free_space.is_over(folders[0], found, size=limits.disk, entries=limits.files)
+        return "disk" if is_over else None
 
 
 def memory_of(pids: Iterable[int]) -> int:
-    """Bytes that these processes hold, what they share counted once between them where the kernel can tell."""
+    """Bytes of memory of these processes; shared pages count once, where the kernel reports them."""
     return sum(_memory(pid) for pid in pids)
 
 
@@ -127,16 +127,16 @@ def _memory(pid: int) -> int:
     return 0
 
 
-def _held_in(folder: int) -> int:
-    """Bytes that a file system in memory takes."""
+def _tmpfs_size(folder: int) -> int:
+    """Bytes of memory that a tmpfs takes."""
     room = os.fstatvfs(folder)
     return (room.f_blocks - room.f_bfree) * room.f_frsize + (room.f_files - room.f_ffree) * _INODE
 
 
 @functools.cache
 def _socket_memory() -> int:
-    """What the kernel comes to hold for a socket, though no process shows it: it takes one more message as long as there is any
-    room, and a message may be as large as the whole. Programs in a cage cannot have larger buffers."""
+    """Bytes of kernel memory that one socket can take, which no process accounts for: the kernel accepts another message while
+    there is any room, and a message may fill the whole buffer. Programs in the sandbox cannot enlarge the buffers."""
     try:
         with open(_BUFFER, encoding="ascii") as text:
             return 2 * max(int(text.read()), _USUAL_BUFFER)

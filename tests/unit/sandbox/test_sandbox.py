@@ -9,7 +9,10 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,16 +21,34 @@ from tests.kit.waiting import eventually
 from tests.unit.sandbox.sandboxed import PATIENCE, as_user, groups, sandbox, sandboxed, start
 
 from clicket.errors import UsageError
-from clicket.sandbox import LAYERS, Limits, NotIsolated, Sandbox, SandboxFailed, SandboxProcess, identity, probe
-from clicket.sandbox import boot_config as orders
+from clicket.sandbox import (
+    LAYERS,
+    Limits,
+    NotIsolated,
+    Sandbox,
+    SandboxFailed,
+    SandboxProcess,
+    boot_config,
+    identity,
+    probe,
+)
 
 IS_ROOT = os.geteuid() == 0
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-async def home_of(made: Sandbox) -> Path:
-    assert made._ground is not None
-    return (await made._ground).home.path
+@contextmanager
+def temp_folder() -> Iterator[Path]:
+    """A folder for `temp=` that users of programs can pass through."""
+    with tempfile.TemporaryDirectory(prefix="clicket-test-") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+def root_in(temp: Path) -> Path:
+    """The only root folder of a sandbox in `temp`."""
+    [found] = temp.glob("clicket-sandbox-*")
+    return found
 
 
 async def test_all_layers_are_there_and_the_level_is_full() -> None:
@@ -64,7 +85,7 @@ async def test_a_program_sees_the_system_its_interpreter_and_its_own_folder_only
         assert (seen["work"], seen["tmp"], seen["shm"], seen["secret"], seen["cwd"]) == ([], [], [], False, "/work")
         assert not {"shadow", "hosts", "ssh", "ssl", "environment"} & set(seen["etc"])
         assert len(seen["processes"]) == 2
-        assert seen["host"] == "cage"
+        assert seen["host"] == "sandbox"
         assert str(program.process.work.parent) not in seen["one"]
         assert seen["variables"]["HOME"] == "/work"
         assert not {"PYTEST_CURRENT_TEST", "VIRTUAL_ENV"} & set(seen["variables"])
@@ -105,7 +126,7 @@ async def test_the_work_folder_is_shared_and_all_else_cannot_be_written() -> Non
 
 
 @pytest.mark.parametrize("without", [(), ("namespaces",)])
-async def test_the_machine_that_runs_out_of_memory_takes_the_cage_before_the_host(without: tuple[str, ...]) -> None:
+async def test_the_machine_that_runs_out_of_memory_takes_the_program_before_the_host(without: tuple[str, ...]) -> None:
     async with sandboxed(without=without, require="partial") as program:
         assert int(await program.run("value = open('/proc/self/oom_score_adj').read()")) == 800
 
@@ -116,7 +137,7 @@ async def test_tmp_is_small() -> None:
             await program.run("open('/tmp/big', 'wb').write(bytes(2 << 20))")
 
 
-async def test_two_cages_have_nothing_in_common() -> None:
+async def test_two_programs_have_nothing_in_common() -> None:
     async with sandbox() as made:
         one, two = await asyncio.gather(start(made), start(made))
         await one.run("open('/work/mine', 'w').write('1'); open('/tmp/mine', 'w').write('1')")
@@ -209,7 +230,7 @@ async def test_a_bubblewrap_that_does_not_work_is_quoted(tmp_path: Path, monkeyp
 
 async def test_a_layer_that_does_not_hold_is_done_without_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "_known", {})
-    monkeypatch.setattr(orders, "_filter", lambda *_, **__: "00")  # no filter that the kernel would take
+    monkeypatch.setattr(boot_config, "_seccomp", lambda *_, **__: "00")  # no filter that the kernel would take
     async with sandbox() as made:
         found = await made.isolation()
         assert found.level == "process"
@@ -220,15 +241,15 @@ async def test_a_layer_that_does_not_hold_is_done_without_and_that_is_said(monke
             await start(made)
 
 
-async def test_a_home_that_was_taken_away_fails_the_start_and_no_more(tmp_path: Path) -> None:
+async def test_a_root_folder_that_was_taken_away_fails_the_start_and_no_more(tmp_path: Path) -> None:
     async with sandbox(temp=tmp_path) as made:
         program = await start(made)
-        home = await home_of(made)
-        home.rename(tmp_path / "elsewhere")
-        with pytest.raises(SandboxFailed, match="a cage could not be made"):
+        root = root_in(tmp_path)
+        root.rename(tmp_path / "elsewhere")
+        with pytest.raises(SandboxFailed, match="could not be made"):
             await start(made)
         assert await program.run("value = 42") == 42
-        (tmp_path / "elsewhere").rename(home)
+        (tmp_path / "elsewhere").rename(root)
         assert await (await start(made)).run("value = 42") == 42
 
 
@@ -237,24 +258,24 @@ async def test_elsewhere_than_on_linux_little_is_there_and_that_is_said(monkeypa
     monkeypatch.delattr(os, "pidfd_open")
     async with sandboxed(require="process") as program:
         assert program.process.isolation.level == "process"
-        assert any("on darwin" in gap for gap in program.process.isolation.gaps)
+        assert any(gap.startswith("system:") and "darwin" in gap for gap in program.process.isolation.gaps)
         assert await program.run("value = 1") == 1
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("clicket-cage")]
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("clicket-sandbox-exit")]
 
 
-async def test_a_trial_that_failed_is_made_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_probe_is_repeated_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_memory(*_: object) -> None:
         raise SandboxFailed("no memory just now.")
 
     monkeypatch.setattr(probe, "_known", {})
     async with sandbox() as made:
         with monkeypatch.context() as short:
-            short.setattr(probe, "_trial", no_memory)
+            short.setattr(probe, "_run_probe", no_memory)
             found = await made.isolation()
             assert found.level == "none"
             assert any("no memory just now" in gap for gap in found.gaps)
         assert (await made.isolation()).level == "none"
-        monkeypatch.setattr(probe, "_AGAIN", 0.0)
+        monkeypatch.setattr(probe, "_RETRY_AFTER", 0.0)
         assert (await made.isolation()).level == "full"
 
 
@@ -316,19 +337,20 @@ async def test_a_program_that_says_nothing_fails_with_its_last_words(tmp_path: P
     )
     tmp_path.chmod(0o755)
     for without in ((), ("namespaces",)):
-        made = Sandbox(path=[tmp_path], without=without, require="partial")
-        with pytest.raises(SandboxFailed, match="my last words"):
-            await made.start("silent")
-        home = await home_of(made)
-        assert {path.name for path in home.iterdir()} <= {"lock", "cgroups", "library"}
-        assert groups(home.name) == []
-        await made.close()
+        with temp_folder() as temp:
+            made = Sandbox(path=[tmp_path], without=without, require="partial", temp=temp)
+            with pytest.raises(SandboxFailed, match="my last words"):
+                await made.start("silent")
+            root = root_in(temp)
+            assert {path.name for path in root.iterdir()} <= {"lock", "cgroups", "library"}
+            assert groups(root.name) == []
+            await made.close()
 
 
-async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
-    async with sandbox() as made:
+async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+    async with sandbox(temp=tmp_path) as made:
         await made.isolation()
-        home = await home_of(made)
+        root = root_in(tmp_path)
         for rounds in range(25):
             task = asyncio.ensure_future(made.start("clicket.sandbox.probe_program", {"hidden": "/", "orphan": False}))
             for _ in range(rounds):
@@ -339,29 +361,29 @@ async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
                 await outcome.close()
             else:
                 assert isinstance(outcome, asyncio.CancelledError)
-        assert {path.name for path in home.iterdir()} <= {"lock", "cgroups", "library"}
-        assert groups(home.name) == []
-        assert processes_of(home) == []
+        assert {path.name for path in root.iterdir()} <= {"lock", "cgroups", "library"}
+        assert groups(root.name) == []
+        assert processes_of(root) == []
 
 
-def processes_of(home: Path) -> list[str]:
-    """Those of bubblewrap that were started for a home, as the list of processes calls them."""
+def processes_of(root: Path) -> list[str]:
+    """The bubblewrap processes that were started for a root folder."""
     lines = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return [line for line in lines if home.name in line]
+    return [line for line in lines if root.name in line]
 
 
-async def test_closing_ends_every_cage_and_removes_every_file(tmp_path: Path) -> None:
-    numbers = set(identity._given)
+async def test_closing_ends_every_program_and_removes_every_file(tmp_path: Path) -> None:
+    numbers = set(identity._in_use)
     async with sandbox(temp=tmp_path) as made:
         programs = [await start(made) for _ in range(3)]
         pids = [pid for program in programs for pid in program.process.pids()]
-        name = (await home_of(made)).name
+        name = root_in(tmp_path).name
         assert len(pids) == 3
         await made.close()
         assert not any(map(is_running, pids))
         assert list(tmp_path.iterdir()) == []
         assert groups(name) == []
-        assert identity._given == numbers
+        assert identity._in_use == numbers
         with pytest.raises(UsageError, match="closed"):
             await made.start("clicket.sandbox.probe_program")
 

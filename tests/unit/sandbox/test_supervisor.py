@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from clicket.sandbox import supervisor as guard
+from clicket.sandbox import supervisor
 
-SCRIPT = str(Path(guard.__file__).resolve())
+SCRIPT = str(Path(supervisor.__file__).resolve())
 UID = 54_324 + os.getpid() % 4_000 * 2  # its own in each process of the tests: a guard ends all that such a user has
 DAEMONS = "(setsid sleep 1000 &); (setsid sh -c 'sleep 1000 & sleep 1001' &); sleep 1002 & "
 """Three ways to be forgotten: by a parent that leaves, by two, and by none."""
@@ -212,7 +212,7 @@ def test_the_program_is_held_back_until_the_host_lets_it_go() -> None:
 def test_why_a_program_did_not_start_is_said() -> None:
     with guarded("/no/such/program") as made:
         _, err = made.process.communicate(timeout=60)
-        assert made.process.returncode == guard.NOT_STARTED
+        assert made.process.returncode == supervisor.NOT_STARTED
     assert b"/no/such/program" in err
     assert b"No such file" in err
 

@@ -16,8 +16,7 @@ import pytest
 from tests.kit.waiting import eventually
 
 from clicket.bridge import Workers
-from clicket.sandbox import Limits
-from clicket.sandbox import usage_monitor as watches
+from clicket.sandbox import Limits, usage_monitor
 from clicket.sandbox.disk import FreeSpaceTracker
 from clicket.sandbox.usage_monitor import UsageMonitor, memory_of, usage
 
@@ -53,7 +52,7 @@ def test_links_lead_nowhere(tmp_path: Path, folder: int) -> None:
 def test_a_walk_ends_at_the_first_bound_that_is_passed(tmp_path: Path, folder: int) -> None:
     for number in range(50):
         (tmp_path / str(number)).write_bytes(bytes(10_000))
-    assert usage(folder, size=1 << 40, entries=10) == watches.Usage(
+    assert usage(folder, size=1 << 40, entries=10) == usage_monitor.Usage(
         size=usage(folder, size=1 << 40, entries=10).size, entries=11, over=True
     )
     assert usage(folder, size=100_000, entries=1000).entries < 50
@@ -87,32 +86,32 @@ def test_what_cannot_be_counted_is_told(tmp_path: Path, folder: int) -> None:
     path.unlink()
     ours = [os.getpid()]
 
-    def veiled() -> bool:
-        return usage(folder, **PLENTY, unlinked_of=ours).veiled
+    def uncounted() -> bool:
+        return usage(folder, **PLENTY, unlinked_of=ours).uncounted
 
-    assert not veiled(), "it is open"
+    assert not uncounted(), "it is open"
     left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with left, right:
         assert usage(folder, **PLENTY, unlinked_of=ours).sockets >= 2
-        assert not veiled()
+        assert not uncounted()
         socket.send_fds(left, [b"x"], [fd])
-        assert veiled(), "it is on its way through a socket"
+        assert uncounted(), "it is on its way through a socket"
         _, received, _, _ = socket.recv_fds(right, 1, 1)
-        assert not veiled()
+        assert not uncounted()
         os.close(received[0])
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
     address = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
-    assert not veiled(), "it is open as well"
+    assert not uncounted(), "it is open as well"
     os.close(fd)
-    assert veiled(), "there is only a piece of memory left of it"
+    assert uncounted(), "there is only a piece of memory left of it"
     libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(4096))
-    assert not veiled()
+    assert not uncounted()
     with mmap.mmap(-1, 1 << 20) as shared:
         shared[0] = 1
-        assert not veiled(), "memory that is shared is no file"
-    assert not usage(folder, **PLENTY, unlinked_of=[2**22 + 1]).veiled, "who is gone holds nothing"
+        assert not uncounted(), "memory that is shared is no file"
+    assert not usage(folder, **PLENTY, unlinked_of=[2**22 + 1]).uncounted, "who is gone holds nothing"
 
 
 class Disk:
@@ -124,29 +123,29 @@ class Disk:
         self.f_bfree, self.f_ffree = 1000, 100
 
 
-def seen(size: int, entries: int, *, veiled: bool) -> watches.Usage:
-    return watches.Usage(size=size, entries=entries, over=False, veiled=veiled)
+def seen(size: int, entries: int, *, uncounted: bool) -> usage_monitor.Usage:
+    return usage_monitor.Usage(size=size, entries=entries, over=False, uncounted=uncounted)
 
 
-def test_what_a_disk_lacks_went_behind_the_veil(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_disk_lacks_is_attributed_to_the_program(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk()
     monkeypatch.setattr("os.fstatvfs", lambda _: disk)
     room = FreeSpaceTracker(folder)
 
-    def lacks(found: watches.Usage, size: int = 100, entries: int = 10) -> bool:
-        return [room.lacks(folder, found, size=size, entries=entries) for _ in range(3)][-1]
+    def lacks(found: usage_monitor.Usage, size: int = 100, entries: int = 10) -> bool:
+        return [room.is_over(folder, found, size=size, entries=entries) for _ in range(3)][-1]
 
     disk.f_bfree, disk.f_ffree = 500, 50  # its own and others', all in the open
-    assert not lacks(seen(100, 10, veiled=False))
+    assert not lacks(seen(100, 10, uncounted=False))
     disk.f_bfree, disk.f_ffree = 300, 40
-    found = seen(150, 13, veiled=True)  # 150 bytes and 7 entries are nobody's
-    assert not room.lacks(folder, found, size=149, entries=10), "one look is not enough"
+    found = seen(150, 13, uncounted=True)  # 150 bytes and 7 entries are nobody's
+    assert not room.is_over(folder, found, size=149, entries=10), "one look is not enough"
     assert lacks(found, size=149)
     assert not lacks(found, size=150)
     assert lacks(found, size=150, entries=6)
-    room.begin(folder)  # what is veiled stays so
+    room.begin(folder)  # what is uncounted stays so
     assert lacks(found, size=149)
-    assert not lacks(seen(150, 13, veiled=False))
+    assert not lacks(seen(150, 13, uncounted=False))
     disk.f_bfree, disk.f_ffree = 0, 0
     room.begin(folder)  # others', while the program stood still
     assert not lacks(found, size=0, entries=0)
@@ -158,11 +157,11 @@ def test_what_another_cage_holds_is_not_missing(folder: int, monkeypatch: pytest
     monkeypatch.setattr("os.fstatvfs", lambda _: disk)
     room, other = FreeSpaceTracker(folder), FreeSpaceTracker(folder)
     disk.f_bfree, disk.f_ffree = 400, 50
-    other.lacks(folder, seen(600, 50, veiled=False), size=1000, entries=1000)
-    assert not any(room.lacks(folder, seen(0, 0, veiled=True), size=0, entries=0) for _ in range(5))
+    other.is_over(folder, seen(600, 50, uncounted=False), size=1000, entries=1000)
+    assert not any(room.is_over(folder, seen(0, 0, uncounted=True), size=0, entries=0) for _ in range(5))
     disk.f_bfree, disk.f_ffree = 1000, 100
     other.close()
-    assert not any(room.lacks(folder, seen(0, 0, veiled=True), size=0, entries=0) for _ in range(5))
+    assert not any(room.is_over(folder, seen(0, 0, uncounted=True), size=0, entries=0) for _ in range(5))
     room.close()
 
 
@@ -174,7 +173,7 @@ def test_memory_of_processes_is_added_and_the_dead_hold_none() -> None:
 async def test_a_watch_rests_when_told_and_tells_what_it_finds(
     tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watches, "PERIOD", 0.005)
+    monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)
     told: asyncio.Queue[str] = asyncio.Queue()
     workers = Workers(1, "test-watch")
     looks = 0
@@ -185,12 +184,12 @@ async def test_a_watch_rests_when_told_and_tells_what_it_finds(
         return []
 
     watch = UsageMonitor(
-        folders=(folder,), limits=Limits(files=300), pids=pids, memory=True, workers=workers, tell=told.put_nowait
+        folders=(folder,), limits=Limits(files=300), pids=pids, memory=True, workers=workers, on_breach=told.put_nowait
     )
     watch.start()
     await eventually(lambda: looks >= 3)
     assert told.empty()
-    watch.rest()
+    watch.pause()
     await eventually(lambda: watch._timer is None)  # the last one runs out and is not renewed
     before = looks
     for number in range(301):
@@ -207,7 +206,7 @@ async def test_a_watch_rests_when_told_and_tells_what_it_finds(
 async def test_too_much_memory_is_told_where_no_kernel_bounds_it(
     memory: bool, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watches, "PERIOD", 0.005)
+    monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)
     told: asyncio.Queue[str] = asyncio.Queue()
     workers = Workers(1, "test-watch")
     looks = 0
@@ -219,7 +218,7 @@ async def test_too_much_memory_is_told_where_no_kernel_bounds_it(
 
     limits = Limits(memory=64 << 20)
     watch = UsageMonitor(
-        folders=(folder,), limits=limits, pids=pids, memory=memory, workers=workers, tell=told.put_nowait
+        folders=(folder,), limits=limits, pids=pids, memory=memory, workers=workers, on_breach=told.put_nowait
     )
     watch.start()
     await eventually(lambda: looks >= 3)
@@ -240,7 +239,7 @@ def test_sockets_count_also_on_their_way_through_others(folder: int) -> None:
         one.close()
     found = usage(folder, **PLENTY, unlinked_of=[os.getpid()])
     assert (found.sockets - before.sockets, found.in_flight - before.in_flight) == (2, 2)
-    assert found.veiled
+    assert found.uncounted
     left.close()
     right.close()
 
@@ -254,6 +253,6 @@ def test_a_full_socket_is_within_what_is_counted_for_it() -> None:
                 while True:
                     left.send(bytes(size))
             held = struct.unpack("9I", left.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[2]
-            assert 0 < held <= watches._socket_memory(), (kind, size)
+            assert 0 < held <= usage_monitor._socket_memory(), (kind, size)
             left.close()
             right.close()

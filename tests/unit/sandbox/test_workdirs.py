@@ -52,7 +52,7 @@ def test_a_cage_of_another_user_owns_its_folders(tmp_path: Path) -> None:
 def test_homes_of_the_dead_are_swept_and_those_of_the_living_are_not(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", DEAD, str(tmp_path)], check=True)
     (dead,) = tmp_path.iterdir()
-    assert (dead / "cage-1" / "work" / "left").exists()
+    assert (dead / "program-1" / "work" / "left").exists()
     living = WorkdirRoot(tmp_path)
     assert not dead.exists()
     another = WorkdirRoot(tmp_path)
@@ -65,8 +65,8 @@ def test_a_process_that_was_left_alone_at_its_birth_is_found_by_its_name(tmp_pat
     dead = tmp_path / f"{workdirs.PREFIX}dead"
     dead.mkdir()
     (dead / "lock").touch()
-    orphan = subprocess.Popen([f"{workdirs.MARK}{dead.name}", "1000"], executable="/bin/sleep")
-    other = subprocess.Popen([f"{workdirs.MARK}{dead.name}er", "1000"], executable="/bin/sleep")
+    orphan = subprocess.Popen([f"{workdirs.BWRAP_NAME}{dead.name}", "1000"], executable="/bin/sleep")
+    other = subprocess.Popen([f"{workdirs.BWRAP_NAME}{dead.name}er", "1000"], executable="/bin/sleep")
     for process in (orphan, other):
         eventually_sync(Path(f"/proc/{process.pid}/cmdline").read_bytes)  # a moment after its start it has no words yet
     workdirs.sweep(tmp_path)
@@ -79,14 +79,14 @@ def test_a_process_that_was_left_alone_at_its_birth_is_found_by_its_name(tmp_pat
 
 def test_what_only_looks_like_a_home_is_left_alone(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
-    (elsewhere / "cage-1").mkdir(parents=True)
+    (elsewhere / "program-1").mkdir(parents=True)
     (elsewhere / "lock").touch()
     (tmp_path / f"{workdirs.PREFIX}link").symlink_to(elsewhere)
     (tmp_path / f"{workdirs.PREFIX}file").touch()
     (tmp_path / f"{workdirs.PREFIX}newborn").mkdir()
     workdirs.sweep(tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
-    assert (elsewhere / "cage-1").exists()
+    assert (elsewhere / "program-1").exists()
     os.utime(tmp_path / f"{workdirs.PREFIX}newborn", (1, 1))
     workdirs.sweep(tmp_path)
     assert not (tmp_path / f"{workdirs.PREFIX}newborn").exists()

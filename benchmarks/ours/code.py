@@ -103,7 +103,7 @@ class Guests:
         return result.stdout
 
     async def close(self, key: int) -> None:
-        await self._pool.guests.pop(key).interpreter.close()
+        await self._pool.interpreters.pop(key).interpreter.close()
         if self._pool._spare is not None:
             await self._pool._spare
 

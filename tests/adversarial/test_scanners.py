@@ -22,7 +22,7 @@ from clicket.cli.words import parse_duration, parse_size, shown_url
 from clicket.client.wire import _lines
 from clicket.errors import ClicketError, did_you_mean
 from clicket.interpreter.export.page import _coloured
-from clicket.interpreter.run.task_parser import TooManyPieces, parse
+from clicket.interpreter.run.task_parser import MarkdownTooComplex, parse
 from clicket.model.arguments import fingerprint, parse_arguments
 from clicket.model.chat import ChatReply, ChatRequest, ToolOffer, Usage
 from clicket.model.codec import canonical
@@ -67,7 +67,7 @@ from clicket.vault.values import Values
 from clicket.web.listing import entries_of
 
 _MAX = 64 * 1024 * 1024
-_REFUSED = (ClicketError, TooManyPieces, Unreadable)
+_REFUSED = (ClicketError, MarkdownTooComplex, Unreadable)
 
 
 class Case(NamedTuple):

@@ -97,7 +97,7 @@ async def test_what_a_call_defines_is_there_for_the_next_of_its_thread_alone(sto
         other = await ran(rt, "x", thread="two")
         assert other.state is State.COMPLETED
         assert other.output["error"]["type"] == "NameError"
-        assert any("new here" in notice for notice in other.output["notices"])
+        assert any("is new" in notice for notice in other.output["notices"])
 
 
 async def test_callers_who_use_the_same_thread_name_do_not_meet() -> None:
@@ -166,7 +166,7 @@ async def test_idle_sessions_are_closed_soon_after_their_time() -> None:
         assert pids
         await eventually(lambda: not any(map(is_running, pids)))
         assert await tool.sweep() == 0, "it is what a runtime's housekeeping calls, too"
-        assert "nobody used it" in (await ran(rt, "x", thread="one")).error.message
+        assert "not used" in (await ran(rt, "x", thread="one")).error.message
 
 
 async def test_the_next_thread_gets_a_session_that_is_warm(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Tasks in, results out: one session that keeps its variables from run to run. Nothing of a program runs in this process."""
+"""`Interpreter`: runs tasks in one sandboxed session that keeps its variables from run to run. No code of a program runs in this
+process."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from clicket.interpreter.run.block_errors import RunLimits
 from clicket.interpreter.run.machine import Machine, RunOptions
 from clicket.interpreter.run.messages import Message
 from clicket.interpreter.run.session_slot import SessionSlot
-from clicket.interpreter.session.connection import Timers
 from clicket.interpreter.session.session import Session
+from clicket.interpreter.session.timers import Timers
 from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox import LEVELS, Isolation, Limits, size_of
@@ -29,19 +30,19 @@ __all__ = ["Interpreter", "check_seconds"]
 
 _HISTORY = 100
 _HISTORY_SIZE = 128 * 1024 * 1024
-_BIG = _HISTORY_SIZE // _HISTORY
-"""Results below this size cannot be too many."""
-_UNKNOWN = Isolation(level="none", gaps=("nothing was run, so nothing had to be kept apart",))
+_LARGE = _HISTORY_SIZE // _HISTORY
+"""A full history of results below this size is within `_HISTORY_SIZE`."""
+_UNKNOWN = Isolation(level="none", gaps=("nothing was run, so the isolation is not known",))
 
 
 class Interpreter:
     """Runs Python tasks in a sandbox, one at a time, in one namespace.
 
-    `timeout` (seconds), `max_output` and `kept_output` (what the result has of each stream) hold for each block, `memory` and
-    `limits` for the session, `max_steps` for the blocks of a task. `files` is a host folder whose files may be asked for by
-    name; `max_files` and `max_files_size` bound what a run brings out, of which one file may be half. `keep` is where files
-    and long output go, a temporary folder unless told otherwise. A session that nobody used for `idle_after` seconds is
-    closed. `start` and `workers` are for who brings sessions and threads of his own, as the tool's pool does.
+    Each block has a `timeout` (seconds), a limit `max_output` and `kept_output` (what the result has of each stream); the session
+    has `memory` and `limits`; a task may have `max_steps` blocks. `files` is a host folder whose files may be asked for by name.
+    A run may store `max_files` files with `max_files_size` bytes together, one file half of it. `keep` is where files and long
+    output are stored, by default a temporary folder. An unused session is closed after `idle_after` seconds. `start` and `workers`
+    replace the interpreter's own sessions and threads, as the tool's pool does.
     """
 
     def __init__(
@@ -73,24 +74,24 @@ class Interpreter:
         for name, number in (("max_steps", max_steps), ("max_files", max_files)):
             if type(number) is not int or number < 1:
                 raise UsageError(f"{name} must be a whole number of at least 1, not {number!r}.")
-        bounds = RunLimits(
-            timeout=timeout, max_output=size_of(max_output, "max_output"), limits=limits_of(limits, memory)
+        run_limits = RunLimits(
+            timeout=timeout, max_output=size_of(max_output, "max_output"), sandbox=limits_of(limits, memory)
         )
         self.idle_after = idle_after
         self.history: list[Result] = []
-        """The last hundred results, fewer when they are big, the newest at the end."""
+        """The last hundred results, fewer if they are large, the newest last."""
         whole = size_of(max_files_size, "max_files_size")
-        self._terms = RunOptions(
-            bounds=bounds,
+        self._options = RunOptions(
+            limits=run_limits,
             max_steps=max_steps,
             folder=None if files is None else Path(files),
-            caps=OutputLimits(count=max_files, each=(whole + 1) // 2, whole=whole),
+            output_limits=OutputLimits(count=max_files, each=(whole + 1) // 2, whole=whole),
         )
         self._factory: SessionFactory | None = None
         if start is None:
             self._factory = SessionFactory(
                 require=require,
-                limits=bounds.limits,
+                limits=run_limits.sandbox,
                 python=python,
                 without=without,
                 packages=packages,
@@ -119,24 +120,24 @@ class Interpreter:
         await self.close()
 
     async def open(self) -> Self:
-        """Find out what this host can do. Raises `NotIsolated` when that is less than what is required."""
+        """Probe the isolation of this host. Raises `NotIsolated` if it is below the required level."""
         if self._open:
             return self
         if self._closed:
-            raise UsageError("this interpreter was closed, with all that it kept. Make a new one.")
+            raise UsageError("this interpreter was closed, and what it stored is gone. Make a new one.")
         if self._factory is not None:
             try:
                 self._isolation = await self._factory.isolation()
                 if LEVELS.index(self._isolation.level) < LEVELS.index(self._factory.require):
-                    await self._slot.take()  # says in full what is missing
-            except BaseException:  # cancelled, too: nobody closes what was never open
+                    await self._slot.take()  # raises, with all that is missing
+            except BaseException:  # also when cancelled: an interpreter that did not open is not closed by its caller
                 await self.close()
                 raise
         self._open = True
         return self
 
     async def close(self) -> None:
-        """End the program, the session and everything that was kept for them."""
+        """End the program and the session, and remove what was stored."""
         self._open, self._closed = False, True
         self._timers.stop_all()
         if self._machine is not None and not self._machine.stepping:
@@ -160,7 +161,7 @@ class Interpreter:
         files: Mapping[str, bytes | str | Path] | None = None,
         keep: ArtifactStore | None = None,
     ) -> Result:
-        """Run a task to its end. What goes wrong in the program is told by the result, not raised."""
+        """Run a task to its end. Errors of the program are in the result, not raised."""
         machine = self._begin(task, file_names, files, keep, quiet=True)
         try:
             await machine.finish()
@@ -177,9 +178,9 @@ class Interpreter:
         files: Mapping[str, bytes | str | Path] | None = None,
         keep: ArtifactStore | None = None,
     ) -> AsyncGenerator[Message, None]:
-        """Run a task and say what happens while it happens; `final_result` comes last. Closed early, it stops the program."""
+        """Run a task and yield messages while it runs; `final_result` is the last. Closed early, it stops the program."""
         machine = self._begin(task, file_names, files, keep)
-        async with aclosing(self._told(machine, machine.stream())) as messages:
+        async with aclosing(self._recorded(machine, machine.stream())) as messages:
             async for message in messages:
                 yield message
 
@@ -191,7 +192,7 @@ class Interpreter:
         files: Mapping[str, bytes | str | Path] | None = None,
         keep: ArtifactStore | None = None,
     ) -> None:
-        """Begin a run that is driven by `step`. One run at a time."""
+        """Begin a run that the caller drives by `step`. One run at a time."""
         self._begin(task, file_names, files, keep)
 
     def _begin(
@@ -216,7 +217,7 @@ class Interpreter:
             _text(task),
             slot=self._slot,
             isolation=self.isolation,
-            terms=self._terms,
+            options=self._options,
             store=keep or self._store,
             workers=self._workers,
             inputs=_inputs(file_names, files) if file_names or files else None,
@@ -225,9 +226,9 @@ class Interpreter:
         return self._machine
 
     async def step(self, task: str | None = None) -> AsyncGenerator[Message, None]:
-        """Do the work of the state that the run is in, and say what happened. Until `state` is completed or error.
+        """Do the work of the run's current state and yield its messages. Repeat until `state` is completed or error.
 
-        With a task it begins a run first, as `begin(task)` does.
+        With a task, it begins a run first, as `begin(task)` does.
         """
         if task is not None:
             self.begin(task)
@@ -236,17 +237,17 @@ class Interpreter:
             raise UsageError(
                 "no run has begun. Call ci.begin(task) or ci.step(task) first, then ci.step() until ci.state is terminal."
             )
-        async with aclosing(self._told(machine, machine.step())) as messages:
+        async with aclosing(self._recorded(machine, machine.step())) as messages:
             async for message in messages:
                 yield message
 
     async def interrupt(self) -> None:
-        """Stop the block that runs: interrupt, grace, kill. No further block runs. Without a run, nothing happens."""
+        """Stop the running block (interrupt, grace period, kill) and run no further one. Without a run, nothing happens."""
         if self._machine is not None and not self._machine.done:
             await self._machine.interrupt()
 
     def kill(self) -> None:
-        """End the running program at once, with its session."""
+        """Kill the running program at once, with its session."""
         if self._machine is not None and not self._machine.done:
             self._machine.kill()
 
@@ -254,7 +255,7 @@ class Interpreter:
 
     @property
     def state(self) -> CodeState:
-        """Of the run that goes on, or of the last one."""
+        """Of the current run, or of the last one."""
         return self._machine.state if self._machine is not None else CODE.initial
 
     @property
@@ -267,35 +268,35 @@ class Interpreter:
 
     @property
     def isolation(self) -> Isolation:
-        """How programs are kept here. Known once the interpreter is open."""
+        """The isolation of programs. Known once the interpreter is open."""
         if self._slot.session is not None:
             return self._slot.session.isolation
         return self._isolation or _UNKNOWN
 
     async def artifact(self, name: str) -> bytes:
-        """What a result names as an artifact: a file, a picture, the whole of a long output."""
+        """The bytes of an artifact that a result names: a file, a picture, a long output."""
         return await self._store.get(name)
 
     async def reset(self) -> None:
-        """Begin anew: variables and files of the session are gone, and are not missed."""
+        """End the session: its variables and files are gone, and later runs are not told."""
         await self._between_runs("reset")
         await self._slot.forget()
 
     async def drop(self, why: str) -> bool:
-        """Close the session between two runs. A later run that reads its variables is told `why` they are gone."""
+        """Close the session between runs. A later run that reads its variables is told `why` they are gone."""
         await self._between_runs("drop")
         had = self._slot.session is not None
         await self._slot.drop(why)
         return had
 
-    # --- inside -------------------------------------------------------------------------------------------------------
-
-    async def _told(self, machine: Machine, messages: AsyncGenerator[Message, None]) -> AsyncGenerator[Message, None]:
+    async def _recorded(
+        self, machine: Machine, messages: AsyncGenerator[Message, None]
+    ) -> AsyncGenerator[Message, None]:
         try:
             async with aclosing(messages):
                 async for message in messages:
                     if machine.done:
-                        self._record(machine)  # whoever hears the last message finds the result in the history
+                        self._record(machine)  # before the last message is yielded
                     yield message
         finally:
             self._record(machine)
@@ -307,18 +308,18 @@ class Interpreter:
         if machine.result is not None:
             self.history.append(machine.result)
             del self.history[:-_HISTORY]
-            if machine.result.size > _BIG:
+            if machine.result.size > _LARGE:
                 _shorten(self.history)
         if self._open and self.idle_after is not None and self._slot.session is not None:
-            self._timers.start("idle", self.idle_after, self._tire)
+            self._timers.start("idle", self.idle_after, self._on_idle)
 
-    def _tire(self) -> None:
+    def _on_idle(self) -> None:
         if not self.busy:
-            why = f"nobody used it for {self.idle_after:g} seconds"
+            why = f"it was not used for {self.idle_after:g} seconds"
             self._dropping = asyncio.get_running_loop().create_task(self.drop(why))
 
     async def _between_runs(self, what: str) -> None:
-        """A run that nobody is stepping is over; one that is under way is not ours to end."""
+        """End a run that is not being stepped. Raises `UsageError` while a step is under way."""
         machine = self._machine
         if machine is not None and machine.stepping:
             raise UsageError(f"{what} has to wait until the run is over. Interrupt it first: await ci.interrupt().")

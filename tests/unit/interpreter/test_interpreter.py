@@ -298,7 +298,7 @@ async def test_an_idle_session_is_closed_and_its_variables_are_missed() -> None:
         await eventually(lambda: ci.session is None, timeout=20)
         lost = await ci.run("x")
         assert lost.status == "session_lost"
-        assert "nobody used it" in message(lost)
+        assert "not used" in message(lost)
 
 
 async def test_memory_is_bounded() -> None:

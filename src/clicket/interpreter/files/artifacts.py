@@ -1,4 +1,4 @@
-"""Where files, pictures and long output of programs are kept: bytes under the name of their own hash."""
+"""Where files, pictures and long output of programs are stored: bytes, named by their hash."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["ARTIFACT", "ArtifactStore", "TemporaryArtifacts", "name_of"]
 
 ARTIFACT = re.compile(r"sha256-[0-9a-f]{64}")
 _SMALL = 256 * 1024
-"""Bytes that are written without a thread: handing them over would take longer."""
+"""Up to this many bytes are written without a thread, which would take longer."""
 
 
 class ArtifactStore(Protocol):
-    """Somewhere to keep bytes. `put` answers with their name, `sha256-` and 64 digits; `get` raises `NotFound`."""
+    """Stores bytes. `put` returns their name, `sha256-` and 64 hex digits; `get` raises `NotFound`."""
 
     async def put(self, pieces: bytes | Sequence[bytes]) -> str: ...
     async def get(self, name: str) -> bytes: ...
@@ -35,7 +35,7 @@ def name_of(pieces: Sequence[bytes]) -> str:
 
 
 class TemporaryArtifacts:
-    """Keeps in a private temporary folder, for as long as it is open. When it is full, what came first goes first."""
+    """A private temporary folder, removed by `close`. When it is full, the oldest artifacts are removed first."""
 
     def __init__(self, workers: Workers, *, max_size: int = 512 * 1024 * 1024, temp: Path | None = None) -> None:
         self.max_size = max_size
@@ -46,23 +46,21 @@ class TemporaryArtifacts:
 
     async def put(self, pieces: bytes | Sequence[bytes]) -> str:
         whole = [pieces] if isinstance(pieces, bytes) else pieces
-        if (
-            isinstance(whole, list) and sum(map(len, whole)) <= _SMALL
-        ):  # others may be read from disk as they are asked for
+        if isinstance(whole, list) and sum(map(len, whole)) <= _SMALL:  # other sequences may read from disk
             return self._put(whole)
         return await self._workers.run(lambda: self._put(whole))
 
     async def get(self, name: str) -> bytes:
         if name not in self._sizes or self._folder is None:
             raise NotFound(
-                f"artifact {name!r} is not kept here. What a run brought is named in its result, and is there until the "
-                f"interpreter is closed or {self.max_size:,} bytes are kept."
+                f"artifact {name!r} is not stored here. Artifacts of a run are named in its result, and are stored until the "
+                f"interpreter is closed or newer ones fill its {self.max_size:,} bytes."
             )
         path = self._folder / name
         try:
             return path.read_bytes() if self._sizes[name] <= _SMALL else await self._workers.run(path.read_bytes)
         except OSError as error:
-            raise NotFound(f"artifact {name!r} was kept and cannot be read any more: {error.strerror}.") from None
+            raise NotFound(f"artifact {name!r} was stored and cannot be read any more: {error.strerror}.") from None
 
     def close(self) -> None:
         if self._folder is not None:
@@ -73,7 +71,7 @@ class TemporaryArtifacts:
     def _put(self, pieces: Sequence[bytes]) -> str:
         name, size = name_of(pieces), sum(map(len, pieces))
         if name in self._sizes:
-            self._sizes[name] = self._sizes.pop(name)  # asked for again: it counts as new
+            self._sizes[name] = self._sizes.pop(name)  # stored again: it counts as new
             return name
         while self._sizes and sum(self._sizes.values()) + size > self.max_size:
             self._remove(next(iter(self._sizes)))
@@ -85,7 +83,7 @@ class TemporaryArtifacts:
         except OSError as error:
             self._remove(name)
             raise StoreUnavailable(
-                f"{size:,} bytes could not be kept in a temporary folder: {error.strerror}. Make room there, or give the "
+                f"{size:,} bytes could not be stored in a temporary folder: {error.strerror}. Make room there, or give the "
                 "interpreter another place with keep=."
             ) from None
         self._sizes[name] = size

@@ -1,5 +1,5 @@
-"""Runs one block with the meaning of a whole module: names stay, the last expression is its value, `await` works at the top.
-Whatever the program raises comes back as a value; nothing of it passes."""
+"""Runs one block like a module: names stay, the last expression is its value, `await` works at the top level. Whatever the
+program raises is returned as a value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from clicket.interpreter.inside.safe_builtins import BUILTINS
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
     from clicket.interpreter.inside.interrupts import Interrupts
 
-__all__ = ["AWAIT", "LARGE", "Program", "attempt"]
+__all__ = ["AWAIT", "LARGE", "BlockRunner", "run_guarded"]
 
 globals()["__builtins__"] = BUILTINS
 
 ONLY_TREE = 0x400
 AWAIT = 0x2000
-"""The compiler's flag that allows `await` at the top."""
+"""The compiler flag that allows `await` at the top level."""
 LARGE = 500_000
-"""Characters. The tree of a longer block would cost hundreds of times its size, so it has no value and no imports."""
+"""Characters. The syntax tree of a longer block would take hundreds of times its size, so it has no value and no imports."""
 _COROUTINE = 0x80
 _Expr, _Expression, _ImportFrom = _ast.Expr, _ast.Expression, _ast.ImportFrom
 
 
-def attempt(interrupts: Interrupts, call: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
-    """The only place where code of the program is run: it may be interrupted here, and what it raises is kept."""
+def run_guarded(interrupts: Interrupts, call: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
+    """The only place that runs code of the program: it can be interrupted here, and what it raises is returned."""
     try:
         try:
             interrupts.open()
@@ -42,7 +42,7 @@ def attempt(interrupts: Interrupts, call: Callable[..., Any], *arguments: Any) -
         return None, error
 
 
-class Program:
+class BlockRunner:
     def __init__(self, names: dict[str, Any]) -> None:
         self._names = names
         self._loop: Any = None
@@ -58,7 +58,7 @@ class Program:
         return value
 
     def _run_in_loop(self, codes: list[CodeType]) -> Any:
-        """One loop serves the whole session, so that tasks and connections of one block go on in the next."""
+        """One loop for the whole session, so that tasks and connections of one block continue in the next."""
         import asyncio
 
         if self._loop is None or self._loop.is_closed():
@@ -69,13 +69,13 @@ class Program:
         try:
             return loop.run_until_complete(task)
         except BaseException as error:
-            if not task.done():  # an interrupt, or another task's exit: the loop was left while the block waited
-                _put_down(loop, task, error)
+            if not task.done():  # an interrupt, or another task's SystemExit, left the loop while the block waited
+                _cancel(loop, task, error)
             elif not task.cancelled():
-                task.exception()  # it has been seen
+                task.exception()  # retrieved, so that asyncio does not log it
             raise
         finally:
-            del task  # its exception's traceback leads to this frame
+            del task  # its exception's traceback refers to this frame
 
     async def _drive(self, codes: list[CodeType]) -> Any:
         value = None
@@ -86,8 +86,8 @@ class Program:
         return value
 
 
-def _put_down(loop: Any, task: Any, error: BaseException) -> None:
-    """End the block's own task; where it was waiting becomes part of the error's traceback."""
+def _cancel(loop: Any, task: Any, error: BaseException) -> None:
+    """Cancel the block's task; the place where it waited becomes part of the error's traceback."""
     task.cancel()
     try:
         loop.run_until_complete(task)
@@ -99,7 +99,7 @@ def _put_down(loop: Any, task: Any, error: BaseException) -> None:
 
 
 def _compile(text: str, name: str) -> list[CodeType]:
-    """The statements, then the last expression, each when there is one."""
+    """The statements, then the last expression, if there are any."""
     if len(text) > LARGE:
         return [compile(text, name, "exec", AWAIT, dont_inherit=True)]
     tree: Any = compile(text, name, "exec", ONLY_TREE | AWAIT, dont_inherit=True)
@@ -114,7 +114,7 @@ def _compile(text: str, name: str) -> list[CodeType]:
 
 
 def _future_flags(body: list[Any]) -> int:
-    """What `from __future__ import …` at the top switches on for the expression at the end as well."""
+    """The compiler flags of `from __future__ import …` at the top, which the last expression needs too."""
     first = body[0] if body else None
     if type(first) is not _ImportFrom or first.module != "__future__":
         return 0
@@ -127,7 +127,7 @@ def _future_flags(body: list[Any]) -> int:
 
 
 def _is_silenced(text: str, last: Any) -> bool:
-    """As in a notebook, a semicolon after the last expression keeps its value from being shown."""
+    """As in a notebook, a semicolon after the last expression hides its value."""
     if not text.rstrip().endswith(";") and ";" not in text.rsplit("\n", 1)[-1]:
         return False
     lines = text.split("\n")

@@ -1,11 +1,11 @@
-"""The text of a value, as `repr` gives it, but never more of it than will be shown: a list of long texts is not written out
-in full only to be cut. Objects of the program's own classes are asked for their `repr`; that is their code."""
+"""The `repr` of a value, cut while it is made: a list of long texts is not written out in full first. Objects of the program's
+classes run their own `__repr__`."""
 
 from __future__ import annotations
 
 from clicket.interpreter.inside.safe_builtins import BUILTINS, clean, cut
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from typing import Any
 
@@ -15,7 +15,7 @@ globals()["__builtins__"] = BUILTINS
 
 MAX_VALUE = 10_000
 _MAX_BITS = 14_000
-"""Python refuses to write longer numbers in decimal."""
+"""Python refuses to convert longer numbers to decimal."""
 _BRACKETS: dict[Any, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -26,7 +26,7 @@ _BRACKETS: dict[Any, tuple[str, str]] = {
 
 
 class _Full(Exception):
-    """Enough has been written."""
+    """The limit of characters is reached."""
 
 
 def text_of(value: Any) -> str:
@@ -47,7 +47,7 @@ class _Writer:
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self._left = MAX_VALUE
-        self._above: list[int] = []  # containers around the one that is being written: one of them again is a circle
+        self._above: list[int] = []  # ids of the containers around the current one, to detect cycles
 
     def put(self, text: str) -> None:
         self.pieces.append(text)
@@ -89,5 +89,5 @@ def _leaf(value: Any, kind: Any) -> str:
     if kind is int and value.bit_length() > _MAX_BITS:
         return f"<int of {value.bit_length()} bits>"
     if (kind is str or kind is bytes or kind is bytearray) and len(value) > 2 * MAX_VALUE:
-        return repr(value[: 2 * MAX_VALUE])  # what is missing lies behind the cut
+        return repr(value[: 2 * MAX_VALUE])  # the rest would be cut anyway
     return str.__str__(repr(value))

@@ -1,4 +1,4 @@
-"""Looks at a block without running it: does it compile, what does it import, which names does it need and give."""
+"""Compiles a block without running it: its error, imports, and the global names that it reads and binds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from clicket.interpreter.inside.block_runner import AWAIT, LARGE, ONLY_TREE
 from clicket.interpreter.inside.safe_builtins import BUILTINS, clean
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -23,11 +23,11 @@ __all__ = ["check"]
 globals()["__builtins__"] = BUILTINS
 
 MAX_LISTED = 1000
-"""Names of one sort, so that the answer stays small."""
+"""Names in each list, so that the answer stays small."""
 MAX_NAME = 200
 _NAME = "<block>"
 _Import, _ImportFrom = _ast.Import, _ast.ImportFrom
-_who_am_i = _thread.get_ident
+_thread_id = _thread.get_ident
 _symtable = table.symtable
 _BOUND, _USED = table.DEF_LOCAL | table.DEF_PARAM | table.DEF_IMPORT, table.USE
 _GLOBAL, _OFFSET, _MASK = (table.GLOBAL_IMPLICIT, table.GLOBAL_EXPLICIT), table.SCOPE_OFF, table.SCOPE_MASK
@@ -39,7 +39,7 @@ def check(text: str, tracebacks: Tracebacks) -> dict[str, Any]:
     stores: set[str] = set()
     imports: list[str] = []
     failure = None
-    errors, sys.stderr = sys.stderr, _Quiet(sys.stderr)  # warnings are for when the block runs
+    errors, sys.stderr = sys.stderr, _Quiet(sys.stderr)  # the compiler's warnings are printed when the block runs
     try:
         compile(text, _NAME, "exec", AWAIT, dont_inherit=True)
         loads, stores = _names_of(text)
@@ -52,14 +52,14 @@ def check(text: str, tracebacks: Tracebacks) -> dict[str, Any]:
 
 
 class _Quiet:
-    """Hears nothing from this thread; others of the program's may be speaking."""
+    """Discards what this thread writes; threads of the program may write too."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._silent = _who_am_i()
+        self._silent = _thread_id()
 
     def write(self, text: str) -> int:
-        return len(text) if _who_am_i() == self._silent else self._stream.write(text)
+        return len(text) if _thread_id() == self._silent else self._stream.write(text)
 
     def flush(self) -> None:
         self._stream.flush()
@@ -70,7 +70,7 @@ def _listed(names: set[str]) -> list[str]:
 
 
 def _names_of(text: str) -> tuple[set[str], set[str]]:
-    """Global names that are read, at any depth, and are bound nowhere; and global names that are bound."""
+    """Global names that are read at any depth and bound nowhere, and global names that are bound."""
     loads: set[str] = set()
     stores: set[str] = set()
     top = _symtable(text, _NAME, "exec")
@@ -88,7 +88,7 @@ def _names_of(text: str) -> tuple[set[str], set[str]]:
 
 
 def _imports_of(text: str) -> list[str]:
-    """Modules that the text names in its import statements, in the order in which they come."""
+    """Modules in the import statements, in order."""
     if len(text) > LARGE or "import" not in text:
         return []
     tree: Any = compile(text, _NAME, "exec", ONLY_TREE | AWAIT, dont_inherit=True)

@@ -1,17 +1,17 @@
-"""`fcntl.flock` where the sandbox refuses it: by locks on the whole file that belong to the open file, as NFS does it.
+"""`fcntl.flock` where the sandbox refuses it, by open file description locks on the whole file, as NFS does.
 
-The kernel lets `flock` lock any file that can be read, so that a program could hold up the host. These locks want a file that is
-open for writing when they are exclusive, and a program can write nothing of the host's."""
+The kernel lets `flock` lock every readable file, so a program could block the host. The locks used here need a file that is open for
+writing if they are exclusive, and a program cannot write host files."""
 
 from __future__ import annotations
 
 from clicket.interpreter.inside.safe_builtins import BUILTINS
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["adopt"]
+__all__ = ["patch_flock"]
 
 globals()["__builtins__"] = BUILTINS
 
@@ -19,15 +19,15 @@ _SET, _SET_AND_WAIT = 37, 38  # F_OFD_SETLK, F_OFD_SETLKW
 _SHARED, _EXCLUSIVE, _NOT_NOW, _UNLOCK = 1, 2, 4, 8
 _KINDS = {_SHARED: 0, _EXCLUSIVE: 1, _UNLOCK: 2}  # F_RDLCK, F_WRLCK, F_UNLCK
 _REFUSED, _INVALID = 38, 22  # ENOSYS, EINVAL
-_WHOLE = bytes(30)  # from the start of the file, without an end; the kind stands before it
+_WHOLE = bytes(30)  # the rest of a `struct flock` for the whole file
 
 
-def adopt(fcntl: Any) -> None:
-    """Give the module a `flock` that works here, too. The module's own is asked first."""
+def patch_flock(fcntl: Any) -> None:
+    """Replace the module's `flock` by one that works here too. It calls the module's own first."""
     own, control = fcntl.flock, fcntl.fcntl
 
     def flock(fd: Any, operation: int, /) -> None:
-        """Lock a file, or take the lock off: LOCK_SH, LOCK_EX, LOCK_UN, with LOCK_NB."""
+        """Lock or unlock a file: LOCK_SH, LOCK_EX, LOCK_UN, with LOCK_NB."""
         try:
             own(fd, operation)
             if operation & _UNLOCK:

@@ -1,11 +1,11 @@
-"""Which installed packages a program may import. It keeps honest programs to a list; it is no fence: the fences are the cage's."""
+"""Restricts imports of installed packages to a list. It is no security boundary: the sandbox is."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import ModuleType
@@ -17,14 +17,14 @@ _SHOWN = 20
 
 
 class _Allowed:
-    """Comes first among the finders, and only looks at packages that would be found where packages are installed."""
+    """The first finder: refuses packages that are installed and not on the list."""
 
     def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
         self._names = frozenset(names)
         self._always = sys.stdlib_module_names
         self._own = tuple(_folder(path) for path in own)
         self._library = _folder(os.path.dirname(os.__file__))
-        # Packages may lie below a folder of the program's own, but what is on the path before it runs is not its own.
+        # A folder on the path before the program runs is not the program's own, even below one of its folders.
         self._installed = tuple({_folder(path) for path in sys.path if path} - set(self._own))
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
@@ -42,7 +42,7 @@ class _Allowed:
         raise ModuleNotFoundError(self._words(name), name=name)
 
     def _is_ours(self, place: str) -> bool:
-        """The standard library and what the program itself wrote."""
+        """Whether it is the standard library or a file of the program."""
         if place in ("built-in", "frozen"):
             return True
         place = os.path.realpath(place)
@@ -59,7 +59,7 @@ class _Allowed:
 
 
 def install(names: Iterable[str], home: str) -> None:
-    """From now on only these top-level names, the standard library and the program's own files can be imported."""
+    """From now on only these top-level modules, the standard library and the program's own files can be imported."""
     sys.meta_path.insert(0, _Allowed(names, (home, "/tmp")))  # noqa: S108  # scratch is the program's own, too
 
 

@@ -1,4 +1,4 @@
-"""Tells when a module has been imported, without importing it ourselves: what the program does not use costs nothing."""
+"""Callbacks after a module was imported, without importing it: modules that the program does not use cost nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 from clicket.interpreter.inside.safe_builtins import BUILTINS
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -17,7 +17,7 @@ globals()["__builtins__"] = BUILTINS
 
 
 class ImportHooks:
-    """A finder that finds nothing itself: it asks the others, and listens at the loaders of the few names it waits for."""
+    """A finder that finds nothing itself: for the awaited names it wraps the loader that another finder returns."""
 
     def __init__(self) -> None:
         self._awaited: dict[str, Callable[[Any], None]] = {}
@@ -51,5 +51,5 @@ class ImportHooks:
 
         try:  # noqa: SIM105 - contextlib is not loaded for this
             loader.exec_module = exec_module
-        except AttributeError:  # a loader that cannot be changed: we go without
+        except AttributeError:  # this loader cannot be changed: no callback
             pass

@@ -1,5 +1,4 @@
-"""What a block stands on: descriptors, streams, work folder, `__main__`. All of it is as it should be when a block begins,
-whatever the one before has done."""
+"""Descriptors, streams, work folder and `__main__`: restored before each block, whatever the previous one did."""
 
 from __future__ import annotations
 
@@ -7,9 +6,9 @@ import io
 import posix
 import sys
 
-from clicket.interpreter.inside.safe_builtins import BUILTINS, give_back
+from clicket.interpreter.inside.safe_builtins import BUILTINS, restore_builtins
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, TextIO
@@ -19,8 +18,8 @@ __all__ = ["ProcessState"]
 globals()["__builtins__"] = BUILTINS
 
 _NAMES = ("<stdin>", "<stdout>", "<stderr>")
-_LEAST_RECURSION = 400
-"""Below this our own code could not finish a block."""
+_MIN_RECURSION = 400
+"""Below this the worker's own code could not finish a block."""
 
 _fstat, _dup2, _chdir, _mkdir = posix.fstat, posix.dup2, posix.chdir, posix.mkdir
 _get_blocking, _set_blocking = posix.get_blocking, posix.set_blocking
@@ -47,12 +46,12 @@ class ProcessState:
 
     def restore(self) -> None:
         """Before each block."""
-        give_back()
-        sys.stdin = sys.stdout = sys.stderr = None  # what wraps our streams may close them now
+        restore_builtins()
+        sys.stdin = sys.stdout = sys.stderr = None  # objects that wrap our streams may now close them
         for fd in (0, 1, 2):
             if _identity(fd) != self._identities[fd]:
                 _dup2(self._spares[fd], fd)
-            elif fd and not _get_blocking(fd):  # asyncio does that to a stream that it is given
+            elif fd and not _get_blocking(fd):  # asyncio makes a stream non-blocking
                 _set_blocking(fd, True)
             if not _sound(self._streams[fd], fd):
                 self._streams[fd] = _stream(fd)
@@ -63,20 +62,20 @@ class ProcessState:
         self.names.setdefault("__builtins__", sys.modules.get("builtins", BUILTINS))
         self._go_home()
 
-    def settle(self) -> None:
-        """Right after a block: nothing of the program looks on while we work, and there is room on the stack."""
+    def clear_hooks(self) -> None:
+        """Right after a block: remove the program's trace and profile functions, and restore a usable recursion limit."""
         _set_trace(None)
         _set_profile(None)
-        if _get_recursion() < _LEAST_RECURSION:
+        if _get_recursion() < _MIN_RECURSION:
             _set_recursion(self._recursion)
 
     def flush(self) -> None:
-        """What was printed leaves this process. Streams that the program put in place of ours are its own code."""
+        """Flush all output. Streams that replace ours are code of the program."""
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not any(stream is ours for ours in self._streams):
                 try:  # noqa: SIM105 - contextlib is not loaded for this
                     stream.flush()
-                except Exception:  # noqa: S110 - a stream that the program closed or broke has nothing for us
+                except Exception:  # noqa: S110 - a stream that the program closed or broke
                     pass
         self.flush_own()
 
@@ -84,7 +83,7 @@ class ProcessState:
         for stream in self._streams[1:]:
             try:  # noqa: SIM105 - contextlib is not loaded for this
                 stream.flush()
-            except (OSError, ValueError):  # closed by the program, or its descriptor is
+            except (OSError, ValueError):  # the program closed it, or its descriptor
                 pass
         _flush_c()
 
@@ -114,7 +113,7 @@ def _identity(fd: int) -> tuple[int, int] | None:
 
 
 def _stream(fd: int) -> TextIO:
-    """Lines are sent when they are complete: live to look at, and one system call for each."""
+    """Line-buffered: output is visible at once, with one system call for each line."""
     raw = _FileIO(fd, "wb" if fd else "rb", closefd=False)
     raw.name = _NAMES[fd]
     buffer: Any = _BufferedWriter(raw) if fd else _BufferedReader(raw)
@@ -136,7 +135,7 @@ _c_flush: Any = None
 
 
 def _flush_c() -> None:
-    """The buffers of C's own streams. Who writes to them came through ctypes, or through numpy, which loads it too."""
+    """Flush C's own streams, which are used through ctypes, or through numpy, which loads ctypes."""
     global _c_flush
     if _c_flush is None and "ctypes" in sys.modules:
         try:

@@ -1,23 +1,23 @@
-"""What the worker keeps for itself: a program may break `builtins` and every module, and breaks only itself."""
+"""The worker's own copy of the builtins: a program that breaks `builtins` or a module does not break the worker."""
 
 from __future__ import annotations
 
 import builtins
 
-TYPE_CHECKING = False  # the checkers know the name; `typing` itself costs milliseconds at each start
+TYPE_CHECKING = False  # type checkers treat this name as true; importing `typing` takes milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["BUILTINS", "clean", "cut", "give_back"]
+__all__ = ["BUILTINS", "clean", "cut", "restore_builtins"]
 
 BUILTINS: dict[str, Any] = dict(vars(builtins))
-"""A module of the worker sets `__builtins__` to this before it defines its functions: they look their names up here."""
+"""Every module of the worker sets `__builtins__` to this before it defines functions, which then use this copy."""
 
 globals()["__builtins__"] = BUILTINS
 
 
-def give_back() -> None:
-    """Names that the program removed from `builtins` are there again; what it replaced stays replaced, as it wished."""
+def restore_builtins() -> None:
+    """Add the names again that the program removed from `builtins`; names that it replaced stay replaced."""
     theirs = vars(builtins)
     if len(theirs) < len(BUILTINS) or any(name not in theirs for name in BUILTINS):
         for name, value in BUILTINS.items():
@@ -25,7 +25,7 @@ def give_back() -> None:
 
 
 def clean(text: str) -> str:
-    """Text that UTF-8 can say: lone surrogates are written as escapes."""
+    """Text that UTF-8 can encode: lone surrogates become escapes."""
     if text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,5 +1,5 @@
-"""Short text for any object, made without running code of the program: no `__repr__`, no `__len__`, no property, no
-`__class__` of its own. What is not one of the known types is named by its class alone."""
+"""Short text for any object, made without running code of the program: no `__repr__`, `__len__`, property or `__class__` of its
+own. An object of an unknown type is shown as the name of its class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from clicket.interpreter.inside.safe_builtins import BUILTINS, clean
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -20,10 +20,10 @@ MAX_TEXT = 200
 _MAX_ITEMS = 12
 _MAX_DEPTH = 3
 _MAX_BITS = 512
-_IMMUTABLE, _HEAP = 1 << 8, 1 << 9  # flags of types; what a class statement makes is on the heap and can be changed
+_IMMUTABLE, _HEAP = 1 << 8, 1 << 9  # flags of types; a class statement makes mutable heap types
 
-# Through the slots of `type` itself: a metaclass of the program has no say in them. For the same reason types are compared
-# with `is` and `issubclass`, and looked up in a table only when their own type is `type`.
+# Through the slots of `type` itself, which a metaclass of the program cannot override. For the same reason types are compared
+# with `is` and `issubclass`, and looked up in a dict only if their own type is `type`.
 _name_of: Callable[[Any], str] = vars(type)["__name__"].__get__
 _qualname_of: Callable[[Any], str] = vars(type)["__qualname__"].__get__
 _module_of: Callable[[Any], Any] = vars(type)["__module__"].__get__
@@ -50,7 +50,7 @@ def path_of(kind: Any) -> str:
 
 
 def belongs(kind: Any, module: str, *names: str) -> bool:
-    """Is it that module's own type of that name? Only types written in C count: a program cannot make one."""
+    """Whether it is the type of that name in that module. Only types written in C count: a program cannot make one."""
     found = sys.modules.get(module)
     if found is None or _flags_of(kind) & (_IMMUTABLE | _HEAP) == _HEAP:
         return False

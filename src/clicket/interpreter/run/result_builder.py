@@ -1,4 +1,4 @@
-"""A run's result while it grows."""
+"""Collects what happens in a run into one `Result`."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ from clicket.sandbox.isolation import Isolation
 __all__ = ["ResultBuilder", "bytes_of"]
 
 _SMALL = 16 * 1024
-"""Bytes of a display that travel with the result; a bigger one is an artifact as well."""
-_MAX_SHOWN = 64 * 1024 * 1024
+"""Characters of a display up to which it is only in the result; a longer one is stored as an artifact too."""
+_MAX_DISPLAYED = 64 * 1024 * 1024
 
 
 class ResultBuilder:
-    """Takes what happens, gives one `Result`."""
-
-    def __init__(self, task: str, bounds: RunLimits) -> None:
+    def __init__(self, task: str, limits: RunLimits) -> None:
         self.task = task
-        self.bounds = bounds
+        self.limits = limits
         self.blocks: list[Block] = []
         self.displays: list[Display] = []
         self.errors: list[ProgramError] = []
@@ -51,29 +49,25 @@ class ResultBuilder:
         self.skipped: list[Skipped] = []
         self.files: tuple[File, ...] = ()
         self.outputs: dict[str, str] = {}
-        self._began_at = time.monotonic()
+        self._started_at = time.monotonic()
         self._ends: list[BlockEnd] = []
         self._variables: dict[str, Variable] = {}
-        self._shown = 0
+        self._displayed = 0
         self._full = False
 
-    @property
-    def duration(self) -> float:
-        return time.monotonic() - self._began_at
-
-    def show(self, display: Display) -> None:
-        """One more thing to look at, as long as the result stays of a size that can be held."""
-        self._shown += sys.getsizeof(display.data)
-        if self._shown <= _MAX_SHOWN:
+    def add_display(self, display: Display) -> None:
+        """Add a display, up to a limit of bytes for all of them."""
+        self._displayed += sys.getsizeof(display.data)
+        if self._displayed <= _MAX_DISPLAYED:
             self.displays.append(display)
         elif not self._full:
             self._full = True
-            why = f"the displays of a run may have {_MAX_SHOWN:,} bytes together; they were only shown live"
+            why = f"the displays of a run may have {_MAX_DISPLAYED:,} bytes together; they were only sent as messages"
             self.skipped.append(Skipped(what=f"displays from block {display.block_index + 1} on", why=why))
 
-    def block_ended(self, index: int, block: Fence, bare: bool, ended: BlockEnd) -> tuple[Block, ProgramError | None]:
-        error = error_of(ended, index, self.bounds)
-        told = Block(
+    def add_block(self, index: int, block: Fence, bare: bool, ended: BlockEnd) -> tuple[Block, ProgramError | None]:
+        error = error_of(ended, index, self.limits)
+        added = Block(
             index=index,
             code=block.code,
             lines=None if bare else block.lines,
@@ -85,23 +79,23 @@ class ResultBuilder:
             error=error,
             duration=ended.duration,
         )
-        self.blocks.append(told)
+        self.blocks.append(added)
         self._ends.append(ended)
         if error is not None:
             self.errors.append(error)
         if ended.threads:
             threads = "a thread" if ended.threads == 1 else f"{ended.threads} threads"
-            self.notices.append(f"Block {index + 1} left {threads} running. They stand still between runs.")
+            self.notices.append(f"Block {index + 1} left {threads} running. They are frozen between runs.")
         for variable in ended.variables:
-            self._note(variable)
-        return told, error
+            self._add_variable(variable)
+        return added, error
 
-    async def keep(self, store: ArtifactStore) -> None:
-        """Long output and big pictures go where they can be read in full."""
+    async def store_large(self, store: ArtifactStore) -> None:
+        """Store long output and large displays as artifacts."""
         for stream in ("stdout", "stderr"):
             captured: list[Captured] = [getattr(ended, stream) for ended in self._ends]
             if any(part.cut for part in captured):
-                name = await self._put(store, _Whole(captured, self.bounds.max_output), f"all of {stream}")
+                name = await self._put(store, _Whole(captured, self.limits.max_output), f"all of {stream}")
                 if name is not None:
                     self.outputs[stream] = name
         for at, display in enumerate(self.displays):
@@ -110,11 +104,11 @@ class ResultBuilder:
                 self.displays[at] = msgspec.structs.replace(display, artifact=artifact)
 
     def result(self, isolation: Isolation, status: Status | None = None, reason: str | None = None) -> Result:
-        """The worst of its blocks decides, and `status`, where the run itself has one to add."""
+        """The result has the worst status of the blocks and of the run itself (`status`)."""
         final: Status = "ok"
         error = None
-        if status is not None or self.errors:  # who did not end well has an error
-            final, reason, error = self._verdict(status, reason)
+        if status is not None or self.errors:
+            final, reason, error = self._worst(status, reason)
         return Result(
             status=final,
             reason=reason,
@@ -132,30 +126,30 @@ class ResultBuilder:
             notices=tuple(self.notices),
             outputs=self.outputs,
             isolation=isolation,
-            duration=self.duration,
+            duration=time.monotonic() - self._started_at,
             exit_code=next((ended.exit_code for ended in self._ends if ended.status == "exit"), None),
             task=self.task,
         )
 
-    def _verdict(self, status: Status | None, reason: str | None) -> tuple[Status, str | None, ProgramError | None]:
-        """The worst status, why, and the error that brought it."""
+    def _worst(self, status: Status | None, reason: str | None) -> tuple[Status, str | None, ProgramError | None]:
+        """The worst status, its reason, and its error."""
         statuses = [block.status for block in self.blocks]
         final = worst([*statuses, status] if status else statuses)
         decided = [block for block in self.blocks if block.status == final]
         why = next((block.reason for block in decided if block.reason), reason if final == status else None)
-        told = next((block.error for block in decided if block.error is not None), None)
+        reported = next((block.error for block in decided if block.error is not None), None)
         fatal = next((error for error in self.errors if error.fatal), None)
-        return final, why, told or fatal or next(iter(self.errors), None)
+        return final, why, reported or fatal or next(iter(self.errors), None)
 
     def close(self) -> None:
-        """Let go of what was kept on disk while the run went on."""
+        """Close the files with captured output."""
         for ended in self._ends:
             for captured in (ended.stdout, ended.stderr):
                 if captured.spool is not None:
                     captured.spool.close()
 
-    def _note(self, variable: Variable) -> None:
-        """The last state of each name; one that this run made is not a changed one, whatever came after."""
+    def _add_variable(self, variable: Variable) -> None:
+        """The last state of each name. A name that this run created stays "created" when it changes."""
         before = self._variables.get(variable.name)
         if before is not None and before.change == "created":
             variable = msgspec.structs.replace(variable, change="created")
@@ -165,13 +159,13 @@ class ResultBuilder:
         try:
             return await store.put(pieces)
         except ClicketError as error:
-            self.skipped.append(Skipped(what=what, why=f"could not be kept: {error}"))
+            self.skipped.append(Skipped(what=what, why=f"could not be stored: {error}"))
             return None
 
 
 class _Whole(Sequence[bytes]):
-    """All that the blocks wrote to a stream, up to as much as a block may write. It is read from disk piece by piece, each
-    time that somebody goes through it: output must not grow the process that looks after many programs."""
+    """All that the blocks wrote to a stream, up to the output limit of one block. Each iteration reads it from disk piece by
+    piece, so that long output does not fill the host's memory."""
 
     def __init__(self, captured: list[Captured], most: int) -> None:
         self._captured = captured
@@ -200,14 +194,14 @@ def _whole(captured: Iterable[Captured], most: int) -> Iterator[bytes]:
             kept += len(taken)
         lost += max(part.size - kept, 0)
     if lost:
-        yield f"\n[{lost} more bytes were not kept]\n".encode()
+        yield f"\n[{lost} more bytes were not stored]\n".encode()
 
 
 def bytes_of(mime: str, data: str) -> bytes:
-    """Pictures come as base64; everything else, and what only claims to be a picture, is text."""
+    """The bytes of a display: pictures are base64; everything else, and what is not valid base64, is text."""
     if mime.startswith("image/") and mime != "image/svg+xml":
         try:
             return base64.b64decode(data, validate=True)
-        except ValueError:  # not base64, or not even ASCII: a program can show what it likes
+        except ValueError:  # not base64: a program can display anything
             pass
     return data.encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The session that one run leaves for the next. What a lost session knew is remembered until a run has been told."""
+"""The session that the runs of one interpreter share. The names of a lost session are remembered until a run was told."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from clicket.interpreter.session.session import Session
 
 __all__ = ["SessionSlot", "listed"]
 
-_NAMED = 20
-_MOST, _LONGEST = 2_000, 200
-"""Names that are remembered, and their characters. A program can claim to have had any, again and again."""
+_MAX_LISTED = 20
+_MAX_NAMES, _MAX_LENGTH = 2_000, 200
+"""Remembered names, and their characters: a program can report any names, as often as it likes."""
 
 
 class SessionSlot:
-    """Holds at most one session, and starts one when a run needs it."""
+    """Holds at most one session; starts one when a run needs it."""
 
     def __init__(self, start: Callable[[], Awaitable[Session]]) -> None:
         self.session: Session | None = None
         self.runs: int = 0
-        """Runs in this session, the current one among them."""
+        """Runs in this session, with the current one."""
         self.signatures: dict[str, Signature] = {}
         """The files of the work folder, as the last run left them."""
         self.empty_at: int | None = None
-        """The same for a folder without files: the time of its last change."""
+        """The ctime of the work folder, if it was empty."""
         self.why: str = ""
         """How the last session was lost."""
         self._start = start
@@ -35,7 +35,7 @@ class SessionSlot:
         self._closed = False
 
     async def take(self) -> Session:
-        """The session of the runs before, or a fresh one."""
+        """The session of the earlier runs, or a new one."""
         if self.session is not None and not self.session.alive:
             exit_reason = self.session.exit_reason
             await self.drop(
@@ -43,7 +43,7 @@ class SessionSlot:
             )
         if self.session is None:
             session = await self._start()
-            if self._closed:  # meanwhile
+            if self._closed:  # while it was started
                 await session.close()
                 raise UsageError("the interpreter was closed while a session was started.")
             self.session = session
@@ -53,51 +53,51 @@ class SessionSlot:
         return self.session
 
     async def drop(self, why: str, names: Iterable[str] = ()) -> None:
-        """End the session and remember what went with it: its names, and those that its last run was about to make."""
+        """End the session and remember its names, and `names` that its last run was about to bind."""
         session, self.session = self.session, None
         if session is None:
             return
         self.why = why
-        lost = (name for name in (*names, *session.names, *self._lost) if len(name) <= _LONGEST)
-        self._lost = frozenset(islice(lost, _MOST))
-        self._notice = f"The session began anew, because the one before is gone: {why}."
+        lost = (name for name in (*names, *session.names, *self._lost) if len(name) <= _MAX_LENGTH)
+        self._lost = frozenset(islice(lost, _MAX_NAMES))
+        self._notice = f"This is a new session, because the previous one ended: {why}."
         if self._lost:
-            self._notice += f" With it went {listed(self._lost)}."
+            self._notice += f" Lost names: {listed(self._lost)}."
         await session.close()
 
     async def forget(self) -> None:
-        """End the session on purpose: nobody misses what it knew."""
+        """End the session and forget its names."""
         session, self.session = self.session, None
         self._lost, self._notice, self.why = frozenset(), "", ""
         if session is not None:
             await session.close()
 
     async def close(self) -> None:
-        """For good: a session that is being started is closed as soon as it is there."""
+        """For good: a session that is being started is closed when it has started."""
         self._closed = True
         await self.forget()
 
     @property
     def misses(self) -> bool:
-        """Is there anything that a run might miss?"""
+        """Whether names of a lost session are remembered."""
         return bool(self._lost)
 
     def missed(self, loads: Iterable[str]) -> list[str]:
-        """Names that the code reads and that only a lost session knew. Once told, they are forgotten."""
+        """The names among `loads` that only a lost session had. They are reported once, then forgotten."""
         have = self.session.names if self.session is not None else frozenset()
         missed = sorted(self._lost.intersection(loads) - have)
         if missed:
             self._lost, self._notice = frozenset(), ""
         return missed
 
-    def news(self) -> str:
-        """What a run should know of the session that it got. Said once."""
+    def take_notice(self) -> str:
+        """A notice about a new session, for one run; empty if there is none."""
         notice, self._notice = self._notice, ""
         return notice
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for people: the first few, and how many more."""
+    """The first names as text, and how many more there are."""
     ordered = sorted(names)
-    more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
-    return ", ".join(ordered[:_NAMED]) + more
+    more = f" and {len(ordered) - _MAX_LISTED} more" if len(ordered) > _MAX_LISTED else ""
+    return ", ".join(ordered[:_MAX_LISTED]) + more

@@ -1,9 +1,9 @@
-"""Which parts of a task are Python. Markdown is read by a CommonMark parser; nothing of the code itself is read here.
+"""Finds the Python blocks of a task with a CommonMark parser. The code itself is not parsed here.
 
-Fenced blocks without a language or with one of Python's names are code, in lists and quotes too; blocks of other languages
-are named and left alone. A task without any fence is code as a whole: indented text is not taken for code, because the
-body of a function looks just the same. CommonMark ends a block at the first closing fence, even inside of a string, so each
-block knows its further ends: they are tried when it does not compile.
+Fenced blocks without a language, or with one of Python's names, are code, also in lists and quotes; blocks of other languages are
+skipped. A task without any fence is code as a whole. Indented text is not treated as a code block, because the body of a function
+looks the same. CommonMark ends a block at the first closing fence, even inside of a string; `further_ends` gives the later
+fences, which are tried when the block does not compile.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = [
     "MAX_TASK",
     "Fence",
     "Joined",
+    "MarkdownTooComplex",
     "Parsed",
-    "TooManyPieces",
     "as_code",
     "further_ends",
     "is_quick",
@@ -37,16 +37,14 @@ __all__ = [
 MAX_TASK = 1024 * 1024
 """Bytes of a task."""
 _MAX_ENDS = 8
-"""Ends of one block that are tried. A string with more fences than that belongs in a file."""
+"""Closing fences that are tried for one block."""
 _MAX_NAMED = 50
-_MAX_PIECES = 50_000
-"""Pieces of Markdown in one task: a megabyte of list items would be a gigabyte of them."""
-_MAX_LOOKS = 200_000
-"""The same for looks at its lines: one line that goes on in twenty quotes within each other is looked at twenty times."""
+_MAX_TOKENS = 50_000
+"""Markdown tokens of one task: a megabyte of list items would become a gigabyte of tokens."""
+_MAX_LINE_VISITS = 200_000
+"""The parser visits a line in twenty nested quotes twenty times."""
 _FEW_LINES, _SHORT = 200, 64 * 1024
-_MARKDOWN = MarkdownIt("commonmark").disable(
-    ["reference", "heading", "lheading"]
-)  # none of them can hold or hide a fence
+_MARKDOWN = MarkdownIt("commonmark").disable(["reference", "heading", "lheading"])  # none of them can contain a fence
 _NEWLINE = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\{?[\s.#]*([\w+-]*)")
 _PYTHON = re.compile(r"(|i?python[\d.]*|py[\d.]*|pycon)", re.IGNORECASE)
@@ -56,13 +54,13 @@ _PROMPT = re.compile(r"\s*(?:>>>|\.\.\.)(?: |$)")
 
 
 class Fence(msgspec.Struct, frozen=True, kw_only=True):
-    """One fenced block. `lines` are counted from 0: the opening fence, and the line after the closing one."""
+    """One fenced block. `lines`, counted from 0: the opening fence, and the line after the closing one."""
 
     code: str
     info: str = ""
     lines: tuple[int, int]
     markup: str = ""
-    """The opening fence's own characters; empty where the block is inside of a list or a quote, or is no fence."""
+    """The characters of the opening fence; empty for a block in a list or quote, and for bare code."""
 
     @property
     def language(self) -> str:
@@ -76,7 +74,7 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A task, taken apart. `text` has plain newlines; `bare` says that it was not Markdown."""
+    """A parsed task. `text` has plain newlines; `bare`: the task is code without Markdown."""
 
     text: str
     fences: tuple[Fence, ...]
@@ -84,12 +82,12 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def blocks(self) -> tuple[Fence, ...]:
-        """What is to be run, in order."""
+        """The blocks to run, in order."""
         return tuple(fence for fence in self.fences if fence.is_python and fence.code.strip())
 
     @cached_property
     def skipped(self) -> tuple[Skipped, ...]:
-        """What is not, and why."""
+        """The blocks of other languages."""
         others = [fence for fence in self.fences if not fence.is_python]
         named = [
             Skipped(what=f"{fence.language} block at line {fence.lines[0] + 1}", why="only Python is run")
@@ -101,49 +99,49 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """A block that goes on to a later fence. `line` is that fence's."""
+    """A block that ends at a later fence, which is in `line`."""
 
     code: str
     line: int
 
 
-class TooManyPieces(Exception):
-    """The Markdown around the code is out of all proportion."""
+class MarkdownTooComplex(Exception):
+    """The Markdown around the code takes too much time or memory to parse."""
 
 
-class _Pieces(list[Token]):
+class _Tokens(list[Token]):
     def append(self, token: Token) -> None:
-        if len(self) == _MAX_PIECES:
-            raise TooManyPieces(
-                f"the Markdown of the task has more than {_MAX_PIECES:,} list items, quotes and blocks. "
+        if len(self) == _MAX_TOKENS:
+            raise MarkdownTooComplex(
+                f"the Markdown of the task has more than {_MAX_TOKENS:,} list items, quotes and blocks. "
                 "Send the code alone, and data as files."
             )
         super().append(token)
 
 
-def _count_looks(state: StateBlock, _line: int, _end: int, _silent: bool) -> bool:
-    """A rule that finds nothing: it is asked first, wherever the parser asks what a line begins."""
-    state.env["looks"] += 1
-    if state.env["looks"] > _MAX_LOOKS:
-        raise TooManyPieces(
-            f"the Markdown of the task takes more than {_MAX_LOOKS:,} looks at its lines. Send the code alone, without "
-            "quotes and lists around it, and data as files."
+def _count_visits(state: StateBlock, _line: int, _end: int, _silent: bool) -> bool:
+    """A rule that never matches; the parser calls it first for each line that it visits."""
+    state.env["visits"] += 1
+    if state.env["visits"] > _MAX_LINE_VISITS:
+        raise MarkdownTooComplex(
+            f"the Markdown of the task needs more than {_MAX_LINE_VISITS:,} line visits to parse. Send the code alone, "
+            "without quotes and lists around it, and data as files."
         )
     return False
 
 
-_MARKDOWN.block.ruler.before("code", "looks", _count_looks, {"alt": ["paragraph", "blockquote", "list"]})
+_MARKDOWN.block.ruler.before("code", "visits", _count_visits, {"alt": ["paragraph", "blockquote", "list"]})
 
 
 def is_quick(task: str) -> bool:
-    """Is it taken apart in a few milliseconds, whatever is in it? Otherwise that is a thread's work."""
+    """Whether parsing takes a few milliseconds at most; otherwise it is done in a thread."""
     if not _has_fences(task):
         return len(task) <= _SHORT or _INDENTED.match(task) is None
     return len(task) <= _SHORT and task.count("\n") + task.count("\r") <= _FEW_LINES
 
 
 def parse(task: str) -> Parsed:
-    """The blocks of a task. One without any fence is a single block of bare code. May raise `TooManyPieces`."""
+    """The blocks of a task. A task without fences is one block of bare code. Raises `MarkdownTooComplex`."""
     text = plain_text(task)
     fences = tuple(_fences(text, 0))
     if fences:
@@ -152,7 +150,7 @@ def parse(task: str) -> Parsed:
 
 
 def plain_text(task: str) -> str:
-    """The text that lines are counted in: with plain newlines, and flush left."""
+    """The text that line numbers refer to: with plain newlines and without common indentation."""
     text = task.removeprefix("\ufeff")
     if "\r" in text:
         text = _NEWLINE.sub("\n", text)
@@ -165,7 +163,7 @@ def as_code(text: str) -> Parsed:
 
 
 def further_ends(parsed: Parsed, index: int) -> list[Joined]:
-    """The block, ended by each of the next fences that could close it as well."""
+    """The block, ended by each later fence that could close it too."""
     block = parsed.blocks[index]
     if not block.markup:
         return []
@@ -184,7 +182,7 @@ def further_ends(parsed: Parsed, index: int) -> list[Joined]:
 
 
 def join(parsed: Parsed, index: int, joined: Joined) -> Parsed:
-    """The task with that block ended there, and all that follows read anew."""
+    """The task with that block ended there, and the rest parsed again."""
     block = parsed.blocks[index]
     before = [fence for fence in parsed.fences if fence.lines[0] < block.lines[0]]
     whole = msgspec.structs.replace(block, code=joined.code, lines=(block.lines[0], joined.line + 1))
@@ -195,9 +193,9 @@ def join(parsed: Parsed, index: int, joined: Joined) -> Parsed:
 def _fences(text: str, offset: int) -> Iterator[Fence]:
     if not _has_fences(text):
         return
-    pieces = _Pieces()
-    _MARKDOWN.block.parse(text, _MARKDOWN, {"looks": 0}, pieces)
-    for token in pieces:
+    tokens = _Tokens()
+    _MARKDOWN.block.parse(text, _MARKDOWN, {"visits": 0}, tokens)
+    for token in tokens:
         if token.type != "fence" or token.map is None:
             continue
         yield Fence(
@@ -213,14 +211,14 @@ def _has_fences(text: str) -> bool:
 
 
 def _plain(code: str) -> str:
-    """A console session without its prompts and answers; any other code as it is."""
+    """A console transcript without its prompts and output; any other code without common indentation."""
     if not code.lstrip().startswith(">>>"):
         return _flush_left(code)
     return "".join(f"{line[match.end() :]}\n" for line in code.split("\n") if (match := _PROMPT.match(line)))
 
 
 def _flush_left(text: str) -> str:
-    """Text that is indented as a whole, as in a string in somebody's function, without that. Python would refuse it anyway."""
+    """Text without the indentation that all its lines share."""
     first = _INDENTED.match(text)
     if first is None:
         return text
@@ -235,5 +233,5 @@ def _flush_left(text: str) -> str:
 
 
 def _outdented(line: str, indent: int) -> str:
-    """A line of a fence that is itself indented loses as much."""
+    """A line of an indented fence, without the fence's indentation."""
     return line[min(indent, len(line) - len(line.lstrip(" "))) :]

@@ -1,4 +1,4 @@
-"""What must hold before anything runs. The code is compiled in the sandbox and nowhere else; here are only sizes and answers."""
+"""Checks before anything runs: sizes and counts here; the code is compiled in the sandbox, never in this process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from clicket.interpreter.result import ProgramError, Status
 from clicket.interpreter.run.session_slot import listed
 from clicket.interpreter.run.task_parser import (
     MAX_TASK,
+    MarkdownTooComplex,
     Parsed,
-    TooManyPieces,
     as_code,
     further_ends,
     is_quick,
@@ -19,19 +19,19 @@ from clicket.interpreter.run.task_parser import (
 )
 from clicket.interpreter.session.session import Checked, Session
 
-__all__ = ["TaskRefused", "check", "check_steps", "compiled", "lost", "may_be_code", "on_request", "parsed"]
+__all__ = ["TaskRefused", "check", "check_steps", "compiled", "may_be_code", "parsed", "session_lost", "stopped"]
 
 _MAX_BLOCKS = 1_000
 _MAX_JOINS = 10
-"""Blocks of a task whose true end is looked for."""
+"""Blocks of a task for which a later closing fence is tried."""
 _BARE = (
-    "The task has no fenced block, so all of it was taken for Python: put code between a line ```python and a line ```."
+    "The task has no fenced block, so all of it was run as Python: put code between a line ```python and a line ```."
 )
-_MAGIC = "Lines that begin with % or ! are commands of a notebook, not Python: leave them out."
+_MAGIC = "Lines that begin with % or ! are notebook commands, not Python: remove them."
 
 
 class TaskRefused(Exception):
-    """The run ends here, with these errors; nothing of it has run, or nothing more will."""
+    """The run ends with these errors; no further block runs."""
 
     def __init__(self, *errors: ProgramError, status: Status = "error", reason: str | None = None) -> None:
         super().__init__(errors[0].message)
@@ -44,35 +44,35 @@ def refused(message: str, kind: str = "ValueError", block: int | None = None, li
     return TaskRefused(ProgramError(type=kind, message=message, block_index=block, line=line, fatal=True))
 
 
-def on_request() -> TaskRefused:
-    """Somebody wants no further block to run."""
+def stopped() -> TaskRefused:
+    """The caller has interrupted the run."""
     error = ProgramError(
         type="KeyboardInterrupt", message="the run was stopped on request before its next block.", fatal=True
     )
     return TaskRefused(error, status="interrupted", reason="cancel")
 
 
-def lost(missed: list[str], why: str) -> TaskRefused:
-    """The code reads names that no session has any more."""
+def session_lost(missed: list[str], why: str) -> TaskRefused:
+    """The code reads names that only a lost session had."""
     message = (
-        f"the code reads {listed(missed)}, which went with an earlier session ({why}). Nothing was run. "
-        "Make these values again: the next run starts in a fresh session."
+        f"the code reads {listed(missed)}, which were in an earlier session that is lost ({why}). Nothing was run. "
+        "Define them again: the next run starts in a new session."
     )
     return TaskRefused(ProgramError(type="SessionLost", message=message, fatal=True), status="session_lost")
 
 
 def parsed(task: str) -> Parsed:
-    """The blocks of a task: at least one, or a text that may be Python as a whole."""
+    """The parsed task, with at least one block, or with a text that may be Python as a whole."""
     try:
         size = len(task.encode())
     except UnicodeEncodeError as error:
         line = task.count("\n", 0, error.start) + 1
-        raise refused(f"the task has half a character (a lone surrogate) in line {line}: send whole ones.") from None
+        raise refused(f"the task has a lone surrogate (half a character) in line {line}: remove it.") from None
     if size > MAX_TASK:
         raise refused(f"the task has {size:,} bytes, and may have {MAX_TASK:,}: send data as files.")
     try:
         found = parse(task)
-    except TooManyPieces as error:
+    except MarkdownTooComplex as error:
         raise refused(str(error)) from None
     if not found.blocks and not (found.fences and may_be_code(found)):
         raise _nothing(found)
@@ -86,7 +86,7 @@ def _nothing(found: Parsed) -> TaskRefused:
 
 
 def check(found: Parsed) -> None:
-    """RunLimits that hold for the text of each block, and for their number."""
+    """Limits on the number of blocks, and on their characters."""
     blocks = found.blocks
     if len(blocks) > _MAX_BLOCKS:
         raise refused(f"the task has {len(blocks):,} blocks: send {_MAX_BLOCKS:,} at most.")
@@ -106,15 +106,17 @@ def check_steps(blocks: int, max_steps: int) -> None:
 
 
 def may_be_code(found: Parsed) -> bool:
-    """Could a text with fences be Python as a whole, the fences being in its strings?"""
+    """Whether a text with fences could be Python as a whole, with the fences in its strings."""
     return not found.bare and not found.text.lstrip().startswith(("```", "~~~"))
 
 
 async def compiled(
     found: Parsed, session: Session, timeout: float, workers: Workers, answers: list[Checked] | None = None
 ) -> tuple[Parsed, list[Checked]]:
-    """Have every block compiled, unless there are `answers` already. Where one does not compile, look for what the writer
-    meant: a text that is Python as a whole, with fences in its strings, or a block that goes on after a fence in a string."""
+    """Compile every block in the session, unless there are `answers` already.
+
+    If that fails, the fences may be inside of strings: the text is tried as Python as a whole, and a block with a later end.
+    """
     codes = [block.code for block in found.blocks]
     if answers:
         pass

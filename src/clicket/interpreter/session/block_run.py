@@ -1,5 +1,4 @@
-"""One block under watch: what it wrote and showed, how much of that nobody has taken yet, and how it ended. The end comes last,
-once."""
+"""One running block: its output and displays until a reader takes them, then how it ended. The end is the last item, once."""
 
 from __future__ import annotations
 
@@ -16,29 +15,29 @@ from clicket.errors import UsageError
 from clicket.interpreter.result import ProgramError, Variable
 from clicket.interpreter.session.capture import Capture, Captured
 from clicket.interpreter.session.exit_reason import StopReason
-from clicket.interpreter.session.protocol import DoneFrame, ErrorFrame, VariableFrame
+from clicket.interpreter.session.protocol import DoneFrame
 
 __all__ = ["BlockEnd", "BlockItem", "BlockRun", "DisplayItem", "OutputItem", "Stream", "block_end_of"]
 
 Stream = Literal["stdout", "stderr"]
 
-_MAX_AHEAD = 4 * 1024 * 1024
-"""Roughly the bytes that wait for somebody to take them before the program has to wait itself."""
-_WEIGHT = 64
-"""Bytes that a piece of text takes beside its characters."""
-_SHOWN_WEIGHT = 1024
-"""The same for what is shown, and what it costs to read it: many small things are no way round the limits."""
+_MAX_BUFFERED = 4 * 1024 * 1024
+"""Approximate bytes of unread items before the program has to wait."""
+_TEXT_OVERHEAD = 64
+"""Bytes that a piece of text takes besides its characters."""
+_DISPLAY_OVERHEAD = 1024
+"""The same for a display, with the cost of reading it: many small displays must not evade the limits."""
 
 
 class OutputItem(msgspec.Struct, frozen=True, kw_only=True):
-    """Text as it came. The pieces of a stream, joined, are what it wrote."""
+    """A piece of text. The pieces of a stream, joined, are what the block wrote."""
 
     stream: Stream
     text: str
 
 
 class DisplayItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One form of something to look at; forms of the same thing have the same group."""
+    """One representation of a displayed object; representations of the same object have the same group."""
 
     mime: str
     data: str
@@ -46,7 +45,7 @@ class DisplayItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a block ended. `detail` is what the host knows of a kill or a crash, as a sentence for people."""
+    """How a block ended. `detail` is what the host knows of a kill or a crash, as a clause for people."""
 
     status: Literal["ok", "error", "exit", "interrupted", "killed", "crashed"]
     reason: str | None = None
@@ -65,8 +64,8 @@ class BlockEnd(msgspec.Struct, frozen=True, kw_only=True):
 BlockItem = OutputItem | DisplayItem | BlockEnd
 
 
-class _Text:
-    """Pieces of one stream that came one after the other, joined when they are taken."""
+class _PendingText:
+    """Consecutive pieces of one stream, joined when they are read."""
 
     __slots__ = ("pieces", "stream", "weight")
 
@@ -77,81 +76,64 @@ class _Text:
 
 
 class BlockRun:
-    """Filled by the session, emptied by whoever watches."""
+    """Filled by the session, read by one reader. `on_drained` is called when a full buffer has room again."""
 
     __slots__ = (
-        "_items",
-        "_made_room",
-        "_over",
-        "_taker",
-        "ahead",
-        "began_at",
-        "ended",
-        "shown",
-        "stderr",
-        "stdout",
-        "stopping",
-    )
+        "_items", "_on_drained", "_over", "_reader", "buffered", "displayed", "ended", "started_at", "stderr", "stdout",
+        "stop_reason",
+    )  # fmt: skip
 
-    def __init__(
-        self,
-        *,
-        kept: int,
-        max_spooled: int,
-        made_room: Callable[[], None],
-    ) -> None:
+    def __init__(self, *, kept: int, max_spooled: int, on_drained: Callable[[], None]) -> None:
         self.stdout: Capture = Capture(kept=kept, max_spooled=max_spooled)
         self.stderr: Capture = Capture(kept=kept, max_spooled=max_spooled)
-        self.stopping: StopReason | None = None
+        self.stop_reason: StopReason | None = None
+        """Set once the session has interrupted the block."""
         self.ended: BlockEnd | None = None
-        self.ahead: int = 0
-        self.shown: int = 0
-        self.began_at: float = time.monotonic()
-        self._items: deque[_Text | DisplayItem | BlockEnd] = deque()
-        self._made_room = made_room
-        self._taker: asyncio.Future[None] | None = None
+        self.buffered: int = 0
+        self.displayed: int = 0
+        self.started_at: float = time.monotonic()
+        self._items: deque[_PendingText | DisplayItem | BlockEnd] = deque()
+        self._on_drained = on_drained
+        self._reader: asyncio.Future[None] | None = None
         self._over: asyncio.Future[None] | None = None
 
     @property
     def full(self) -> bool:
-        return self.ahead > _MAX_AHEAD
+        return self.buffered > _MAX_BUFFERED
 
     @property
     def written(self) -> int:
         return self.stdout.size + self.stderr.size
 
-    @property
-    def age(self) -> float:
-        return time.monotonic() - self.began_at
+    def restart_clock(self) -> None:
+        """The time until now does not count as run time."""
+        self.started_at = time.monotonic()
 
-    def began(self) -> None:
-        """What was before was no part of it."""
-        self.began_at = time.monotonic()
-
-    def wrote(self, stream: Stream, data: bytes) -> None:
+    def add_output(self, stream: Stream, data: bytes) -> None:
         self._add_text(stream, (self.stdout if stream == "stdout" else self.stderr).feed(data))
 
-    def show(self, item: DisplayItem) -> None:
-        self.shown += _weight(item)
-        if self._wanted():
-            self.ahead += _weight(item)
+    def add_display(self, item: DisplayItem) -> None:
+        self.displayed += _weight(item)
+        if self._accepts():
+            self.buffered += _weight(item)
             self._items.append(item)
-            self._tell()
+            self._wake_reader()
 
     def end(self, ended: BlockEnd) -> None:
-        """`ended` tells how; times and what was written are added here."""
+        """Duration and captured output are added here."""
         self._add_text("stdout", self.stdout.last())
         self._add_text("stderr", self.stderr.last())
+        duration = time.monotonic() - self.started_at
         self.ended = msgspec.structs.replace(
-            ended, duration=self.age, stdout=self.stdout.finish(), stderr=self.stderr.finish()
+            ended, duration=duration, stdout=self.stdout.finish(), stderr=self.stderr.finish()
         )
         self._items.append(self.ended)
-        self._tell()
+        self._wake_reader()
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 
-    async def over(self) -> BlockEnd:
-        """Wait for the end, whoever watches."""
+    async def wait(self) -> BlockEnd:
+        """Wait for the end without reading the items."""
         while self.ended is None:
             if self._over is None or self._over.done():
                 self._over = asyncio.get_running_loop().create_future()
@@ -165,73 +147,66 @@ class BlockRun:
                 yield item
                 if isinstance(item, BlockEnd):
                     return
-            if self.ended is not None:  # taken before, by another look
+            if self.ended is not None:  # read before, by another iterator
                 return
-            if self._taker is not None and not self._taker.done():
-                raise UsageError("this block is watched by somebody else. Watch it once, and share what comes.")
-            self._taker = asyncio.get_running_loop().create_future()
-            await self._taker
+            if self._reader is not None and not self._reader.done():
+                raise UsageError("this block has a reader already. Watch it once, and share the items.")
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
 
     def _take(self) -> BlockItem:
         item = self._items.popleft()
         was_full = self.full
-        if isinstance(item, _Text):
-            self.ahead -= item.weight
+        if isinstance(item, _PendingText):
+            self.buffered -= item.weight
             taken: BlockItem = OutputItem(stream=item.stream, text="".join(item.pieces))
         else:
             taken = item
             if isinstance(item, DisplayItem):
-                self.ahead -= _weight(item)
+                self.buffered -= _weight(item)
         if was_full and not self.full:
-            self._made_room()
+            self._on_drained()
         return taken
 
     def _add_text(self, stream: Stream, text: str) -> None:
-        if not text or not self._wanted():
+        if not text or not self._accepts():
             return
         last = self._items[-1] if self._items else None
-        if not isinstance(last, _Text) or last.stream != stream:
-            last = _Text(stream)
+        if not isinstance(last, _PendingText) or last.stream != stream:
+            last = _PendingText(stream)
             self._items.append(last)
         last.pieces.append(text)
-        last.weight += len(text) + _WEIGHT
-        self.ahead += len(text) + _WEIGHT
-        self._tell()
+        last.weight += len(text) + _TEXT_OVERHEAD
+        self.buffered += len(text) + _TEXT_OVERHEAD
+        self._wake_reader()
 
-    def _wanted(self) -> bool:
-        """A program that is being stopped is read to its end, whoever looks on or not; it is kept, but not piled up."""
-        return not (self.stopping and self.full)
+    def _accepts(self) -> bool:
+        """A block that is being stopped is read to its end even without a reader; its output is captured, but not buffered."""
+        return not (self.stop_reason and self.full)
 
-    def _tell(self) -> None:
-        if self._taker is not None and not self._taker.done():
-            self._taker.set_result(None)
+    def _wake_reader(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
 
 def _weight(item: DisplayItem) -> int:
-    """What it takes of our memory: one rare character makes a text four times as big as it is long."""
-    return sys.getsizeof(item.data) + _SHOWN_WEIGHT
+    """Bytes of our memory: one character outside of Latin-1 makes a text up to four times as large."""
+    return sys.getsizeof(item.data) + _DISPLAY_OVERHEAD
 
 
-def block_end_of(frame: DoneFrame, asked: StopReason | None) -> BlockEnd:
-    """What the worker told of the end. Only who was asked to stop was interrupted: a KeyboardInterrupt that the program raised
-    itself is an error like any other, and a block that was asked and stopped has not run to its end, whatever it says."""
-    stopped = asked if frame.status != "exit" else None
-    told = "error" if frame.status == "interrupted" else frame.status
+def block_end_of(frame: DoneFrame, stop_reason: StopReason | None) -> BlockEnd:
+    """The end as the worker reported it. Only a block that the host stopped counts as interrupted: a KeyboardInterrupt that the
+    program raised itself is an error, and a block that was stopped did not finish, whatever the worker says."""
+    stopped = stop_reason if frame.status != "exit" else None
+    reported = "error" if frame.status == "interrupted" else frame.status
+    error = frame.error
     return BlockEnd(
-        status="interrupted" if stopped else told,
+        status="interrupted" if stopped else reported,
         reason=stopped,
         value=frame.value,
-        error=_error(frame.error) if frame.error is not None else None,
+        error=None if error is None else ProgramError(**msgspec.structs.asdict(error)),
         exit_code=frame.exit_code,
-        variables=tuple(map(_variable, frame.variables)),
+        variables=tuple(Variable(**msgspec.structs.asdict(variable)) for variable in frame.variables),
         names=frozenset(frame.names),
         threads=frame.threads,
     )
-
-
-def _error(error: ErrorFrame) -> ProgramError:
-    return ProgramError(type=error.type, message=error.message, traceback=error.traceback, line=error.line)
-
-
-def _variable(v: VariableFrame) -> Variable:
-    return Variable(name=v.name, type=v.type, value=v.value, length=v.length, shape=v.shape, change=v.change)

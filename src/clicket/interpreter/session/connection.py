@@ -1,10 +1,10 @@
-"""The four pipes of a cage as one line: commands go in, answers and output come out. It keeps no state of its own about what was
-asked; what it cannot understand it reports, and is silent from then on."""
+"""The four pipes of a sandbox process as one connection: command frames go in; answer frames, stdout and stderr come out.
+
+It knows nothing of requests. After a frame that violates the protocol it delivers no further frames.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Protocol
 
 from clicket.interpreter.session import protocol
@@ -12,18 +12,18 @@ from clicket.interpreter.session.block_run import Stream
 from clicket.interpreter.session.pipes import PipeReader, PipeWriter
 from clicket.sandbox import SandboxProcess
 
-__all__ = ["Connection", "ConnectionListener", "Timers"]
+__all__ = ["Connection", "ConnectionListener"]
 
 
 class ConnectionListener(Protocol):
-    """Who is at our end."""
+    """Gets what the connection reads."""
 
-    def wrote(self, stream: Stream, data: bytes) -> None: ...
-    def heard(self, frame: protocol.Answer) -> None:
+    def on_output(self, stream: Stream, data: bytes) -> None: ...
+    def on_frame(self, frame: protocol.Answer) -> None:
         """May raise `Violation`."""
 
-    def broke(self, why: str) -> None: ...
-    def fell_silent(self) -> None: ...
+    def on_violation(self, why: str) -> None: ...
+    def on_eof(self) -> None: ...
 
 
 class Connection:
@@ -31,119 +31,57 @@ class Connection:
         self._listener = listener
         self._frames = protocol.Frames()
         self._commands = PipeWriter(process.commands)
-        self._answers = PipeReader(process.answers, self._on_answers, listener.fell_silent)
-        self._stdout = PipeReader(process.stdout, lambda data: listener.wrote("stdout", data))
-        self._stderr = PipeReader(process.stderr, lambda data: listener.wrote("stderr", data))
-        self._hung_up = False
+        self._answers = PipeReader(process.answers, self._on_answers, listener.on_eof)
+        self._stdout = PipeReader(process.stdout, lambda data: listener.on_output("stdout", data))
+        self._stderr = PipeReader(process.stderr, lambda data: listener.on_output("stderr", data))
+        self._answers_closed = False
 
     def send(self, frame: bytes) -> None:
         self._commands.send(frame)
 
-    def listen(self) -> None:
-        """To answers, whatever comes of output."""
-        self._answers.open()
+    def read_answers(self) -> None:
+        """Read answers; output stays as it is."""
+        self._answers.resume()
 
-    def flow(self) -> None:
-        """Take all that comes."""
-        for inlet in (self._answers, self._stdout, self._stderr):
-            inlet.open()
+    def read_all(self) -> None:
+        for reader in (self._answers, self._stdout, self._stderr):
+            reader.resume()
 
-    def hold(self) -> None:
-        """Take nothing for now: the program waits when its pipes are full."""
-        for inlet in (self._answers, self._stdout, self._stderr):
-            inlet.shut()
+    def pause_all(self) -> None:
+        """Read nothing for now: the program blocks when its pipes are full."""
+        for reader in (self._answers, self._stdout, self._stderr):
+            reader.pause()
 
-    def rest(self) -> None:
-        """Leave output where it is: it belongs to the next block."""
-        self._stdout.shut()
-        self._stderr.shut()
+    def pause_output(self) -> None:
+        """Leave output in the pipes: it belongs to the next block."""
+        self._stdout.pause()
+        self._stderr.pause()
 
-    def take_answers(self) -> None:
-        """Those that are there already."""
+    def drain_answers(self) -> None:
+        """Deliver the answers that are in the pipe now."""
         self._answers.drain()
 
-    def take_output(self) -> None:
+    def drain_output(self) -> None:
         self._stdout.drain()
         self._stderr.drain()
 
-    def hang_up(self) -> None:
-        """Take no more answers. Output that is in the pipes can still be taken."""
-        self._hung_up = True
-        self._answers.end()
-        self._commands.end()
-        self.rest()
+    def close_answers(self) -> None:
+        """Deliver no further answers. Output that is in the pipes can still be drained."""
+        self._answers_closed = True
+        self._answers.stop()
+        self._commands.stop()
+        self.pause_output()
 
     def close(self) -> None:
-        self.hang_up()
-        self._stdout.end()
-        self._stderr.end()
+        self.close_answers()
+        self._stdout.stop()
+        self._stderr.stop()
 
     def _on_answers(self, data: bytes) -> None:
         try:
             for frame in self._frames.feed(data):
-                if self._hung_up:
+                if self._answers_closed:
                     return
-                self._listener.heard(frame)
+                self._listener.on_frame(frame)
         except protocol.Violation as violation:
-            self._listener.broke(str(violation))
-
-
-class Timers:
-    """Named clocks, at most one of each name."""
-
-    def __init__(self) -> None:
-        self._clocks: dict[str, _Clock] = {}
-
-    def start(self, name: str, delay: float, action: Callable[..., object], *arguments: object) -> None:
-        clock = self._clocks.get(name)
-        if clock is None:
-            clock = self._clocks[name] = _Clock()
-        clock.start(delay, action, arguments)
-
-    def stop(self, name: str) -> None:
-        if (clock := self._clocks.get(name)) is not None:
-            clock.action = None
-
-    def stop_all(self) -> None:
-        """For good, so that the loop does not keep what they would have called."""
-        for clock in self._clocks.values():
-            clock.cancel()
-
-
-class _Clock:
-    """Most deadlines are never reached, and every block has some: the loop's own timer is left where it is, and looks at the
-    true time when it goes off."""
-
-    __slots__ = ("_loop", "_timer", "action", "arguments", "due_at")
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self.action: Callable[..., object] | None = None
-        self.arguments: tuple[object, ...] = ()
-        self.due_at = 0.0
-
-    def start(self, delay: float, action: Callable[..., object], arguments: tuple[object, ...]) -> None:
-        self.due_at = self._loop.time() + delay
-        self.action, self.arguments = action, arguments
-        if self._timer is not None and self._timer.when() > self.due_at:
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None:
-            self._timer = self._loop.call_at(self.due_at, self._off)
-
-    def cancel(self) -> None:
-        self.action, self.arguments = None, ()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _off(self) -> None:
-        timer, self._timer = self._timer, None
-        if self.action is None or timer is None:
-            self.arguments = ()
-        elif timer.when() < self.due_at:
-            self._timer = self._loop.call_at(self.due_at, self._off)
-        else:
-            action, self.action = self.action, None
-            action(*self.arguments)
+            self._listener.on_violation(str(violation))

@@ -1,4 +1,4 @@
-"""Why a session has ended, in the words that results use."""
+"""Why a session has ended, in the words of results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from clicket.sandbox import Exit
 __all__ = ["ExitReason", "SessionGone", "StopReason", "exit_reason_of"]
 
 BROKEN = 70
-"""The worker's exit status when a program has left it nothing to go on with."""
+"""The worker's exit status when the program broke the worker's own state."""
 
 StopReason = Literal["timeout", "cancel", "memory", "disk", "output", "protocol"]
 
 
 class ExitReason(msgspec.Struct, frozen=True, kw_only=True):
-    """`killed` and the reason, or `crashed` and the signal or exit code. `detail` continues a sentence: "it wrote too much"."""
+    """`killed` and the reason, or `crashed` and the signal or exit code. `detail` is a clause: "it wrote too much"."""
 
     status: Literal["killed", "crashed"]
     reason: str
@@ -27,7 +27,7 @@ class ExitReason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionGone(ClicketError):
-    """The worker had ended, or ended while it was asked something; `exit_reason` says how."""
+    """The worker had ended before a request, or during it."""
 
     code = "session_gone"
 
@@ -38,7 +38,7 @@ class SessionGone(ClicketError):
 
 
 def exit_reason_of(exit: Exit) -> ExitReason:
-    """Of a cage that ended without our doing."""
+    """Of a sandbox process that the host did not kill."""
     if exit.memory:
         return ExitReason(status="killed", reason="memory", detail="it used more memory than it may")
     reason = f"exit code {exit.code}"

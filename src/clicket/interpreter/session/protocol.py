@@ -1,5 +1,5 @@
-"""The frames between host and worker. The program in the cage can write anything to our pipe: a frame is of a known type, in
-its bounds, and about the request that is open, or it is a violation."""
+"""The frames between host and worker. The program can write anything to our pipe, so each frame is checked strictly: of a known type
+and within limits, or it is a violation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 MAX_SMALL_FRAME = 4 * 1024 * 1024
-"""Of every type but `display`. Many small values take a multiple of their text in memory; one long text does not."""
+"""For every type but `display`: many small values take several times their text in memory, one long text does not."""
 
 _LENGTH = Layout("!I")
 
@@ -48,7 +48,7 @@ _Names = Annotated[tuple[_Name, ...], Meta(max_length=100_000)]
 
 
 class Violation(Exception):
-    """What came out of the cage is not what a worker says. The text is for people; it repeats nothing long."""
+    """The data is not a valid frame of a worker. The text is for people, and short."""
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
@@ -76,7 +76,7 @@ class VariableFrame(_Part, frozen=True, kw_only=True):
 
 
 class CheckedBlock(_Part, frozen=True, kw_only=True):
-    """What a look at the text of a block told: nothing of it has run."""
+    """A block that was compiled and not run: its error, imports, and the names that it reads and binds."""
 
     error: ErrorFrame | None = None
     imports: _Names = ()
@@ -131,12 +131,12 @@ _BIG = msgspec.json.Decoder(DisplayFrame)
 def decode(body: bytes | bytearray) -> Answer:
     try:
         return _ANY.decode(body) if len(body) <= MAX_SMALL_FRAME else _BIG.decode(body)
-    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, not in its bounds, nested without end
-        raise Violation(f"a frame of {len(body)} bytes is none that a worker sends: {str(error)[:200]}") from None
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, over a limit, nested too deep
+        raise Violation(f"a frame of {len(body)} bytes is not valid: {str(error)[:200]}") from None
 
 
 class Frames:
-    """Bytes in as they come, whole frames out. A length beyond the limit is refused before anything of it is kept."""
+    """Splits bytes into frames. A length over the limit is refused before any data is stored."""
 
     __slots__ = ("_frames",)
 
@@ -147,15 +147,10 @@ class Frames:
         for _, pieces in self._frames.feed(data):
             yield decode(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
-    @property
-    def middle(self) -> bool:
-        """A frame has begun and not ended."""
-        return self._frames.in_frame
-
 
 def _checked_size(size: int) -> int:
     if size > MAX_FRAME:
-        raise Violation(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are taken")
+        raise Violation(f"a frame of {size} bytes was announced; at most {MAX_FRAME} are allowed")
     return size
 
 
@@ -164,9 +159,9 @@ def check(id: int, codes: Sequence[str]) -> bytes:
 
 
 def execute(id: int, code: str, name: str, *, check: bool = False) -> bytes:
-    """With `check`, the worker tells first what a look at the text showed, and runs it only when it compiles."""
-    order = {"op": "exec", "id": id, "code": code, "name": name}
-    return _pack({**order, "check": True} if check else order)
+    """With `check`, the worker first answers as to `check`, and runs the code only if it compiles."""
+    command = {"op": "exec", "id": id, "code": code, "name": name}
+    return _pack({**command, "check": True} if check else command)
 
 
 def preload(id: int, modules: Sequence[str]) -> bytes:
@@ -176,6 +171,6 @@ def preload(id: int, modules: Sequence[str]) -> bytes:
 def _pack(value: dict[str, Any]) -> bytes:
     try:
         body = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # lone surrogates: escaped they arrive, and Python inside says what it thinks of them
+    except UnicodeEncodeError:  # lone surrogates: escaped they arrive, and the worker's compiler reports them
         body = json.dumps(value).encode()
     return _LENGTH.pack(len(body)) + body

@@ -1,4 +1,4 @@
-"""matplotlib's list of fonts, which takes it seconds to make: made once, in a cage, and given to every session from then on."""
+"""matplotlib's font list, which takes seconds to make: made once, in the sandbox, and given to every later session."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from clicket.interpreter.session.capture import Captured
 from clicket.interpreter.session.session import BlockEnd, Session
 from clicket.sandbox.bubblewrap import HOME
 
-__all__ = ["fetch", "shelf"]
+__all__ = ["cache_folder", "save_font_list"]
 
 logger = logging.getLogger("clicket.interpreter")
 _NAME = re.compile(r"fontlist-v[\w.\-]{1,20}\.json")
 _TIMEOUT = 30.0
-_MOST = 8 * 1024 * 1024
-# One statement that binds no name: the session that is asked may be somebody's later.
+_MAX_SIZE = 8 * 1024 * 1024
+# One statement that binds no name: the session may be used for a task later.
 _SHOW = (
     'assert [print(p.name, p.read_text("utf-8"), sep="\\n") for p in sorted('
     '__import__("pathlib").Path(__import__("matplotlib").get_cachedir()).glob("fontlist-*.json"),'
@@ -30,42 +30,42 @@ _SHOW = (
 )
 
 
-def shelf(python: str | None) -> Path | None:
-    """The folder for the list that this Python makes, readable for all. None: there is no place for one."""
+def cache_folder(python: str | None) -> Path | None:
+    """The folder for the font list of this Python, readable for all users; None if it cannot be made."""
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "clicket" / "matplotlib"
         folder = base / hashlib.sha256((python or sys.executable).encode()).hexdigest()[:16]
-        if folder.is_relative_to(HOME):  # there, a cage has a folder of its own
+        if folder.is_relative_to(HOME):  # hidden in the sandbox, where the program has its own folder
             return None
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
-    except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
-        logger.info("matplotlib's fonts are listed in every session anew: %s", error)
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
+        logger.info("matplotlib's font list is not cached, and every session makes its own: %s", error)
         return None
     return folder
 
 
-async def fetch(session: Session, folder: Path) -> None:
-    """Take the list from a session that has matplotlib loaded. No list is no harm: the next session makes its own."""
+async def save_font_list(session: Session, folder: Path) -> None:
+    """Save the list of a session that has loaded matplotlib. Without it the next session makes its own."""
     session.begin(_SHOW, name="<fonts>", timeout=_TIMEOUT)
     async for item in session.watch():
         if isinstance(item, BlockEnd) and item.status == "ok":
             name, _, text = _whole(item.stdout).partition("\n")
-            _keep(folder, name, text)
+            _save(folder, name, text)
 
 
-def _whole(said: Captured) -> str:
-    """All of it: where many fonts are installed, their list is longer than what is kept of output for its readers."""
-    if not said.cut or said.spool is None:
-        return "" if said.cut else said.text
+def _whole(output: Captured) -> str:
+    """All of the output: a list of many fonts is longer than what a capture keeps in memory."""
+    if not output.cut or output.spool is None:
+        return "" if output.cut else output.text
     try:
-        complete = said.size == said.spool.size <= _MOST
-        return b"".join(said.spool.pieces()).decode("utf-8", "replace") if complete else ""
+        complete = output.size == output.spool.size <= _MAX_SIZE
+        return b"".join(output.spool.pieces()).decode("utf-8", "replace") if complete else ""
     finally:
-        said.spool.close()
+        output.spool.close()
 
 
-def _keep(folder: Path, name: str, text: str) -> None:
+def _save(folder: Path, name: str, text: str) -> None:
     if not _NAME.fullmatch(name):
         return
     try:
@@ -79,4 +79,4 @@ def _keep(folder: Path, name: str, text: str) -> None:
             if old.name != name:
                 old.unlink(missing_ok=True)
     except (msgspec.DecodeError, OSError) as error:
-        logger.info("matplotlib's list of fonts could not be kept: %s", error)
+        logger.info("matplotlib's font list could not be saved: %s", error)

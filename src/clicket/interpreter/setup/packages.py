@@ -1,7 +1,7 @@
-"""Packages for programs: a list of those that may be imported, and wheels of a folder installed without any network.
+"""Packages for programs: an allowlist of imports, and wheels of a folder installed without network.
 
-The list is a convenience: it tells a model early what it can count on. What a program may do is decided by the sandbox.
-Wheels are unpacked, never built, so nothing of a package runs on the host.
+The allowlist tells a model early what is available; it is no security boundary, the sandbox is. Wheels are unpacked, never built, so
+no code of a package runs on the host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError, did_you_mean
-from clicket.interpreter.setup.target_python import ask, pip
+from clicket.interpreter.setup.target_python import pip, query
 
 __all__ = ["Packages", "PackagesFailed", "prepare"]
 
@@ -32,17 +32,17 @@ _REQUIREMENT = re.compile(
 _DIRECT = re.compile(
     rb"^Requires-Dist:[^\S\n]*+[\w.\-]++[^\S\n]*+(?:\[[^\]\n]*+\][^\S\n]*+)?@", re.MULTILINE | re.IGNORECASE
 )
-_LAST_WORDS = 1_500
+_MAX_STDERR = 1_500
 
 
 class PackagesFailed(ClicketError):
-    """Packages could not be installed from the folder of wheels; nothing of them is left behind."""
+    """Packages could not be installed from the folder of wheels; nothing is left behind."""
 
     code = "packages_failed"
 
 
 class Packages(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sandbox must be told: folders to show, and settings of the worker."""
+    """For the sandbox: folders that programs can read, and settings of the worker."""
 
     readable: tuple[Path, ...] = ()
     settings: dict[str, Any] = {}
@@ -56,10 +56,10 @@ async def prepare(
     python: str | None = None,
     cache: Path | None = None,
 ) -> Packages:
-    """Install what is to be installed, once for each set of requirements, and find out which names may be imported.
+    """Install `install` from `wheels`, once for each set of requirements, and find the modules that may be imported.
 
-    `packages` are names of packages or of modules; what they depend on, and what `install` names, is allowed with them.
-    None allows everything that is installed.
+    `packages` are names of packages or modules; their dependencies and `install` are allowed too. None allows everything that is
+    installed. Raises `UsageError` and `PackagesFailed`.
     """
     requirements = _checked(install, "install")
     wanted = None if packages is None else _checked(packages, "packages")
@@ -96,14 +96,14 @@ def _checked(given: Iterable[str] | None, option: str) -> list[str]:
         if not isinstance(each, str) or not _REQUIREMENT.fullmatch(each.strip()):
             raise UsageError(
                 f"{option} takes packages like 'numpy' or 'requests==2.*', not {each!r}; "
-                "paths, URLs and options of pip are not taken."
+                "paths, URLs and options of pip are not allowed."
             )
     return [each.strip() for each in listed]
 
 
 def _names(wanted: Sequence[str], python: str, folder: Path | None) -> list[str]:
-    """The top-level modules of these packages and of all that they depend on, as that Python sees them."""
-    found = ask(python, "names", [wanted, None if folder is None else str(folder)])
+    """The top-level modules of these packages and of their dependencies in that Python."""
+    found = query(python, "names", [wanted, None if folder is None else str(folder)])
     if found["unknown"]:
         name = found["unknown"][0]
         raise UsageError(
@@ -114,11 +114,11 @@ def _names(wanted: Sequence[str], python: str, folder: Path | None) -> list[str]
 
 
 def _installed(requirements: list[str], wheels: Path, python: str, cache: Path | None) -> Path | None:
-    """The folder with these packages; None when that Python has all of them already."""
+    """The folder with these packages; None if that Python has all of them."""
     wheels = wheels.expanduser().resolve()
     if not wheels.is_dir():
         raise UsageError(
-            f"wheels names {str(wheels)!r}, which is no folder. Put the wheel files into a folder and name it."
+            f"wheels names {str(wheels)!r}, which is not a folder. Put the wheel files into a folder and name it."
         )
     place = (cache or _cache()) / _key(requirements, wheels, python)
     if not place.is_dir():
@@ -131,26 +131,26 @@ def _cache() -> Path:
         return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "clicket" / "packages"
     except RuntimeError as error:
         raise PackagesFailed(
-            f"there is no folder to keep packages in: {error} Point XDG_CACHE_HOME to one that can be written."
+            f"there is no folder for installed packages: {error} Point XDG_CACHE_HOME to a writable one."
         ) from None
 
 
 def _key(requirements: list[str], wheels: Path, python: str) -> str:
-    """Anything that would change the outcome changes the name of the folder."""
+    """The folder's name: a hash of all that the result depends on."""
     stats = [(path.name, path.stat()) for path in sorted(wheels.glob("*.whl"))]
     files = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
-    facts = [sorted(requirements), str(wheels), files, python, ask(python, "installed", None)]
+    facts = [sorted(requirements), str(wheels), files, python, query(python, "installed", None)]
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:32]
 
 
 def _install(requirements: list[str], wheels: Path, python: str, place: Path) -> None:
-    """First ask pip which wheels are needed beside what is there, then unpack just those, elsewhere, and move them in."""
+    """Ask pip which wheels are missing, unpack those into a temporary folder, and rename it."""
     _refuse_direct(wheels)
     offline = ("--no-index", "--find-links", str(wheels), "--only-binary=:all:")
     planned = pip(python, "install", "--dry-run", "--quiet", "--report", "-", *offline, "--", *requirements)
     if planned.code != 0:
-        raise PackagesFailed(_failure(requirements, wheels, planned.words))
-    files = _wheels_of(planned.output, wheels)
+        raise PackagesFailed(_failure(requirements, wheels, planned.stderr))
+    files = _wheels_of(planned.stdout, wheels)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         unpacked = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=place.parent))
@@ -160,8 +160,8 @@ def _install(requirements: list[str], wheels: Path, python: str, place: Path) ->
         if files:
             done = pip(python, "install", *offline, "--no-deps", "--quiet", "--target", str(unpacked), "--", *files)
             if done.code != 0:
-                raise PackagesFailed(_failure(requirements, wheels, done.words))
-        unpacked.chmod(0o755)  # whoever runs the program is somebody else
+                raise PackagesFailed(_failure(requirements, wheels, done.stderr))
+        unpacked.chmod(0o755)  # programs run as another user
         if not place.is_dir():  # another process may have been quicker
             unpacked.rename(place)
     except OSError as error:
@@ -172,41 +172,39 @@ def _install(requirements: list[str], wheels: Path, python: str, place: Path) ->
 
 
 def _refuse_direct(wheels: Path) -> None:
-    """A wheel may ask for a package by address, which pip would fetch, and build if it is source: nothing here does that."""
+    """Refuse wheels with a dependency by URL, which pip would download, and even build."""
     for path in sorted(wheels.glob("*.whl")):
         try:
             with zipfile.ZipFile(path) as wheel:
                 texts = [wheel.read(name) for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
         except (zipfile.BadZipFile, OSError) as error:
             raise PackagesFailed(
-                f"{path} is no wheel: {error}. Take it out of the folder, or fetch it again."
+                f"{path} is not a wheel: {error}. Remove it from the folder, or download it again."
             ) from None
         if any(_DIRECT.search(text) for text in texts):
-            raise PackagesFailed(
-                f"{path} depends on a package by its address instead of its name. Take it out of the folder."
-            )
+            raise PackagesFailed(f"{path} depends on a package by URL instead of by name. Remove it from the folder.")
 
 
 def _wheels_of(report: bytes, wheels: Path) -> list[str]:
-    """The files that pip's plan names."""
+    """The files in pip's report."""
     try:
         planned = msgspec.json.decode(report)["install"]
         files = [Path(unquote(urlsplit(item["download_info"]["url"]).path)) for item in planned]
     except (msgspec.DecodeError, KeyError, TypeError) as error:
-        raise PackagesFailed(f"pip's plan could not be read ({error}). Its version must be 22.2 or newer.") from None
-    if strangers := [file for file in files if file.parent != wheels]:
-        raise PackagesFailed(f"pip wants to take {strangers[0]}, which is not in {wheels}.")
+        raise PackagesFailed(f"pip's report could not be read ({error}). Its version must be 22.2 or newer.") from None
+    if elsewhere := [file for file in files if file.parent != wheels]:
+        raise PackagesFailed(f"pip would install {elsewhere[0]}, which is not in {wheels}.")
     return [str(file) for file in files]
 
 
 def _unwritable(folder: Path, error: OSError) -> str:
-    return f"packages are kept in {folder}, which cannot be written: {error.strerror}. Point XDG_CACHE_HOME elsewhere."
+    return f"packages are installed in {folder}, which cannot be written: {error.strerror}. Point XDG_CACHE_HOME elsewhere."
 
 
-def _failure(requirements: list[str], wheels: Path, words: str) -> str:
-    """pip says what was wrong at the end of what it says."""
-    lines = [line for line in words.strip().splitlines() if not line.startswith("[notice]")]
+def _failure(requirements: list[str], wheels: Path, stderr: str) -> str:
+    """With the end of pip's stderr, which has the cause."""
+    lines = [line for line in stderr.strip().splitlines() if not line.startswith("[notice]")]
     return (
-        f"{', '.join(requirements)} could not be installed from {wheels}: {' '.join(lines)[-_LAST_WORDS:]} "
-        f"Fetch what is missing with: pip download --only-binary=:all: -d {wheels} {' '.join(requirements)}"
+        f"{', '.join(requirements)} could not be installed from {wheels}: {' '.join(lines)[-_MAX_STDERR:]} "
+        f"Download what is missing with: pip download --only-binary=:all: -d {wheels} {' '.join(requirements)}"
     )

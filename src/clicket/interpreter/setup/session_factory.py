@@ -1,4 +1,4 @@
-"""Makes sessions, all in one sandbox. Packages are prepared and the sandbox is made when the first one is asked for."""
+"""Starts sessions in one sandbox. The first call prepares the packages and makes the sandbox."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ WARM_MODULES = (
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
 )
-"""What a spare session has loaded, as far as it is installed: together they take a second or two to import."""
+"""Modules that a spare session imports in advance, if they are installed: together that takes a second or two."""
 _PLOTS = "matplotlib.pyplot"
-_PRELOAD = 120.0
+_PRELOAD_TIMEOUT = 120.0
 
 
 class SessionFactory:
@@ -56,14 +56,14 @@ class SessionFactory:
         self._max_output = size_of(max_output, "max_output")
         self._kept_output = size_of(kept_output, "kept_output")
         self._temp = temp
-        self._making = asyncio.Lock()
-        self._made: tuple[Sandbox, dict[str, Any]] | None = None
-        self._fonts: Path | None = None
-        self._fonts_are_new = False
-        """The first session that has loaded matplotlib tells once what it goes by: a list that is there may be an old one's."""
+        self._preparing = asyncio.Lock()
+        self._prepared: tuple[Sandbox, dict[str, Any]] | None = None
+        self._font_folder: Path | None = None
+        self._fonts_saved = False
+        """The first session that has loaded matplotlib saves its font list: one that is there may be outdated."""
 
     async def __call__(self, more: Sequence[str] = ()) -> Session:
-        """A session that is ready, with the modules loaded that each one is to have, and `more`."""
+        """Start a session, with `preload` and `more` imported."""
         sandbox, settings = await self._ready()
         session = await Session.start(
             sandbox, settings=settings, grace=self._grace, max_output=self._max_output, kept_output=self._kept_output
@@ -79,38 +79,38 @@ class SessionFactory:
         return await (await self._ready())[0].isolation()
 
     async def close(self) -> None:
-        async with self._making:
-            made, self._made = self._made, None
-            if made is not None:
-                await made[0].close()
+        async with self._preparing:
+            prepared, self._prepared = self._prepared, None
+            if prepared is not None:
+                await prepared[0].close()
 
     async def _load(self, session: Session, modules: Sequence[str]) -> None:
         if not modules:
             return
-        loaded = await session.preload(modules, timeout=_PRELOAD)
-        if _PLOTS in loaded and self._fonts is not None and not self._fonts_are_new:
-            self._fonts_are_new = True
-            await font_cache.fetch(session, self._fonts)
+        loaded = await session.preload(modules, timeout=_PRELOAD_TIMEOUT)
+        if _PLOTS in loaded and self._font_folder is not None and not self._fonts_saved:
+            self._fonts_saved = True
+            await font_cache.save_font_list(session, self._font_folder)
 
     async def _ready(self) -> tuple[Sandbox, dict[str, Any]]:
-        async with self._making:
-            if self._made is None:
-                prepared = await prepare(**self._packages)  # type: ignore[arg-type]  # as they were given: it checks them
-                settings, shown = dict(prepared.settings), list(prepared.readable)
-                self._fonts = font_cache.shelf(self._python)
-                if self._fonts is not None:
-                    settings["seed"] = str(self._fonts)
-                    shown.append(self._fonts)
+        async with self._preparing:
+            if self._prepared is None:
+                packages = await prepare(**self._packages)  # type: ignore[arg-type]  # it checks what the caller gave
+                settings, readable = dict(packages.settings), list(packages.readable)
+                self._font_folder = font_cache.cache_folder(self._python)
+                if self._font_folder is not None:
+                    settings["font_cache"] = str(self._font_folder)
+                    readable.append(self._font_folder)
                 sandbox = Sandbox(
                     require=self.require, limits=self.limits, python=self._python, without=self._without,
-                    readable=shown, temp=self._temp,
+                    readable=readable, temp=self._temp,
                 )  # fmt: skip
-                self._made = sandbox, settings
-            return self._made
+                self._prepared = sandbox, settings
+            return self._prepared
 
 
 def limits_of(limits: Limits | None, memory: int | str | None) -> Limits:
-    """The limits as given, with the memory that was named beside them."""
+    """`limits`, with `memory` in place of its own if given."""
     if memory is None:
         return limits or Limits()
     given = {} if limits is None else {name: getattr(limits, name) for name in limits.__struct_fields__}

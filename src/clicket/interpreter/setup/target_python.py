@@ -1,6 +1,6 @@
-"""Questions to a Python that is not ours: what is installed there, which modules packages bring, and its own pip.
+"""Queries to the Python that programs run on: what is installed, which modules packages contain, and its pip.
 
-Each question is a process of its own, isolated from our environment; it may be another version than the one we run on. All of it blocks.
+Each query is a process of its own, isolated from our environment; the Python may be of another version than ours. All of it blocks.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import msgspec
 
 from clicket.errors import UsageError
 
-__all__ = ["Done", "ask", "pip"]
+__all__ = ["Completed", "pip", "query"]
 
-_PATIENCE = 300.0
-_NOWHERE = "http://127.0.0.1:9"
-"""Where a proxy is not: whatever a package says, nothing is fetched."""
+_TIMEOUT = 300.0
+_NO_PROXY = "http://127.0.0.1:9"
+"""A proxy address where none listens: whatever a package asks for, nothing is downloaded."""
 
-_QUESTIONS = r"""
+_SCRIPT = r"""
 import importlib.machinery, importlib.metadata as metadata, json, os, re, sys
 
 def plain(name):
@@ -81,43 +81,43 @@ print(json.dumps(globals()[sys.argv[1]](json.loads(sys.argv[2]))))
 """
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """How a process ended and what it said."""
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that has ended."""
 
     code: int
-    output: bytes
-    words: str
+    stdout: bytes
+    stderr: str
 
 
-def ask(python: str, question: str, given: Any) -> Any:
-    """`installed`: what the outcome of an installation depends on. `names`: the modules of packages and their dependencies."""
-    done = _run(python, "-I", "-c", _QUESTIONS, question, msgspec.json.encode(given).decode())
+def query(python: str, function: str, argument: Any) -> Any:
+    """`installed`: what the result of an installation depends on. `names`: the modules of packages and their dependencies."""
+    done = _run(python, "-I", "-c", _SCRIPT, function, msgspec.json.encode(argument).decode())
     if done.code != 0:
-        raise UsageError(f"{python} could not say which packages it has: {done.words.strip()[-500:]}")
-    return msgspec.json.decode(done.output)
+        raise UsageError(f"{python} could not list its packages: {done.stderr.strip()[-500:]}")
+    return msgspec.json.decode(done.stdout)
 
 
-def pip(python: str, *arguments: str) -> Done:
-    """That Python's own pip, with no settings but ours and no way to the network."""
+def pip(python: str, *arguments: str) -> Completed:
+    """Run that Python's pip, with our settings only and without network."""
     done = _run(
         python, "-I", "-m", "pip", "--isolated", "--no-input", "--disable-pip-version-check", "--no-color",
-        "--no-cache-dir", "--proxy", _NOWHERE, *arguments,
+        "--no-cache-dir", "--proxy", _NO_PROXY, *arguments,
     )  # fmt: skip
-    if done.code != 0 and "No module named pip" in done.words:
+    if done.code != 0 and "No module named pip" in done.stderr:
         raise UsageError(f"{python} has no pip, which installs the wheels. Run: {python} -m ensurepip")
     return done
 
 
-def _run(python: str, *arguments: str) -> Done:
+def _run(python: str, *arguments: str) -> Completed:
     environment = {"LANG": "C.UTF-8", "PATH": "/nowhere", "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INPUT": "1"}
     environment |= {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
     try:
         done = subprocess.run(
             [python, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, umask=0o022,
-            timeout=_PATIENCE, check=False,
+            timeout=_TIMEOUT, check=False,
         )  # fmt: skip
     except OSError as error:
         raise UsageError(f"python names {python!r}, which cannot be started: {error}.") from None
     except subprocess.TimeoutExpired:
-        raise UsageError(f"{python} did not answer within {_PATIENCE:.0f} seconds.") from None
-    return Done(code=done.returncode, output=done.stdout, words=done.stderr.decode(errors="replace"))
+        raise UsageError(f"{python} did not answer within {_TIMEOUT:.0f} seconds.") from None
+    return Completed(code=done.returncode, stdout=done.stdout, stderr=done.stderr.decode(errors="replace"))

@@ -1,6 +1,7 @@
-"""Messages of a run on their way into a journal, which holds a bounded number of them. Text that comes in small pieces is merged,
-the longer a run goes on the more of it; of very much, be it text or things shown, the rest is counted; what is large is kept as
-an artifact and named. So there is always room for what the run says itself.
+"""Bounds the messages of a run before they are written to the call's journal, which holds a limited number of them.
+
+Small pieces of text are merged, more of them the longer the run goes on. Beyond a limit, text and displays are only counted. Large
+displays are stored as artifacts and named. So there is always room for the run's own messages.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ _TEXT = ("stdout", "stderr")
 _PIECE = 4 * 1024
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 2.0
-_PATIENT_AFTER = 100
-"""Pieces of text after which the next ones wait twice as long: a journal takes 1,000 in all."""
-_ROOM = 512 * 1024
-"""Characters of text that are shown live; the result has more of them, and its artifacts all."""
+_DOUBLE_WAIT_EVERY = 100
+"""After this many pieces of text the next ones wait twice as long: a journal takes 1,000 in all."""
+_MAX_TEXT = 512 * 1024
+"""Characters of text in messages; the result has more of them, and its artifacts all."""
 _COUNTED = ("display", "variable_created", "variable_changed")
-_MOST = 200
-"""Messages of each of these kinds; the result has them all."""
+_MAX_COUNTED = 200
+"""Messages of each of these types; the result has all."""
 _LARGE = 16 * 1024
 _LARGE_DISPLAY = 256 * 1024
-_ALBUM = 1024 * 1024
-"""Characters of displays that travel with their messages; those that come later, or are larger, are only named."""
+_MAX_DISPLAY_TEXT = 1024 * 1024
+"""Characters of displays in messages; later and larger ones are only named."""
 _LARGE_RESULT = 64 * 1024
 _BRIEF = ("status", "reason", "value", "exit_code", "error", "files", "isolation", "duration")
 
 
 class MessageBatcher:
-    """`emit` gets the messages that go on; `put` keeps bytes and gives their name."""
+    """`emit` gets the bounded messages; `put` stores bytes and returns their artifact name."""
 
     def __init__(
         self, emit: Callable[[Message], None], put: Callable[[bytes | Sequence[bytes]], Awaitable[str]]
@@ -47,9 +48,9 @@ class MessageBatcher:
         self._parts: list[str] = []
         self._size = 0
         self._pieces = 0
-        self._room = _ROOM
-        self._album = _ALBUM
-        self._left = dict.fromkeys(_COUNTED, _MOST)
+        self._text_left = _MAX_TEXT
+        self._display_left = _MAX_DISPLAY_TEXT
+        self._left = dict.fromkeys(_COUNTED, _MAX_COUNTED)
         self._omitted: dict[tuple[str, int | None], int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -66,11 +67,11 @@ class MessageBatcher:
         self.flush(wholly=kind not in _COUNTED)
         if kind == "display":
             size = len(message["data"])
-            if size > min(_LARGE_DISPLAY, self._album):
+            if size > min(_LARGE_DISPLAY, self._display_left):
                 artifact = await self._put(bytes_of(message["mime"], message["data"]))
                 message = {**message, "data": "", "artifact": artifact}
             else:
-                self._album -= size
+                self._display_left -= size
         elif kind == "final_result" and len(msgspec.json.encode(message)) > _LARGE_RESULT:
             result = {name: message["result"][name] for name in _BRIEF if name in message["result"]}
             message = {**message, "result": result, "cut": True}  # the whole is the call's output
@@ -79,7 +80,7 @@ class MessageBatcher:
         self._emit(message)
 
     def flush(self, *, wholly: bool = False) -> None:
-        """Say what is held back; `wholly`: and how many characters, or things, were left out."""
+        """Emit held text; `wholly`: also how many characters, displays and variables were left out."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -95,16 +96,16 @@ class MessageBatcher:
                 self._emit({**said, "content": ""} if kind in _TEXT else said)
 
     def _hold(self, message: Message) -> None:
-        if self._room <= 0:
+        if self._text_left <= 0:
             self._omit(message, len(message["content"]))
             return
-        self._room -= len(message["content"])
+        self._text_left -= len(message["content"])
         held = self._held
         if held is not None and any(held.get(name) != message.get(name) for name in ("type", "block_index")):
             self.flush()
         if self._held is None:
             self._held = message
-            loop, wait = asyncio.get_running_loop(), _FIRST_WAIT * 2 ** (self._pieces // _PATIENT_AFTER)
+            loop, wait = asyncio.get_running_loop(), _FIRST_WAIT * 2 ** (self._pieces // _DOUBLE_WAIT_EVERY)
             self._timer = loop.call_later(min(wait, _LONGEST_WAIT), self.flush)
         self._parts.append(message["content"])
         self._size += len(message["content"])

@@ -60,7 +60,7 @@ class ScriptedSession:
         self._dies_of_check = check
         self._told: list[BlockItem] = []
         self._sent = ("", "")
-        self._passed: Callable[[Checked], None] | None = None
+        self._on_checked: Callable[[Checked], None] | None = None
         self._stopped = asyncio.Event()
 
     async def check(self, codes: Sequence[str], timeout: float) -> list[Checked]:
@@ -72,19 +72,19 @@ class ScriptedSession:
         return [_checked(code) for code in codes]
 
     def begin(
-        self, code: str, *, name: str, timeout: float | None, passed: Callable[[Checked], None] | None = None
+        self, code: str, *, name: str, timeout: float | None, on_checked: Callable[[Checked], None] | None = None
     ) -> None:
         assert self.alive
         assert not self._told
         self._stopped.clear()
         self._sent = (code, name)
-        self._passed = passed
-        if passed is None:
+        self._on_checked = on_checked
+        if on_checked is None:
             self.begun.append(self._sent)
 
     async def watch(self) -> AsyncIterator[BlockItem]:
-        passed, self._passed = self._passed, None
-        if passed is not None and not await self._compiles(passed):
+        on_checked, self._on_checked = self._on_checked, None
+        if on_checked is not None and not await self._compiles(on_checked):
             yield BlockEnd(status="error") if self.exit_reason is None else BlockEnd(status=self.exit_reason.status)
             return
         act = self.acts[len(self.begun) - 1] if len(self.begun) <= len(self.acts) else Act()
@@ -111,7 +111,7 @@ class ScriptedSession:
             ended, variables=made, names=self.names, exit_code=3 if act.status == "exit" else None
         )
 
-    async def _compiles(self, passed: Callable[[Checked], None]) -> bool:
+    async def _compiles(self, on_checked: Callable[[Checked], None]) -> bool:
         """The look that comes before a block that is sent to be run at once."""
         try:
             [answer] = await self.check([self._sent[0]], 1.0)
@@ -120,7 +120,7 @@ class ScriptedSession:
         await asyncio.sleep(0)
         if answer.error is None:
             self.begun.append(self._sent)
-        passed(answer)
+        on_checked(answer)
         return answer.error is None
 
     async def stop(self, reason: str) -> None:
@@ -133,7 +133,7 @@ class ScriptedSession:
         self._die("killed", reason)
         self._stopped.set()
 
-    def rest(self) -> None:
+    def idle(self) -> None:
         self.rested += 1
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ ISOLATION = Isolation(level="full")
 PNG = b"\x89PNG" + bytes(20_000)
 
 
-class Shelf:
+class FakeArtifactStore:
     def __init__(self, *, full: bool = False) -> None:
         self.full = full
         self.kept: dict[str, bytes] = {}
@@ -39,9 +39,9 @@ class Shelf:
 
 
 def report(*ends: BlockEnd) -> ResultBuilder:
-    made = ResultBuilder("task", RunLimits(timeout=1, max_output=100, limits=Limits()))
+    made = ResultBuilder("task", RunLimits(timeout=1, max_output=100, sandbox=Limits()))
     for index, ended in enumerate(ends):
-        made.block_ended(index, Fence(code="x", lines=(0, 3)), False, ended)
+        made.add_block(index, Fence(code="x", lines=(0, 3)), False, ended)
     return made
 
 
@@ -60,16 +60,16 @@ def test_bytes_of_a_display(mime: str, data: str, expected: bytes) -> None:
 
 
 async def test_big_displays_are_kept_and_small_ones_travel() -> None:
-    made, shelf = report(BlockEnd(status="ok")), Shelf()
+    made, store = report(BlockEnd(status="ok")), FakeArtifactStore()
     for mime, data in (
         ("image/png", base64.b64encode(PNG).decode()),
         ("image/png", "é" * 20_000),
         ("text/html", "<b>"),
     ):
-        made.show(Display(mime=mime, data=data))
-    await made.keep(shelf)
+        made.add_display(Display(mime=mime, data=data))
+    await made.store_large(store)
     assert [display.artifact for display in made.result(ISOLATION).displays] == ["sha256-0", "sha256-1", None]
-    assert shelf.kept["sha256-0"] == PNG
+    assert store.kept["sha256-0"] == PNG
 
 
 async def test_long_output_is_kept_up_to_its_limit_and_says_what_is_missing() -> None:
@@ -79,11 +79,11 @@ async def test_long_output_is_kept_up_to_its_limit_and_says_what_is_missing() ->
         long.feed(byte * 80)
         ends.append(BlockEnd(status="ok", stdout=long.finish()))
     made = report(*ends)
-    shelf = Shelf()
-    await made.keep(shelf)
+    store = FakeArtifactStore()
+    await made.store_large(store)
     result = made.result(ISOLATION)
-    whole = shelf.kept[result.outputs["stdout"]]
-    assert whole == b"a" * 50 + b"b" * 50 + b"\n[140 more bytes were not kept]\n"
+    whole = store.kept[result.outputs["stdout"]]
+    assert whole == b"a" * 50 + b"b" * 50 + b"\n[140 more bytes were not stored]\n"
     assert "stderr" not in result.outputs
     made.close()
 
@@ -92,8 +92,8 @@ async def test_a_keeper_without_room_costs_nothing_but_what_it_did_not_keep() ->
     long = Capture(kept=10, max_spooled=50)
     long.feed(b"a" * 80)
     made = report(BlockEnd(status="ok", stdout=long.finish()))
-    made.show(Display(mime="text/html", data="x" * 20_000))
-    await made.keep(Shelf(full=True))
+    made.add_display(Display(mime="text/html", data="x" * 20_000))
+    await made.store_large(FakeArtifactStore(full=True))
     result = made.result(ISOLATION)
     assert (result.status, result.outputs, result.displays[0].artifact) == ("ok", {}, None)
     assert [skipped.what for skipped in result.skipped] == ["all of stdout", "a display (text/html)"]

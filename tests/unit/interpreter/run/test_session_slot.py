@@ -28,8 +28,8 @@ async def test_names_that_a_program_claims_are_not_hoarded() -> None:
     for _ in claims:
         await slot.take()
         await slot.drop("it crashed", names=["made_last"])
-    assert 1_500 < len(slot._lost) <= session_slot._MOST
-    assert max(map(len, slot._lost)) <= session_slot._LONGEST
+    assert 1_500 < len(slot._lost) <= session_slot._MAX_NAMES
+    assert max(map(len, slot._lost)) <= session_slot._MAX_LENGTH
     assert slot.misses
     assert slot.missed(["made_last", "something else"]) == ["made_last"]
     assert not slot.misses

@@ -141,7 +141,7 @@ class TestBlocks:
             first = session.watch()
             waiting = asyncio.ensure_future(anext(first))
             await asyncio.sleep(0)
-            with pytest.raises(UsageError, match="somebody else"):
+            with pytest.raises(UsageError, match="reader"):
                 await anext(session.watch())
             process.say(**done())
             assert (await waiting).status == "ok"
@@ -255,7 +255,7 @@ class TestStopping:
             assert await outcome(session) == ("killed", "cancel")
 
     async def test_a_kill_that_nobody_confirms(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "_PATIENCE", 0.01)
+        monkeypatch.setattr(sessions, "_KILL_TIMEOUT", 0.01)
         async with opened(grace=0.0) as (session, process):
             process.dies = False
             session.begin("…", name="<block 1>", timeout=0.001)
@@ -354,7 +354,7 @@ class TestStart:
         process = FakeSandboxProcess()
         process.isolation = Isolation(level="full", layers=("environment", "landlock", "seccomp"))
         process.say(**READY)
-        with pytest.raises(SandboxFailed, match="has not put on what results would name: landlock"):
+        with pytest.raises(SandboxFailed, match="landlock"):
             await Session.start(FakeSandbox(process))
 
     async def test_gone_before_it_was_ready(self) -> None:
@@ -365,7 +365,7 @@ class TestStart:
             await Session.start(FakeSandbox(process))
 
     async def test_never_ready(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "_START", 0.01)
+        monkeypatch.setattr(sessions, "_START_TIMEOUT", 0.01)
         with pytest.raises(SandboxFailed, match="not ready after"):
             await Session.start(FakeSandbox(FakeSandboxProcess()))
 
@@ -443,7 +443,7 @@ class TestLookedAtFirst:
     async def test_what_compiles_runs(self) -> None:
         seen: list[Any] = []
         async with opened() as (session, process):
-            session.begin("y = x", name="<block 1>", timeout=5, passed=seen.append)
+            session.begin("y = x", name="<block 1>", timeout=5, on_checked=seen.append)
             order = {"op": "exec", "id": 1, "code": "y = x", "name": "<block 1>", "check": True}
             assert os.read(process.inside_commands, 1000) == pack(order)
             process.say(**CHECKED)
@@ -456,7 +456,7 @@ class TestLookedAtFirst:
     async def test_what_does_not_compile_ends_there(self) -> None:
         seen: list[Any] = []
         async with opened() as (session, process):
-            session.begin("1 +", name="<block 1>", timeout=5, passed=seen.append)
+            session.begin("1 +", name="<block 1>", timeout=5, on_checked=seen.append)
             process.say(type="checked", id=1, blocks=[{"error": {"type": "SyntaxError", "message": "no"}}])
             assert await outcome(session) == ("error", None)
             assert seen[0].error.type == "SyntaxError"
@@ -472,37 +472,37 @@ class TestLookedAtFirst:
     async def test_anything_before_the_look_is_a_violation(self, frame: dict[str, Any]) -> None:
         seen: list[Any] = []
         async with opened() as (session, process):
-            session.begin("…", name="<block 1>", timeout=5, passed=seen.append)
+            session.begin("…", name="<block 1>", timeout=5, on_checked=seen.append)
             process.say(**frame)
             assert await outcome(session) == ("killed", "protocol")
             assert seen == []
 
     async def test_a_second_look_is_a_violation(self) -> None:
         async with opened() as (session, process):
-            session.begin("…", name="<block 1>", timeout=5, passed=lambda _: None)
+            session.begin("…", name="<block 1>", timeout=5, on_checked=lambda _: None)
             process.say(**CHECKED)
             process.say(**CHECKED)
             assert await outcome(session) == ("killed", "protocol")
 
     async def test_the_time_of_the_block_begins_after_the_look(self) -> None:
         async with opened(grace=0.01) as (session, process):
-            session.begin("…", name="<block 1>", timeout=0.01, passed=lambda _: None)
+            session.begin("…", name="<block 1>", timeout=0.01, on_checked=lambda _: None)
             await asyncio.sleep(0.03)
             assert process.asked == []
             process.say(**CHECKED)
             assert await outcome(session) == ("killed", "timeout")
 
     async def test_a_look_that_does_not_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "_LOOK", 0.01)
+        monkeypatch.setattr(sessions, "_CHECK_TIMEOUT", 0.01)
         async with opened() as (session, process):
-            session.begin("…", name="<block 1>", timeout=None, passed=lambda _: None)
+            session.begin("…", name="<block 1>", timeout=None, on_checked=lambda _: None)
             assert await outcome(session) == ("killed", "timeout")
             assert process.asked == ["kill"]
 
     async def test_whoever_kills_it_knows_whether_it_runs_already(self) -> None:
         seen: list[Any] = []
         async with opened() as (session, process):
-            session.begin("…", name="<block 1>", timeout=None, passed=seen.append)
+            session.begin("…", name="<block 1>", timeout=None, on_checked=seen.append)
             process.say(**CHECKED)
             session.kill("cancel")
             assert len(seen) == 1
@@ -511,11 +511,11 @@ class TestLookedAtFirst:
     async def test_output_that_is_there_before_the_look_belongs_to_a_block_that_runs(self) -> None:
         async with opened() as (session, process):
             os.write(process.inside_stdout, b"early")
-            session.begin("1 +", name="<block 1>", timeout=5, passed=lambda _: None)
+            session.begin("1 +", name="<block 1>", timeout=5, on_checked=lambda _: None)
             process.say(type="checked", id=1, blocks=[{"error": {"type": "SyntaxError", "message": "no"}}])
             _, ended = await follow(session)
             assert ended.stdout.text == ""
-            session.begin("…", name="<block 2>", timeout=5, passed=lambda _: None)
+            session.begin("…", name="<block 2>", timeout=5, on_checked=lambda _: None)
             process.say(**CHECKED | {"id": 2})
             process.say(**done(2))
             _, ended = await follow(session)
@@ -523,7 +523,7 @@ class TestLookedAtFirst:
 
     async def test_stopped_while_it_is_looked_at(self) -> None:
         async with opened() as (session, process):
-            session.begin("…", name="<block 1>", timeout=None, passed=lambda _: None)
+            session.begin("…", name="<block 1>", timeout=None, on_checked=lambda _: None)
             stopping = asyncio.ensure_future(session.stop("cancel"))
             await eventually(lambda: process.asked)
             process.say(**CHECKED)
@@ -534,24 +534,24 @@ class TestLookedAtFirst:
 
 class TestRest:
     async def test_frozen_when_idle_and_thawed_when_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "_REST", 0.0)
+        monkeypatch.setattr(sessions, "_FREEZE_AFTER", 0.0)
         async with opened() as (session, process):
-            session.rest()
+            session.idle()
             await eventually(lambda: process.asked == ["freeze"])
-            session.rest()
+            session.idle()
             session.begin("…", name="<block 1>", timeout=5)
             assert process.asked == ["freeze", "thaw"]
-            session.rest()  # not while a block runs
+            session.idle()  # not while a block runs
             process.say(**done())
             await follow(session)
-            session.rest()
+            session.idle()
             await eventually(lambda: process.asked == ["freeze", "thaw", "freeze"])
             process.say(type="checked", id=2, blocks=[])
             await session.check([], 5)
             assert process.asked[-1] == "thaw"
 
     async def test_watched_whenever_something_of_it_can_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "_REST", 0.0)
+        monkeypatch.setattr(sessions, "_FREEZE_AFTER", 0.0)
         async with opened() as (session, process):
             asked = asyncio.ensure_future(session.check([], 5))
             await eventually(lambda: session.busy)
@@ -562,7 +562,7 @@ class TestRest:
             process.say(**done(id=2))
             await follow(session)
             assert process.watching
-            session.rest()
+            session.idle()
             await eventually(lambda: process.asked == ["freeze"])
             assert not process.watching
             session.begin("…", name="<block 2>", timeout=5)
@@ -583,7 +583,7 @@ class TestRest:
 
     async def test_a_block_that_follows_at_once_needs_no_thaw(self) -> None:
         async with opened() as (session, process):
-            session.rest()
+            session.idle()
             session.begin("…", name="<block 1>", timeout=5)
             process.say(**done())
             await follow(session)
@@ -592,7 +592,7 @@ class TestRest:
 
 class TestOutput:
     async def test_what_is_shown_weighs_what_it_takes_of_our_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "_MAX_SHOWN", 100_000)
+        monkeypatch.setattr(sessions, "_MAX_DISPLAYED", 100_000)
         for text, outcome_ in (("x" * 40_000, "ok"), ("x" * 40_000 + "\N{GRINNING FACE}", "killed")):
             async with opened() as (session, process):
                 session.begin("…", name="<block 1>", timeout=5)
@@ -613,7 +613,7 @@ class TestOutput:
             assert ended.stdout.spool.size >= 100_000
 
     async def test_shows_more_than_it_may(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "_MAX_SHOWN", 6_000)
+        monkeypatch.setattr(sessions, "_MAX_DISPLAYED", 6_000)
         async with opened() as (session, process):
             session.begin("…", name="<block 1>", timeout=5)
             for _ in range(20):

@@ -81,7 +81,7 @@ async def test_stopping_at_any_moment(patient: Session) -> None:
     session = patient
     for turn, pause in enumerate((0, 0, 0, 0, 0.0003, 0.0003, 0.0006, 0.0006, 0.001, 0.001, 0.002, 0.002)):
         look = (lambda _: None) if turn % 2 else None
-        session.begin("for _ in range(2_000_000_000): pass", name="<block>", timeout=None, passed=look)
+        session.begin("for _ in range(2_000_000_000): pass", name="<block>", timeout=None, on_checked=look)
         await asyncio.sleep(pause)
         await session.stop("cancel")
         assert [item async for item in session.watch()][-1].status == "interrupted"
@@ -181,7 +181,7 @@ async def test_output_beyond_the_limit(sandbox: Sandbox) -> None:
 
 
 async def test_nothing_runs_while_the_session_rests(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_REST", 0.0)
+    monkeypatch.setattr(sessions, "_FREEZE_AFTER", 0.0)
     counting = """
 import threading
 n = 0
@@ -191,7 +191,7 @@ def count():
 threading.Thread(target=count, daemon=True).start()
 """
     assert (await run(session, counting)).threads == 1
-    session.rest()
+    session.idle()
     await eventually(lambda: session._frozen)
     async with asyncio.timeout(10):  # the kernel may need a moment to stop them all; then their time stands still
         before, used = -1, _cpu(session)

@@ -29,12 +29,12 @@ class Saying:
 
 
 async def kept(folder: Path, session: Saying) -> list[str]:
-    await font_cache.fetch(session, folder)  # type: ignore[arg-type]  # a stand-in
+    await font_cache.save_font_list(session, folder)  # type: ignore[arg-type]  # a stand-in
     return sorted(path.name for path in folder.parent.rglob("*") if path.is_file())
 
 
 async def test_a_list_is_kept_for_everybody_to_read(tmp_path: Path) -> None:
-    folder = tmp_path / "shelf"
+    folder = tmp_path / "fonts"
     folder.mkdir()
     (folder / "fontlist-v330.json").write_text("of the matplotlib before")
     assert await kept(folder, Saying(f"fontlist-v390.json\n{LIST}\n")) == ["fontlist-v390.json"]
@@ -48,7 +48,7 @@ async def test_a_long_list_is_taken_from_where_the_whole_output_is(tmp_path: Pat
     capture.feed(f'fontlist-v390.json\n{LIST[:-1]}, "more": "{"x" * 10_000}"}}'.encode())
     session = Saying("")
     session.ended = BlockEnd(status="ok", stdout=capture.finish())
-    folder = tmp_path / "shelf"
+    folder = tmp_path / "fonts"
     folder.mkdir()
     assert session.ended.stdout.cut
     assert await kept(folder, session) == ["fontlist-v390.json"]
@@ -68,29 +68,29 @@ async def test_a_long_list_is_taken_from_where_the_whole_output_is(tmp_path: Pat
     ],
 )
 async def test_anything_else_is_not(tmp_path: Path, session: Saying) -> None:
-    folder = tmp_path / "shelf"
+    folder = tmp_path / "fonts"
     folder.mkdir()
     assert await kept(folder, session) == []
 
 
 def test_without_a_place_for_it_each_session_makes_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = font_cache.shelf("/usr/bin/python3")
+    found = font_cache.cache_folder("/usr/bin/python3")
     assert found is not None
     assert found.is_relative_to(tmp_path)
-    assert font_cache.shelf("/opt/python") != found, "another Python has other fonts"
+    assert font_cache.cache_folder("/opt/python") != found, "another Python has other fonts"
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert font_cache.shelf(None) is None
+    assert font_cache.cache_folder(None) is None
     monkeypatch.setenv("XDG_CACHE_HOME", "/work/cache")
-    assert font_cache.shelf(None) is None, "inside, that is the program's own folder"
+    assert font_cache.cache_folder(None) is None, "inside, that is the program's own folder"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
-    assert font_cache.shelf(None) is None, "a user without a home"
+    assert font_cache.cache_folder(None) is None, "a user without a home"
 
 
-def test_a_shelf_that_a_cage_cannot_show_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_the_sandbox_hides_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/work/cache")  # where every cage has its own folder
-    assert font_cache.shelf(None) is None
+    assert font_cache.cache_folder(None) is None
     assert not Path("/work/cache").exists()

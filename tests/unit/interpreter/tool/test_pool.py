@@ -23,7 +23,7 @@ class Worker:
         self.alive = True
         self.closed = False
 
-    def rest(self) -> None:
+    def idle(self) -> None:
         self.log.append("rest")
 
     async def close(self) -> None:
@@ -99,8 +99,8 @@ async def test_a_key_keeps_its_session_and_results_are_not_hoarded() -> None:
     first = await use(pool, "a")
     assert await use(pool, "a") is first
     assert await use(pool, ("key", "a")) is not first
-    assert pool.guests["a"].runs == 2
-    assert pool.guests["a"].interpreter.history == []
+    assert pool.interpreters["a"].runs == 2
+    assert pool.interpreters["a"].interpreter.history == []
     await pool.close()
     assert workers.alive == 0
     assert workers.log == ["closed"]
@@ -116,12 +116,12 @@ async def test_the_least_recently_used_makes_room_and_is_told_why() -> None:
     await use(pool, "a")
     await use(pool, "c")
     assert workers.alive == 2
-    assert pool.guests["b"].interpreter.session is None
-    assert "room" in pool.guests["b"].interpreter.why  # type: ignore[attr-defined]
-    assert pool.guests["a"].interpreter.session is not None
+    assert pool.interpreters["b"].interpreter.session is None
+    assert "least recently used" in pool.interpreters["b"].interpreter.why  # type: ignore[attr-defined]
+    assert pool.interpreters["a"].interpreter.session is not None
     await use(pool, "b")
     assert workers.alive == 2
-    assert pool.guests["a"].interpreter.session is None
+    assert pool.interpreters["a"].interpreter.session is None
     await pool.close()
 
 
@@ -222,7 +222,11 @@ async def test_who_is_cancelled_when_its_turn_has_come_hands_it_on(monkeypatch: 
 
 
 def sessions(pool: Pool, caller: str) -> list[Any]:
-    return [each.key for each in pool.guests.values() if each.caller == caller and each.interpreter.session is not None]
+    return [
+        each.key
+        for each in pool.interpreters.values()
+        if each.caller == caller and each.interpreter.session is not None
+    ]
 
 
 async def test_one_caller_does_not_take_the_sessions_of_others() -> None:
@@ -280,7 +284,7 @@ async def test_without_a_key_the_session_ends_with_the_run() -> None:
     first, second = await use(pool, None), await use(pool, None)
     assert first is not second
     assert workers.alive == 0
-    assert not pool.guests
+    assert not pool.interpreters
     await pool.close()
 
 
@@ -292,8 +296,8 @@ async def test_idle_sessions_are_swept_but_not_those_in_use() -> None:
     async with pool.lend("c") as guest:
         await guest.interpreter.run()  # type: ignore[attr-defined]
         assert await pool.sweep({"b"}) == 1
-        assert pool.guests["a"].interpreter.session is None
-        assert "nobody used it" in pool.guests["a"].interpreter.why  # type: ignore[attr-defined]
+        assert pool.interpreters["a"].interpreter.session is None
+        assert "not used" in pool.interpreters["a"].interpreter.why  # type: ignore[attr-defined]
     assert workers.alive == 2
     await pool.close()
 
@@ -342,21 +346,23 @@ async def test_a_guest_that_somebody_waits_for_is_never_taken_for_idle() -> None
     async with pool.lend("a"):
         waiting = asyncio.create_task(use(pool, "a"))
         await asyncio.sleep(0)
-    assert pool.guests["a"].busy  # the first has left, the second has not yet begun
+    assert pool.interpreters["a"].busy  # the first has left, the second has not yet begun
     assert await pool.sweep() == 0
     session = await waiting
-    assert not pool.guests["a"].busy
+    assert not pool.interpreters["a"].busy
     assert not session.closed
     await pool.close()
 
 
-async def test_guests_without_a_session_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clicket.interpreter.tool.pool._REMEMBERED", 3)
+async def test_interpreters_without_a_session_are_remembered_but_not_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("clicket.interpreter.tool.pool._MAX_WITHOUT_SESSION", 3)
     workers = Workers()
     pool = pool_of(workers, max_sessions=2)
     for number in range(20):
         await use(pool, number)
-    assert list(pool.guests) == [15, 16, 17, 18, 19]
+    assert list(pool.interpreters) == [15, 16, 17, 18, 19]
     await pool.close()
 
 
@@ -489,8 +495,8 @@ def test_memory_that_is_named_counts_beside_limits_and_else_theirs() -> None:
         ({"limits": limits}, 2 * 1024**3),
         ({"limits": limits, "memory": "1GiB"}, 1024**3),
     ):
-        assert parse_options(given).starter().limits.memory == memory
-    assert parse_options({"limits": limits, "memory": "1GiB"}).starter().limits.processes == 10
+        assert parse_options(given).factory().limits.memory == memory
+    assert parse_options({"limits": limits, "memory": "1GiB"}).factory().limits.processes == 10
     assert parse_options({"limits": {"disk": "2GiB", "files": 5}}).limits == Limits(disk=2 * 1024**3, files=5)
     with pytest.raises(UsageError, match=r"limits\.disk must be a number of bytes"):
         parse_options({"limits": {"disk": "much"}})

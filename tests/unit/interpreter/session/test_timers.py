@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from clicket.interpreter.session.connection import Timers
+from clicket.interpreter.session.timers import Timers
 
 
 async def test_a_clock_goes_off_once_with_what_it_was_given_last() -> None:

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 from tests.kit.waiting import eventually_sync
 from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place
-from tests.unit.interpreter.starting.test_packages import wheel
+from tests.unit.interpreter.setup.test_packages import wheel
 
 NOTEBOOK = """# Numbers
 

@@ -154,7 +154,7 @@ async def test_whoever_needs_room_gets_it_and_the_one_who_made_it_is_told() -> N
         lost = await ran(rt, "x", thread="one")
         assert lost.error.code == "tool_error"
         assert "session_lost" in lost.error.message
-        assert "room" in lost.error.message
+        assert "least recently used" in lost.error.message
         assert (await ran(rt, "x = 3\nx", thread="one")).output["value"] == "3"
 
 

@@ -162,7 +162,7 @@ class Interpreter:
         keep: ArtifactStore | None = None,
     ) -> Result:
         """Run a task to its end. Errors of the program are in the result, not raised."""
-        machine = self._begin(task, file_names, files, keep, quiet=True)
+        machine = self._begin(task, file_names, files, keep)
         try:
             await machine.finish()
         finally:
@@ -201,8 +201,6 @@ class Interpreter:
         file_names: Iterable[str],
         files: Mapping[str, bytes | str | Path] | None,
         keep: ArtifactStore | None,
-        *,
-        quiet: bool = False,
     ) -> Machine:
         if not self._open:
             raise UsageError(
@@ -221,7 +219,6 @@ class Interpreter:
             store=keep or self._store,
             workers=self._workers,
             inputs=_inputs(file_names, files) if file_names or files else None,
-            quiet=quiet,
         )
         return self._machine
 

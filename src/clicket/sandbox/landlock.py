@@ -52,15 +52,9 @@ _LACKS = (
 )
 
 
-def rules(
-    *, read: Iterable[str | os.PathLike[str]], write: Iterable[str | os.PathLike[str]], network: bool = False
-) -> dict[str, Any]:
+def rules(*, read: Iterable[str | os.PathLike[str]], write: Iterable[str | os.PathLike[str]]) -> dict[str, Any]:
     """What may be read and executed, and what may also be written; a folder includes all below it."""
-    return {
-        "read": [os.fspath(path) for path in read],
-        "write": [os.fspath(path) for path in write],
-        "network": network,
-    }
+    return {"read": [os.fspath(path) for path in read], "write": [os.fspath(path) for path in write]}
 
 
 def version() -> int:
@@ -89,8 +83,7 @@ def apply(rules: dict[str, Any]) -> None:
     if not known:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock, or it is switched off")
     handled = _handled(known)
-    closed = 0 if rules.get("network") else _TCP
-    fields = [handled, closed, _OUTSIDE][: 1 + (known >= 4) + (known >= 6)]
+    fields = [handled, _TCP, _OUTSIDE][: 1 + (known >= 4) + (known >= 6)]
     attributes = b"".join(field.to_bytes(8, "little") for field in fields)
     ruleset = syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     try:

@@ -63,7 +63,7 @@ NO_SIGNALS = "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
 """Also refused where a signal could reach a host process."""
 
 _NEW_NAMESPACE = 0x7E020000  # every CLONE_NEW* that clone() takes
-_UNIX, _INET, _INET6 = 1, 2, 10
+_UNIX = 1
 _STREAM, _SEQPACKET = 1, 5
 _BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both by force
 _LOCK_UN = 8
@@ -83,12 +83,7 @@ _SET_MODE_FILTER = 1
 
 
 def program(
-    *,
-    network: bool = False,
-    unix_sockets: bool = True,
-    same_user: bool = False,
-    signals: bool = True,
-    machine: str | None = None,
+    *, unix_sockets: bool = True, same_user: bool = False, signals: bool = True, machine: str | None = None
 ) -> bytes | None:
     """The filter as BPF code; None on a machine whose system calls we do not know.
 
@@ -107,7 +102,7 @@ def program(
     code += [(_IF_ABOVE, 0, 1, FIRST_UNKNOWN), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     refused = dict.fromkeys(" ".join(DENIED.values()).split(), errno.EPERM)
     refused |= INSTEAD
-    if not unix_sockets and not network:
+    if not unix_sockets:
         refused |= dict.fromkeys(NO_SOCKETS.split(), errno.EPERM)
     if not signals:
         refused |= dict.fromkeys(NO_SIGNALS.split(), errno.EPERM)
@@ -118,7 +113,7 @@ def program(
         if call in numbers:
             code += [(_IF_EQUAL, 0, 1, numbers[call]), (_RETURN, 0, 0, _ERRNO | error)]
     conditions: dict[str, list[Condition]] = {}
-    for condition in _conditions(network, unix_sockets, same_user, signals):
+    for condition in _conditions(unix_sockets, same_user, signals):
         conditions.setdefault(condition[0], []).append(condition)
     for call, all_of_it in conditions.items():
         body = [instruction for condition in all_of_it for instruction in _check(condition)]
@@ -149,19 +144,16 @@ def gap() -> str | None:
     return "seccomp: it supports Linux on x86_64 and aarch64 only"
 
 
-def _conditions(network: bool, unix_sockets: bool, same_user: bool, signals: bool) -> Iterator[Condition]:
+def _conditions(unix_sockets: bool, same_user: bool, signals: bool) -> Iterator[Condition]:
     """call, argument, mask, what is refused (`bits`, `in`, `not in`), values, error. The kernel reads these arguments as
     32-bit numbers, so their upper half is ignored."""
-    families = [_UNIX] * unix_sockets + [_INET, _INET6] * network
     yield "clone", 0, _ALL, "bits", (_NEW_NAMESPACE,), errno.EPERM
-    yield "socket", 0, _ALL, "not in", families, errno.EAFNOSUPPORT
+    yield "socket", 0, _ALL, "not in", [_UNIX] * unix_sockets, errno.EAFNOSUPPORT
     yield "socketpair", 0, _ALL, "not in", (_UNIX,), errno.EAFNOSUPPORT
     if not unix_sockets:  # a datagram socket of a pair can send to any path
         yield "socketpair", 1, 0xF, "not in", (_STREAM, _SEQPACKET), errno.EPROTONOSUPPORT
-    if (
-        not network
-    ):  # socket buffers are memory that no process accounts for: the monitor assumes the system's default size
-        yield "setsockopt", 2, _ALL, "in", _BUFFER_SIZES, 0
+    # Socket buffers are memory that no process accounts for: the monitor assumes the system's default size.
+    yield "setsockopt", 2, _ALL, "in", _BUFFER_SIZES, 0
     # It can lock every readable file, also the host's. ENOSYS: programs handle file systems without such locks.
     yield "flock", 1, _ALL, "not in", (_LOCK_UN,), errno.ENOSYS
     yield "personality", 0, _ALL, "not in", (0, _ALL), errno.EPERM

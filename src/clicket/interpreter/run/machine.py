@@ -59,7 +59,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine:
-    """Call `step` until `state` is terminal, or `finish`; then `result` is set. With `quiet` there are no messages."""
+    """Call `step` until `state` is terminal, or `finish`; then `result` is set."""
 
     def __init__(
         self,
@@ -71,7 +71,6 @@ class Machine:
         store: ArtifactStore,
         workers: Workers,
         inputs: Inputs | None = None,
-        quiet: bool = False,
     ) -> None:
         self.state: CodeState = CODE.initial
         self.result: Result | None = None
@@ -85,8 +84,8 @@ class Machine:
         self._store = store
         self._workers = workers
         self._inputs = inputs or Inputs()
-        self._messages: list[Message] | None = None if quiet else []
-        """Messages of the current step."""
+        self._messages: list[Message] | None = []
+        """Messages of the current step; None if the caller wants none."""
         self._report = ResultBuilder(task, options.limits)
         self._parsed = Parsed(text="", fences=())
         self._blocks: tuple[Fence, ...] = ()
@@ -121,6 +120,7 @@ class Machine:
 
     async def finish(self) -> None:
         """All remaining steps, without messages."""
+        self._messages = None
         async with self._driving():
             while not self.done:
                 await self._more()

@@ -55,7 +55,7 @@ def stopped() -> TaskRefused:
 def session_lost(missed: list[str], why: str) -> TaskRefused:
     """The code reads names that only a lost session had."""
     message = (
-        f"the code reads {listed(missed)}, which were in an earlier session that is lost ({why}). Nothing was run. "
+        f"the code reads {listed(missed)} of an earlier session that is lost ({why}). Nothing was run. "
         "Define them again: the next run starts in a new session."
     )
     return TaskRefused(ProgramError(type="SessionLost", message=message, fatal=True), status="session_lost")

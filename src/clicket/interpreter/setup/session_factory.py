@@ -34,7 +34,6 @@ class SessionFactory:
         *,
         require: str = "full",
         limits: Limits | None = None,
-        memory: int | str | None = None,
         python: str | None = None,
         without: Iterable[str] = (),
         packages: Iterable[str] | None = None,
@@ -44,10 +43,9 @@ class SessionFactory:
         grace: float = 1.0,
         max_output: int | str = "64MiB",
         kept_output: int | str = "1MiB",
-        temp: Path | None = None,
     ) -> None:
         self.require: str = check_level(require)
-        self.limits: Limits = limits_of(limits, memory)
+        self.limits: Limits = limits or Limits()
         self.preload: tuple[str, ...] = tuple(preload)
         self._python = python
         self._without = check_layers(without)
@@ -55,7 +53,7 @@ class SessionFactory:
         self._grace = grace
         self._max_output = size_of(max_output, "max_output")
         self._kept_output = size_of(kept_output, "kept_output")
-        self._temp = temp
+
         self._preparing = asyncio.Lock()
         self._prepared: tuple[Sandbox, dict[str, Any]] | None = None
         self._font_folder: Path | None = None
@@ -102,9 +100,12 @@ class SessionFactory:
                     settings["font_cache"] = str(self._font_folder)
                     readable.append(self._font_folder)
                 sandbox = Sandbox(
-                    require=self.require, limits=self.limits, python=self._python, without=self._without,
-                    readable=readable, temp=self._temp,
-                )  # fmt: skip
+                    require=self.require,
+                    limits=self.limits,
+                    python=self._python,
+                    without=self._without,
+                    readable=readable,
+                )
                 self._prepared = sandbox, settings
             return self._prepared
 

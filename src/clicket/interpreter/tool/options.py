@@ -79,7 +79,7 @@ class InterpreterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def factory(self) -> SessionFactory:
         return SessionFactory(
-            require=self.require, limits=self.limits, memory=self.memory, python=self.python, without=self.without,
+            require=self.require, limits=limits_of(self.limits, self.memory), python=self.python, without=self.without,
             packages=self.packages, wheels=self.wheels, install=self.install, preload=self.preload, grace=self.grace,
             max_output=self.max_output, kept_output=self.kept_output,
         )  # fmt: skip

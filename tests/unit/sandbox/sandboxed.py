@@ -19,7 +19,8 @@ from clicket.sandbox.descriptors import send, wait_readable
 
 PROGRAM = "sandboxed_program"
 PATIENCE = 60.0
-LAYERS_OF_A_GUARD = ("namespaces",)
+IS_ROOT = os.geteuid() == 0
+SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 class SandboxedProgram:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, Self
 
 import msgspec
 
+from clicket.interpreter import Interpreter
 from clicket.interpreter.result import ProgramError, Variable
+from clicket.interpreter.run.messages import Message
 from clicket.interpreter.session.block_run import BlockEnd, BlockItem, DisplayItem, OutputItem
 from clicket.interpreter.session.exit_reason import ExitReason, SessionGone
 from clicket.interpreter.session.protocol import ErrorFrame
 from clicket.interpreter.session.session import Checked
+from clicket.kernel import CODE, CodeState
 from clicket.sandbox import Isolation
 
 ISOLATION = Isolation(level="full", layers=("environment",))
@@ -161,3 +167,67 @@ def _checked(code: str) -> Checked:
     stores = tuple(word[1:] for word in words if word.startswith("="))
     imports = tuple(word[1:] for word in words if word.startswith("@"))
     return Checked(error=error, loads=loads, stores=stores, imports=imports)
+
+
+GOOD = ["parsing", "validating", "preparing", "executing", "monitoring"]
+
+
+class ScriptedInterpreter:
+    """An interpreter whose sessions are scripted."""
+
+    def __init__(self, *scripts: list[Act], check: str = "", **options: Any) -> None:
+        self.scripts = list(scripts)
+        self.sessions: list[ScriptedSession] = []
+        self.check = check
+        self.folder = tempfile.TemporaryDirectory()
+        self.interpreter = Interpreter(start=self._start, **options)  # type: ignore[arg-type]
+
+    async def _start(self) -> ScriptedSession:
+        acts = self.scripts.pop(0) if self.scripts else []
+        self.sessions.append(ScriptedSession(Path(self.folder.name), acts, check=self.check))
+        return self.sessions[-1]
+
+    async def __aenter__(self) -> Self:
+        await self.interpreter.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.interpreter.close()
+        self.folder.cleanup()
+        assert all(session.closed for session in self.sessions)
+
+
+def blocks(*codes: str) -> str:
+    return "Some prose.\n\n" + "\n".join(f"```python\n{code}\n```" for code in codes)
+
+
+async def told(ci: Interpreter, task: str, **options: Any) -> list[Message]:
+    return [message async for message in ci.stream(task, **options)]
+
+
+def states(messages: list[Message]) -> list[str]:
+    """The states in the order in which they were entered, each change beginning where the last one ended."""
+    changes = [message for message in messages if message["type"] == "state_change"]
+    for before, after in pairwise(changes):
+        assert before["to"] == after["from"]
+    return [changes[0]["from"], *(change["to"] for change in changes)]
+
+
+def check_laws(messages: list[Message]) -> None:
+    kinds = [message["type"] for message in messages]
+    assert kinds.count("final_result") == 1
+    assert kinds[-1] == "final_result"
+    entered = states(messages)
+    for source, target in pairwise(entered):
+        assert CodeState(target) in CODE.edges[CodeState(source)]
+    assert CodeState(entered[-1]) in CODE.terminal
+    assert kinds.count("error") == (entered[-1] == "error")
+    started = [message["block_index"] for message in messages if message["type"] == "code_execution_start"]
+    over = [
+        message["block_index"]
+        for message in messages
+        if message["type"] in ("code_execution_complete", "code_execution_error")
+    ]
+    assert started == over == list(range(len(started)))
+    assert kinds.count("execution_error") == kinds.count("code_execution_error")
+    assert all(isinstance(message["timestamp"], float) for message in messages)

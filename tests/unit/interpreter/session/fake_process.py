@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from clicket.interpreter.session.session import BlockEnd, Session
 from clicket.sandbox import Exit, Isolation
 from clicket.sandbox.frames import pack
 
@@ -75,3 +77,60 @@ class FakeSandbox:
 
     async def start(self, program: str, settings: Mapping[str, Any]) -> FakeSandboxProcess:
         return self._process
+
+
+READY = {"type": "ready", "layers": ["seccomp"], "python": "3.11.7"}
+
+
+def done(id: int = 1, status: str = "ok", **more: Any) -> dict[str, Any]:
+    return {"type": "done", "id": id, "status": status, **more}
+
+
+@contextlib.asynccontextmanager
+async def opened(**options: Any) -> AsyncIterator[tuple[Session, FakeSandboxProcess]]:
+    """A session that is ready. No exception may get lost in the loop meanwhile."""
+    lost: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+    process = FakeSandboxProcess()
+    process.say(**READY)
+    session = await Session.start(FakeSandbox(process), **options)
+    try:
+        yield session, process
+    finally:
+        await session.close()
+        asyncio.get_running_loop().set_exception_handler(None)
+    assert lost == []
+
+
+async def follow(session: Session) -> tuple[list[Any], BlockEnd]:
+    async with asyncio.timeout(20):
+        *items, ended = [item async for item in session.watch()]
+    assert isinstance(ended, BlockEnd)
+    return items, ended
+
+
+async def outcome(session: Session) -> tuple[str, str | None]:
+    _, ended = await follow(session)
+    return ended.status, ended.reason
+
+
+async def pour(process: FakeSandboxProcess, size: int) -> int:
+    """Write until all is written, or nobody has read for a while."""
+    os.set_blocking(process.inside_stdout, False)
+    poured = refused = 0
+    while poured < size and refused < 200:
+        try:
+            poured += os.write(process.inside_stdout, b"x" * min(65_536, size - poured))
+            refused = 0
+        except BlockingIOError:
+            refused += 1
+        await asyncio.sleep(0)
+    return poured
+
+
+async def read_pipe(fd: int) -> bytes:
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                return os.read(fd, 1000)
+            await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Files in and out of a folder that belongs to somebody else: no link is followed, no border is crossed."""
+"""Files that a program made or changed: what is stored, what is left out, and how far the folder is scanned."""
 
 from __future__ import annotations
 
@@ -6,74 +6,21 @@ import asyncio
 import hashlib
 import os
 import socket
-import stat
 import sys
 import textwrap
 import time
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from tests.security.as_user import as_user
+from tests.unit.interpreter.files.conftest import SECRET, Place, taken
 
 import clicket
 from clicket.bridge import Workers
-from clicket.errors import ClicketError, NotFound, StoreUnavailable
+from clicket.errors import ClicketError, NotFound
 from clicket.interpreter.files import outputs as files
 from clicket.interpreter.files.artifacts import TemporaryArtifacts
-from clicket.interpreter.files.inputs import FileRefused, Inputs, write_inputs
-from clicket.interpreter.files.outputs import CollectedFiles, OutputLimits, collect, scan
-
-SECRET = b"the host's secret"
-
-
-class Place:
-    """A work folder as a cage has it."""
-
-    def __init__(self, path: Path, uid: int | None = None) -> None:
-        self.path = path
-        self.uid = uid
-        self.work_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    (tmp_path / "work").mkdir()
-    made = Place(tmp_path / "work")
-    yield made
-    os.close(made.work_fd)
-
-
-@pytest.fixture
-def workers() -> Iterator[Workers]:
-    made = Workers(1, "test-files")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-async def drawer(workers: Workers, tmp_path: Path) -> AsyncIterator[TemporaryArtifacts]:
-    (tmp_path / "kept").mkdir()
-    made = TemporaryArtifacts(workers, temp=tmp_path / "kept")
-    yield made
-    made.close()
-    assert list((tmp_path / "kept").iterdir()) == []
-
-
-async def taken(
-    place: Place, drawer: TemporaryArtifacts, workers: Workers, before: object = None, **caps: int
-) -> CollectedFiles:
-    return await collect(place.work_fd, before or {}, drawer, workers, OutputLimits(**caps))  # type: ignore[arg-type]
-
-
-async def put(
-    place: Place, drawer: TemporaryArtifacts, workers: Workers, *names: str, folder: Path | None = None, **files: object
-) -> dict[str, object]:
-    inputs = Inputs(file_names=names, files=files)  # type: ignore[arg-type]
-    return await write_inputs(  # type: ignore[return-value]
-        place, inputs, folder=folder, store=drawer, workers=workers, each=1_000_000, whole=2_000_000
-    )
-
+from clicket.interpreter.files.outputs import collect, scan
 
 # --- out ----------------------------------------------------------------------------------------------------------------
 
@@ -241,149 +188,6 @@ async def test_a_keeper_that_fails_costs_one_file_only(place: Place, workers: Wo
     found = await collect(place.work_fd, {}, Full(), workers)
     assert found.files == ()
     assert "no room" in found.skipped[0].why
-
-
-# --- in -----------------------------------------------------------------------------------------------------------------
-
-
-async def test_contents_paths_and_artifacts_go_in(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
-    (place.path.parent / "host.csv").write_bytes(b"a,b\n")
-    name = await drawer.put([b"kept ", b"bytes"])
-    files = {"text.txt": "grüß", "raw.bin": b"\x00", "sub/deep/host.csv": place.path.parent / "host.csv"}
-    written = await put(place, drawer, workers, name, f"data.bin={name}", **files)
-    assert (place.path / "text.txt").read_text() == "grüß"
-    assert (place.path / "sub/deep/host.csv").read_bytes() == b"a,b\n"
-    assert (place.path / "data.bin").read_bytes() == (place.path / name).read_bytes() == b"kept bytes"
-    assert stat.S_IMODE((place.path / "text.txt").stat().st_mode) == 0o600
-    found = await taken(place, drawer, workers, written)
-    assert found.files == (), "what went in is not what came out"
-    (place.path / "text.txt").write_text("changed")
-    assert [file.name for file in (await taken(place, drawer, workers, written)).files] == ["text.txt"]
-
-
-async def test_names_in_the_folder_of_shared_files(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
-    folder = place.path.parent / "shared"
-    (folder / "sub").mkdir(parents=True)
-    (folder / "prices.csv").write_bytes(b"1")
-    (folder / "sub" / "more.csv").write_bytes(b"2")
-    (place.path.parent / "secret").write_bytes(SECRET)
-    (folder / "link.csv").symlink_to(place.path.parent / "secret")
-    (folder / "up").symlink_to(place.path.parent)
-    os.mkfifo(folder / "pipe")
-    await put(place, drawer, workers, "prices.csv", "sub/more.csv", folder=folder)
-    assert (place.path / "prices.csv").read_bytes() == b"1"
-    assert (place.path / "sub" / "more.csv").read_bytes() == b"2"
-    (place.path / "prices.csv").write_bytes(b"the program's own")
-    await put(place, drawer, workers, "prices.csv", folder=folder)
-    assert (place.path / "prices.csv").read_bytes() == b"the program's own"
-    for name in ("link.csv", "up/secret", "pipe", "sub", "prices.cvs"):
-        with pytest.raises(FileRefused, match="no file") as refused:
-            await put(place, drawer, workers, name, folder=folder)
-        assert "prices.csv" in str(refused.value)
-    assert "Did you mean 'prices.csv'" in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "name", ["", "/etc/passwd", "../x", "a/../../x", "a//b", ".", "a/.", "x\0y", "a\nb", "\udcff", "x" * 300, "a/" * 9 + "a",
-             "a\\b"],
-)  # fmt: skip
-async def test_names_that_are_none(place: Place, drawer: TemporaryArtifacts, workers: Workers, name: str) -> None:
-    with pytest.raises(FileRefused, match=r"name for a file|components") as refused:
-        await put(place, drawer, workers, name, folder=place.path.parent)
-    assert refused.value.kind == "ValueError"
-    with pytest.raises(FileRefused):
-        await put(place, drawer, workers, **{name: b"x"})
-    assert list(place.path.iterdir()) == []
-
-
-async def test_a_link_in_the_way_is_replaced_never_followed(
-    place: Place, drawer: TemporaryArtifacts, workers: Workers
-) -> None:
-    target = place.path.parent / "target"
-    target.write_bytes(SECRET)
-    (place.path / "a.csv").symlink_to(target)
-    os.link(target, place.path / "b.csv")
-    await put(place, drawer, workers, **{"a.csv": b"new", "b.csv": b"new"})
-    assert target.read_bytes() == SECRET
-    assert (place.path / "a.csv").read_bytes() == (place.path / "b.csv").read_bytes() == b"new"
-    (place.path / "dir").symlink_to(place.path.parent)
-    with pytest.raises(FileRefused, match="cannot be written"):
-        await put(place, drawer, workers, **{"dir/new.csv": b"x"})
-    (place.path / "folder.csv").mkdir()
-    with pytest.raises(FileRefused, match="cannot be written"):
-        await put(place, drawer, workers, **{"folder.csv": b"x"})
-    assert not (place.path.parent / "new.csv").exists()
-
-
-async def test_artifacts_that_are_too_much_together_are_not_all_fetched(
-    place: Place, drawer: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, fetched = await drawer.put(b"x" * 900_000), []
-    get = drawer.get
-
-    async def noted(name: str) -> bytes:
-        fetched.append(name)
-        return await get(name)
-
-    monkeypatch.setattr(drawer, "get", noted)
-    with pytest.raises(FileRefused, match="together"):
-        await put(place, drawer, workers, *(f"{n}.bin={name}" for n in range(100)))
-    assert len(fetched) == 3
-    assert list(place.path.iterdir()) == []
-
-
-async def test_sizes_and_unknown_artifacts(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
-    (place.path.parent / "sparse").touch()
-    os.truncate(place.path.parent / "sparse", 10**12)
-    for value in (b"x" * 1_000_001, place.path.parent / "sparse"):
-        with pytest.raises(FileRefused, match="a file may have 1,000,000"):
-            await put(place, drawer, workers, a=b"ok", big=value)
-    with pytest.raises(FileRefused, match="holds 2,000,000"):
-        await put(place, drawer, workers, **{str(n): b"x" * 900_000 for n in range(3)})
-    with pytest.raises(FileRefused, match="sha256-"):
-        await put(place, drawer, workers, "sha256-" + "0" * 64)
-    with pytest.raises(FileRefused, match="not a regular file"):
-        await put(place, drawer, workers, dev=Path("/dev/zero"))
-    with pytest.raises(FileRefused, match="cannot be read"):
-        await put(place, drawer, workers, dev=Path("/nowhere"))
-    assert list(place.path.iterdir()) == [], "nothing is written when one is refused"
-
-
-async def test_files_belong_to_who_runs_in_the_cage(place: Place, drawer: TemporaryArtifacts, workers: Workers) -> None:
-    place.uid = 54321 if os.getuid() == 0 else os.getuid()
-    await put(place, drawer, workers, **{"sub/a.csv": b"x"})
-    assert {(place.path / name).stat().st_uid for name in ("sub", "sub/a.csv")} == {place.uid}
-
-
-# --- kept ---------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_drawer_is_bounded_and_the_oldest_goes_first(workers: Workers, tmp_path: Path) -> None:
-    drawer = TemporaryArtifacts(workers, max_size=250, temp=tmp_path)
-    first, second = await drawer.put(b"a" * 100), await drawer.put(b"b" * 100)
-    assert await drawer.put(b"a" * 100) == first
-    third = await drawer.put([b"c" * 50, b"c" * 50])
-    assert await drawer.get(first) == b"a" * 100
-    assert await drawer.get(third) == b"c" * 100
-    with pytest.raises(NotFound):
-        await drawer.get(second)
-    drawer.close()
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(NotFound):
-        await drawer.get(first)
-
-
-async def test_a_drawer_that_cannot_write_says_so_and_stays_usable(workers: Workers, tmp_path: Path) -> None:
-    drawer = TemporaryArtifacts(workers, temp=tmp_path / "missing")
-    with pytest.raises(StoreUnavailable):
-        await drawer.put(b"x")
-    (tmp_path / "missing").mkdir()
-    name = await drawer.put(b"x")
-    assert await drawer.get(name) == b"x"
-    next((tmp_path / "missing").iterdir()).joinpath(name).unlink()
-    with pytest.raises(NotFound, match="cannot be read any more"):
-        await drawer.get(name)
-    drawer.close()
 
 
 # --- an empty folder ------------------------------------------------------------------------------------------------------

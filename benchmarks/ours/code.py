@@ -1,6 +1,6 @@
 """The code interpreter with all of its layers.
 
-`session`: a worker in its cage, blocks sent to it. `interpreter`: the same through `Interpreter.run`, with parsing, the states
+`session`: a worker in the sandbox, blocks sent to it. `interpreter`: the same through `Interpreter.run`, with parsing, the states
 of the machine, variables and files. `warm`: the same in a pool that keeps a spare session ready.
 """
 
@@ -85,7 +85,7 @@ class Interpreters:
         await interpreter.close()
 
 
-class Guests:
+class Pooled:
     """Each session is that of a new key, and found warm: the spare is waited for before the clock starts."""
 
     def __init__(self, pool: Pool) -> None:
@@ -97,8 +97,8 @@ class Guests:
         return self._opened
 
     async def run(self, key: int, code: str) -> str:
-        async with self._pool.lend(key) as guest:
-            result = await guest.interpreter.run(code)
+        async with self._pool.lend(key) as pooled:
+            result = await pooled.interpreter.run(code)
         assert result.ok, result
         return result.stdout
 
@@ -225,7 +225,7 @@ async def pool() -> AsyncIterator[Pool]:
 async def of_guests() -> dict[str, float]:
     starts, _, _ = sessions.sizes()
     async with pool() as made:
-        engine = Guests(made)
+        engine = Pooled(made)
         return {"start_ms": await sessions.first_results(engine, starts)}
 
 

@@ -38,7 +38,7 @@ from clicket.sandbox import (
 )
 
 
-class Shelf:
+class FakeStore:
     """Anything with these two methods is a keeper; there is nothing to inherit from."""
 
     async def put(self, pieces: bytes | Sequence[bytes]) -> str:
@@ -49,7 +49,7 @@ class Shelf:
 
 
 async def runs() -> None:
-    shelf: Keeper = Shelf()
+    store: Keeper = FakeStore()
     async with Interpreter(
         require="partial",
         timeout=None,
@@ -59,7 +59,7 @@ async def runs() -> None:
         packages=["numpy"],
         wheels=Path("wheels"),
         files="data",
-        keep=shelf,
+        keep=store,
         idle_after=60,
     ) as ci:
         assert_type(ci, Interpreter)

@@ -162,7 +162,8 @@ class Interpreter:
         keep: ArtifactStore | None = None,
     ) -> Result:
         """Run a task to its end. Errors of the program are in the result, not raised."""
-        machine = self._begin(task, file_names, files, keep)
+        self.begin(task, file_names=file_names, files=files, keep=keep)
+        machine = self._current
         try:
             await machine.finish()
         finally:
@@ -179,7 +180,8 @@ class Interpreter:
         keep: ArtifactStore | None = None,
     ) -> AsyncGenerator[Message, None]:
         """Run a task and yield messages while it runs; `final_result` is the last. Closed early, it stops the program."""
-        machine = self._begin(task, file_names, files, keep)
+        self.begin(task, file_names=file_names, files=files, keep=keep)
+        machine = self._current
         async with aclosing(self._recorded(machine, machine.stream())) as messages:
             async for message in messages:
                 yield message
@@ -193,15 +195,6 @@ class Interpreter:
         keep: ArtifactStore | None = None,
     ) -> None:
         """Begin a run that the caller drives by `step`. One run at a time."""
-        self._begin(task, file_names, files, keep)
-
-    def _begin(
-        self,
-        task: str,
-        file_names: Iterable[str],
-        files: Mapping[str, bytes | str | Path] | None,
-        keep: ArtifactStore | None,
-    ) -> Machine:
         if not self._open:
             raise UsageError(
                 "this interpreter is not open. Use `async with Interpreter(...) as ci:`, or await ci.open()."
@@ -220,6 +213,13 @@ class Interpreter:
             workers=self._workers,
             inputs=_inputs(file_names, files) if file_names or files else None,
         )
+
+    @property
+    def _current(self) -> Machine:
+        if self._machine is None:
+            raise UsageError(
+                "no run has begun. Call ci.begin(task) or ci.step(task) first, then ci.step() until ci.state is terminal."
+            )
         return self._machine
 
     async def step(self, task: str | None = None) -> AsyncGenerator[Message, None]:
@@ -229,11 +229,7 @@ class Interpreter:
         """
         if task is not None:
             self.begin(task)
-        machine = self._machine
-        if machine is None:
-            raise UsageError(
-                "no run has begun. Call ci.begin(task) or ci.step(task) first, then ci.step() until ci.state is terminal."
-            )
+        machine = self._current
         async with aclosing(self._recorded(machine, machine.step())) as messages:
             async for message in messages:
                 yield message
@@ -275,12 +271,12 @@ class Interpreter:
         return await self._store.get(name)
 
     async def reset(self) -> None:
-        """End the session: its variables and files are gone, and later runs are not told."""
+        """End the session: its variables and files are gone, and later runs get no notice."""
         await self._between_runs("reset")
         await self._slot.forget()
 
     async def drop(self, why: str) -> bool:
-        """Close the session between runs. A later run that reads its variables is told `why` they are gone."""
+        """Close the session between runs. A later run that reads its variables fails with `why` they are gone."""
         await self._between_runs("drop")
         had = self._slot.session is not None
         await self._slot.drop(why)

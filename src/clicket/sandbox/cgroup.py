@@ -143,9 +143,7 @@ class Group:
         if self._parents.unified is not None and _try(self._parents.unified / self._name / "cgroup.kill", 1):
             return
         self.freeze(True)
-        for pid in self.pids():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(self.pids())
         self.freeze(False)
 
     async def dissolve(self) -> None:
@@ -171,9 +169,7 @@ def sweep(parent: Path, prefix: str) -> bool:
                 return False
             _try(folder / "freezer.state", "THAWED")
             if not _try(folder / "cgroup.kill", 1):
-                for pid in _pids(folder):
-                    with contextlib.suppress(OSError):
-                        os.kill(pid, signal.SIGKILL)
+                _kill(_pids(folder))
             time.sleep(0.005)
     return True
 
@@ -297,3 +293,9 @@ def _counter(path: Path, name: str) -> int:
 
 def _pids(folder: Path) -> list[int]:
     return [int(word) for word in _words(folder / "cgroup.procs")]
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)

@@ -26,9 +26,12 @@ LAYERS = {
 }
 """Every layer, and what is missing without it."""
 
-_FULL = frozenset({"environment", "namespaces", "identity", "seccomp", "rlimits"})
-_PARTIAL = frozenset({"environment", "landlock", "seccomp", "rlimits", "subreaper"})
-_PROCESS = frozenset({"environment", "rlimits"})
+_NEEDED = {
+    "full": {"environment", "namespaces", "identity", "seccomp", "rlimits"},
+    "partial": {"environment", "landlock", "seccomp", "rlimits", "subreaper"},
+    "process": {"environment", "rlimits"},
+}
+"""The layers that each level needs."""
 
 
 class NotIsolated(ClicketError):
@@ -52,14 +55,9 @@ def isolation_of(layers: Iterable[str], gaps: Iterable[str] = ()) -> Isolation:
     so beside them a missing `subreaper` is no gap.
     """
     has = frozenset(layers)
-    ended = has | {"subreaper"} if "namespaces" in has else has
-    level = "none"
-    for name, needed in (("full", _FULL), ("partial", _PARTIAL), ("process", _PROCESS)):
-        if needed <= ended:
-            level = name
-            break
-    spared = {"subreaper"} if "namespaces" in has else set()
-    missing = [f"{name}: {text}" for name, text in LAYERS.items() if name not in has and name not in spared]
+    covered = has | {"subreaper"} if "namespaces" in has else has
+    level = next((name for name, needed in _NEEDED.items() if needed <= covered), "none")
+    missing = [f"{name}: {text}" for name, text in LAYERS.items() if name not in covered]
     kernel = ["kernel: the program and the host share one kernel; for stronger isolation use a virtual machine"]
     return Isolation(level=level, layers=tuple(n for n in LAYERS if n in has), gaps=(*missing, *gaps, *kernel))
 

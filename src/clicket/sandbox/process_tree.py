@@ -76,14 +76,10 @@ class NamespaceTree:
         return descendants(self.pid)
 
     def interrupt(self) -> None:
-        if self._program_fd >= 0:
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._program_fd, signal.SIGINT)
+        _send(self._program_fd, signal.SIGINT)
 
     def kill(self) -> None:
-        if self._init_fd >= 0:
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._init_fd, signal.SIGKILL)
+        _send(self._init_fd, signal.SIGKILL)
 
     def signal_group(self, number: int) -> None:
         return  # inside, a program may create process groups
@@ -117,8 +113,7 @@ class SupervisedTree:
         return descendants(self.pid)
 
     def interrupt(self) -> None:
-        with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(self._program_fd, signal.SIGINT)
+        _send(self._program_fd, signal.SIGINT)
 
     def kill(self) -> None:
         with contextlib.suppress(OSError):
@@ -173,6 +168,12 @@ class ChildTree:
 
     def close(self) -> None:
         return
+
+
+def _send(pidfd: int, number: int) -> None:
+    """Nothing happens if the process is gone, or `pidfd` is -1."""
+    with contextlib.suppress(OSError):
+        signal.pidfd_send_signal(pidfd, number)
 
 
 def descendants(pid: int) -> list[int]:

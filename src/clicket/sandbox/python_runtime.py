@@ -63,26 +63,21 @@ class PythonRuntime(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def find_python(python: str | None = None) -> PythonRuntime:
     """Describe a Python executable, by default our own; another one is started once. Raises `UsageError`."""
-    magic = importlib.util.MAGIC_NUMBER.hex()
     if python is None or python == sys.executable:
         if not sys.executable:
             raise UsageError(
                 "this process does not know its own Python executable; name one: python='/usr/bin/python3'."
             )
-        return PythonRuntime(
-            executable=sys.executable,
-            prefix=sys.prefix,
-            base_prefix=sys.base_prefix,
-            version=sys.version.split()[0],
-            magic=magic,
-        )
-    answer = _run(python, ["-I", "-c", _DESCRIBE], b"")
-    try:
-        executable, prefix, base, version, magic = json.loads(answer)
-    except ValueError:
-        raise UsageError(
-            f"{python!r} answered {answer[:200]!r} instead of describing itself; is it a Python?"
-        ) from None
+        executable, prefix, base, version = sys.executable, sys.prefix, sys.base_prefix, sys.version.split()[0]
+        magic = importlib.util.MAGIC_NUMBER.hex()
+    else:
+        answer = _run(python, ["-I", "-c", _DESCRIBE], b"")
+        try:
+            executable, prefix, base, version, magic = json.loads(answer)
+        except ValueError:
+            raise UsageError(
+                f"{python!r} answered {answer[:200]!r} instead of describing itself; is it a Python?"
+            ) from None
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
         raise UsageError(f"the sandbox needs Python 3.11 or newer, and {python!r} is {version}.")
     return PythonRuntime(executable=executable, prefix=prefix, base_prefix=base, version=version, magic=magic)

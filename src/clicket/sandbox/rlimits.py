@@ -14,7 +14,7 @@ _CORE_PATTERN = "/proc/sys/kernel/core_pattern"
 _ADDRESS_SPACE = 4
 """Multiple of the memory limit: threads and libraries reserve far more than they use."""
 _SIGNALS = 1024
-"""Pending signals. The kernel counts them per user, who may be the host's user."""
+"""Pending signals. The kernel counts them per user, and the host may run as the same user."""
 
 
 def rules(

@@ -152,7 +152,7 @@ def main(lifeline: int, uid: int | None, command: list[str]) -> None:
 def _become_program(supervisor: int, waiting: int, uid: int | None, command: list[str]) -> None:
     try:
         os.setsid()  # signals that the program sends to its own group must not reach the supervisor
-        _write("/proc/self/oom_score_adj", b"800")  # out of memory, the kernel kills this process before the host
+        _write("/proc/self/oom_score_adj", "800")  # out of memory, the kernel kills this process before the host
         if not os.read(waiting, 1):
             os._exit(NOT_STARTED)
         if uid is not None:
@@ -234,15 +234,12 @@ def _read(fd: int) -> bytes:
         return b""
 
 
-def _write(path: str, text: bytes) -> None:
+def _write(path: str, text: str) -> None:
     try:
-        fd = os.open(path, os.O_WRONLY)
+        with open(path, "w") as file:
+            file.write(text)
     except OSError:
         return
-    try:
-        os.write(fd, text)
-    finally:
-        os.close(fd)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the tests of cages share: a sandbox that is closed in the end, and a way to talk to a program in it."""
+"""What the tests of the sandbox share: a sandbox that is closed in the end, and a program in it that runs given code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 class SandboxedProgram:
-    """A program in a cage that runs what it is told."""
+    """A program in the sandbox that runs the code that it is sent."""
 
     def __init__(self, process: SandboxProcess) -> None:
         self.process = process

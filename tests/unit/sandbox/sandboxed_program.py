@@ -1,4 +1,4 @@
-"""A program for cages: runs the code that it is sent, and answers with what the code leaves in `value`. Inside, there is
+"""A program for the sandbox: runs the code that it is sent, and answers with what the code leaves in `value`. Inside, there is
 nothing of the tests but this file."""
 
 from clicket.sandbox import frames

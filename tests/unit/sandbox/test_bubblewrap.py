@@ -17,8 +17,8 @@ PYTHON = PythonRuntime(
 
 def view(python: PythonRuntime = PYTHON, readable: tuple[Path, ...] = ()) -> FilesystemView:
     return FilesystemView(
-        work=Path("/var/h/cage-1/work"),
-        etc=Path("/var/h/cage-1/etc"),
+        work=Path("/var/h/program-1/work"),
+        etc=Path("/var/h/program-1/etc"),
         library=Path("/var/h/library"),
         python=python,
         readable=readable,
@@ -56,7 +56,7 @@ def test_both_are_apart_from_the_host_and_die_with_it() -> None:
 
 def test_only_the_work_folder_can_be_written_and_the_root_is_closed_last() -> None:
     words = bubblewrap.arguments(view(), root=True)
-    assert pairs(words, "--bind") == [("/var/h/cage-1/work", "/work")]
+    assert pairs(words, "--bind") == [("/var/h/program-1/work", "/work")]
     assert words[-2:] == ["--remount-ro", "/"]
     assert {target for _, target in pairs(words, "--ro-bind")} >= {
         "/run/clicket",

@@ -1,4 +1,4 @@
-"""Every cage of root's gets a user of its own, one that exists here and that nobody else is."""
+"""When the host is root, every program gets a user id of its own, which exists here and is otherwise unused."""
 
 from __future__ import annotations
 

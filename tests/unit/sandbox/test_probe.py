@@ -59,7 +59,7 @@ async def test_without_namespaces_the_files_of_the_host_are_still_closed(tmp_pat
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="who is not root has no other user to give")
-async def test_below_a_guard_a_program_of_roots_is_another_user_where_that_one_can_read_the_interpreter() -> None:
+async def test_below_a_supervisor_a_program_of_roots_is_another_user_where_that_one_can_read_the_interpreter() -> None:
     async with sandboxed(without=["namespaces"], require="partial", python=SYSTEM_PYTHON) as program:
         assert "identity" in program.process.isolation.layers
         assert await program.run("import os; value = os.getuid()") == program.process.uid != 0

@@ -1,4 +1,4 @@
-"""A cage can be interrupted, frozen, watched and ended, whatever the program in it does, and its end is told as it was."""
+"""A sandbox process can be interrupted, frozen, measured and killed, whatever its program does, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.unit.sandbox.sandboxed import PATIENCE, SandboxedProgram, groups, san
 from clicket.sandbox import Exit, Limits, SandboxProcess, cgroup
 
 MIB = 1 << 20
-GUARDED = {"without": ["namespaces"], "require": "partial"}
-TIERS = [pytest.param({}, id="bubblewrap"), pytest.param(GUARDED, id="guard")]
+SUPERVISED = {"without": ["namespaces"], "require": "partial"}
+TIERS = [pytest.param({}, id="bubblewrap"), pytest.param(SUPERVISED, id="supervisor")]
 BARE = [
     pytest.param({"without": ["cgroup"]}, id="bubblewrap"),
-    pytest.param({**GUARDED, "without": ["namespaces", "cgroup"]}, id="guard"),
+    pytest.param({**SUPERVISED, "without": ["namespaces", "cgroup"]}, id="supervisor"),
 ]
 
 
@@ -240,7 +240,7 @@ async def test_whatever_was_left_in_the_folder_is_removed(tmp_path: Path) -> Non
     assert (tmp_path / "kept").read_text() == "of the host"
 
 
-async def test_a_pipe_that_nobody_reads_does_not_keep_a_cage_from_closing() -> None:
+async def test_a_pipe_that_nobody_reads_does_not_keep_a_program_from_closing() -> None:
     async with sandboxed() as program:
         await program.begin("import os\nwhile True: os.write(1, bytes(65536))")
         async with asyncio.timeout(60):
@@ -260,7 +260,7 @@ async def test_commands_larger_than_a_pipe_arrive() -> None:
         assert await program.run("value = len(settings['big'])") == 3 * MIB
 
 
-async def test_descriptors_of_a_closed_cage_are_free_again() -> None:
+async def test_descriptors_of_a_closed_process_are_free_again() -> None:
     async with sandboxed() as program:
         process: SandboxProcess = program.process
         await SandboxedProgram(process).process.close()

@@ -1,4 +1,4 @@
-"""The guard: whatever the program started, and however it hid it, is gone when the guard is."""
+"""The supervisor: whatever the program started, and however it hid it, is gone when the supervisor is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ import pytest
 from clicket.sandbox import supervisor
 
 SCRIPT = str(Path(supervisor.__file__).resolve())
-UID = 54_324 + os.getpid() % 4_000 * 2  # its own in each process of the tests: a guard ends all that such a user has
+UID = (
+    54_324 + os.getpid() % 4_000 * 2
+)  # its own in each process of the tests: a supervisor kills all processes of that user
 DAEMONS = "(setsid sleep 1000 &); (setsid sh -c 'sleep 1000 & sleep 1001' &); sleep 1002 & "
 """Three ways to be forgotten: by a parent that leaves, by two, and by none."""
 
@@ -34,7 +36,7 @@ class SupervisedTree:
                 stdout=inner,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                extra_groups=[4, 24],  # what root often has, and a cage must not
+                extra_groups=[4, 24],  # what root often has, and a program must not
                 cwd="/",
             )
         os.close(inner)
@@ -67,7 +69,7 @@ def read_soon(fd: int) -> bytes:
 
 
 @contextmanager
-def guarded(*command: str, uid: int | None = None, go: bool = True) -> Iterator[SupervisedTree]:
+def supervised(*command: str, uid: int | None = None, go: bool = True) -> Iterator[SupervisedTree]:
     made = SupervisedTree(list(command), str(uid or "-"))
     try:
         if go:
@@ -85,13 +87,13 @@ def guarded(*command: str, uid: int | None = None, go: bool = True) -> Iterator[
 )
 @pytest.mark.parametrize("uid", [None, UID], ids=["same", "other"])
 def test_it_ends_as_its_program_ended(script: str, status: int, uid: int | None) -> None:
-    with guarded("/bin/sh", "-c", script, uid=uid) as made:
+    with supervised("/bin/sh", "-c", script, uid=uid) as made:
         assert made.process.wait(60) == status
 
 
 @pytest.mark.parametrize("uid", [None, UID], ids=["same", "other"])
 def test_what_a_program_leaves_behind_ends_with_it(uid: int | None) -> None:
-    with guarded("/bin/sh", "-c", DAEMONS + "echo ready; exit 3", uid=uid) as made:
+    with supervised("/bin/sh", "-c", DAEMONS + "echo ready; exit 3", uid=uid) as made:
         made.until(b"ready")
         assert made.is_silent()
         assert made.process.wait(60) == 3
@@ -100,7 +102,7 @@ def test_what_a_program_leaves_behind_ends_with_it(uid: int | None) -> None:
 @pytest.mark.parametrize("uid", [None, UID], ids=["same", "other"])
 def test_an_order_ends_everything(uid: int | None) -> None:
     script = "trap '' TERM INT HUP; " + DAEMONS + "echo ready; kill -STOP $$; sleep 1003"
-    with guarded("/bin/sh", "-c", script, uid=uid) as made:
+    with supervised("/bin/sh", "-c", script, uid=uid) as made:
         made.until(b"ready")
         made.lifeline.send(b"K")
         assert made.is_silent()
@@ -108,7 +110,7 @@ def test_an_order_ends_everything(uid: int | None) -> None:
 
 
 def test_closing_the_lifeline_is_an_order() -> None:
-    with guarded("/bin/sh", "-c", DAEMONS + "echo ready; sleep 1004") as made:
+    with supervised("/bin/sh", "-c", DAEMONS + "echo ready; sleep 1004") as made:
         made.until(b"ready")
         made.lifeline.close()
         assert made.is_silent()
@@ -120,16 +122,16 @@ def test_a_bomb_is_put_out(uid: int | None) -> None:
     bomb = "exec 2> /dev/null; ulimit -u 40; echo ready; spread() { spread & spread & }; spread; sleep 1006"
     # Root is not counted by the kernel: without a user of its own the bomb gets one all the same, by other means.
     command = ["/usr/bin/setpriv", f"--reuid={UID + 1}", f"--regid={UID + 1}", "--clear-groups"] if uid is None else []
-    with guarded(*command, "/bin/bash", "-c", bomb, uid=uid) as made:
+    with supervised(*command, "/bin/bash", "-c", bomb, uid=uid) as made:
         made.until(b"ready")
         made.lifeline.send(b"K")
         assert made.is_silent()
         made.process.wait(60)
 
 
-def test_a_program_of_another_user_cannot_end_its_guard() -> None:
+def test_a_program_of_another_user_cannot_end_its_supervisor() -> None:
     script = "kill -KILL $PPID && echo killed; kill -KILL -1; echo ready; sleep 1005"
-    with guarded("/bin/bash", "-c", script, uid=UID) as made:
+    with supervised("/bin/bash", "-c", script, uid=UID) as made:
         made.until(b"ready")
         assert made.process.poll() is None
         with open(f"/proc/{made.pid}/status") as lines:
@@ -139,11 +141,11 @@ def test_a_program_of_another_user_cannot_end_its_guard() -> None:
         assert (int(status["CapEff"], 16), int(status["CapPrm"], 16), status["NoNewPrivs"].strip()) == (0, 0, "1")
 
 
-def test_no_process_of_the_cages_user_outlives_it() -> None:
-    """Not even one that is nobody's child here: the number is the cage's own."""
+def test_no_process_of_the_programs_user_outlives_it() -> None:
+    """Not even one that is no child here: the user id is the program's own."""
     with (
         subprocess.Popen(["sleep", "1009"], user=UID, group=UID, extra_groups=[]) as stray,
-        guarded("/bin/true", uid=UID) as made,
+        supervised("/bin/true", uid=UID) as made,
     ):
         assert made.process.wait(60) == 0
         with os.fdopen(os.pidfd_open(stray.pid), "rb") as end:
@@ -152,15 +154,15 @@ def test_no_process_of_the_cages_user_outlives_it() -> None:
         assert stray.wait() == -signal.SIGKILL
 
 
-def test_a_guard_that_is_killed_takes_its_program_with_it() -> None:
-    with guarded("/bin/sh", "-c", "echo ready; exec sleep 1010", uid=UID) as made:
+def test_a_supervisor_that_is_killed_takes_its_program_with_it() -> None:
+    with supervised("/bin/sh", "-c", "echo ready; exec sleep 1010", uid=UID) as made:
         made.until(b"ready")
         made.process.kill()
         assert made.is_silent()
 
 
 def test_the_programs_descriptors_are_its_own() -> None:
-    with guarded("/bin/sh", "-c", "exec >&-; sleep 1011") as made:
+    with supervised("/bin/sh", "-c", "exec >&-; sleep 1011") as made:
         assert read_soon(made.out) == b"", "nobody else holds the other end"
         assert made.process.poll() is None
 
@@ -171,7 +173,7 @@ def test_a_host_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
     host.write_text(
         "import os, socket, subprocess, sys, signal\n"
         "ours, theirs = socket.socketpair()\n"
-        f"guard = subprocess.Popen([sys.executable, '-I', '-S', {SCRIPT!r}, str(theirs.fileno()), '-', '/bin/sh', '-c',\n"
+        f"supervisor = subprocess.Popen([sys.executable, '-I', '-S', {SCRIPT!r}, str(theirs.fileno()), '-', '/bin/sh', '-c',\n"
         f"    {DAEMONS + 'echo ready; sleep 1006'!r}], pass_fds=(theirs.fileno(),), start_new_session=True)\n"
         "theirs.close(); ours.recv(64); ours.send(b'G')\n"
         "keeper = os.fork()\n"
@@ -194,7 +196,7 @@ def test_a_host_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
 
 
 def test_the_program_is_held_back_until_the_host_lets_it_go() -> None:
-    with guarded("/bin/sh", "-c", "echo started; sleep 1007", go=False) as made:
+    with supervised("/bin/sh", "-c", "echo started; sleep 1007", go=False) as made:
         while not is_asleep(made.pid):
             os.sched_yield()
         assert b"supervisor.py" in Path(f"/proc/{made.pid}/cmdline").read_bytes(), (
@@ -204,13 +206,13 @@ def test_the_program_is_held_back_until_the_host_lets_it_go() -> None:
         made.lifeline.send(b"G")
         made.until(b"started")
         assert os.getsid(made.pid) == made.pid != os.getsid(made.process.pid)
-    with guarded("/bin/sh", "-c", "echo started", go=False) as made:
+    with supervised("/bin/sh", "-c", "echo started", go=False) as made:
         made.lifeline.close()
         assert read_soon(made.out) == b""
 
 
 def test_why_a_program_did_not_start_is_said() -> None:
-    with guarded("/no/such/program") as made:
+    with supervised("/no/such/program") as made:
         _, err = made.process.communicate(timeout=60)
         assert made.process.returncode == supervisor.NOT_STARTED
     assert b"/no/such/program" in err
@@ -218,7 +220,7 @@ def test_why_a_program_did_not_start_is_said() -> None:
 
 
 @pytest.mark.parametrize("uid", ["0", "999"])
-def test_a_user_that_is_not_the_cages_own_is_refused(uid: str) -> None:
+def test_a_user_that_is_not_the_programs_own_is_refused(uid: str) -> None:
     made = SupervisedTree(["/bin/true"], uid)
     _, err = made.process.communicate(timeout=60)
     made.lifeline.close()
@@ -228,8 +230,8 @@ def test_a_user_that_is_not_the_cages_own_is_refused(uid: str) -> None:
     assert made.pid == 0
 
 
-def test_a_signal_to_the_guard_ends_the_program_too() -> None:
-    with guarded("/bin/sh", "-c", "echo ready; sleep 1008") as made:
+def test_a_signal_to_the_supervisor_ends_the_program_too() -> None:
+    with supervised("/bin/sh", "-c", "echo ready; sleep 1008") as made:
         made.until(b"ready")
         made.process.send_signal(signal.SIGTERM)
         assert made.is_silent()

@@ -152,7 +152,7 @@ def test_what_a_disk_lacks_is_attributed_to_the_program(folder: int, monkeypatch
     room.close()
 
 
-def test_what_another_cage_holds_is_not_missing(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_program_holds_is_not_missing(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk()
     monkeypatch.setattr("os.fstatvfs", lambda _: disk)
     room, other = FreeSpaceTracker(folder), FreeSpaceTracker(folder)

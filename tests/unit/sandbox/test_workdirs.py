@@ -42,7 +42,7 @@ def test_a_home_is_closed_to_others_and_goes_with_its_files(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_cage_of_another_user_owns_its_folders(tmp_path: Path) -> None:
+def test_a_program_of_another_user_owns_its_folders(tmp_path: Path) -> None:
     home = WorkdirRoot(tmp_path)
     folder = home.new_workdir(71_717, scratch=True)
     assert [(folder / name).stat().st_uid for name in ("work", "scratch", "etc")] == [71_717, 71_717, 0]

@@ -236,7 +236,8 @@ def _write(work: WorkFolder, file: _Write, source: int, size: int) -> Signature:
     try:
         _make_folders(work, file.parts[:-1])
         with open_below(work.work_fd, (*file.parts[:-1], "."), FOLDER) as folder:
-            _remove(file.parts[-1], folder)
+            with suppress(FileNotFoundError):
+                os.unlink(file.parts[-1], dir_fd=folder)
             fd = os.open(file.parts[-1], _NEW, 0o600, dir_fd=folder)
             try:
                 _copy(fd, file.data, source, size)
@@ -259,11 +260,6 @@ def _make_folders(work: WorkFolder, parts: tuple[str, ...]) -> None:
             with open_below(above, (parts[depth],), FOLDER) as made:
                 if work.uid is not None:
                     os.fchown(made, work.uid, work.uid)
-
-
-def _remove(name: str, folder: int) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
 
 
 def _copy(fd: int, data: bytes | None, source: int, size: int) -> None:

@@ -51,26 +51,14 @@ class Tracebacks:
         """`name` is the block that ran: the line is one of its lines, if possible."""
         pieces: list[str] = []
         self._chain(error, pieces, "", set())
-        return {
-            "type": name_of(type(error)),
-            "message": _message(error),
-            "traceback": _middle_out("".join(pieces), MAX_TRACEBACK),
-            "line": self._line_of(error, name),
-        }
+        return _described(error, "".join(pieces), self._line_of(error, name))
 
     def describe_syntax(self, error: BaseException, text: str) -> dict[str, Any]:
         """For a block that does not compile: the place instead of a traceback."""
         if not issubclass(type(error), (SyntaxError, ValueError)):  # the compiler ran out of stack or memory
             error = type(error)("the code is too long or too deeply nested to be compiled")
-        return {
-            "type": name_of(type(error)),
-            "message": _message(error),
-            "traceback": _middle_out(
-                f"{_syntax(error, lambda _, number: pick(text.split(chr(10)), number))}{_headline(error)}",
-                MAX_TRACEBACK,
-            ),
-            "line": _line_number(error),
-        }
+        place = _syntax(error, lambda _, number: pick(text.split("\n"), number))
+        return _described(error, f"{place}{_headline(error)}", _line_number(error))
 
     # --- one exception and those before it ----------------------------------------------------------------------------
 
@@ -150,6 +138,11 @@ class Tracebacks:
         columns = _columns(code, number, position)
         marks = _marks(line, columns) if columns else ""
         return f"{text}    {marks}\n" if marks else text
+
+
+def _described(error: BaseException, traceback: str, line: int | None) -> dict[str, Any]:
+    found = {"type": name_of(type(error)), "message": _message(error)}
+    return {**found, "traceback": _middle_out(traceback, MAX_TRACEBACK), "line": line}
 
 
 def _fold_library(rows: list[Row], is_program: Callable[[str], bool]) -> list[Any]:

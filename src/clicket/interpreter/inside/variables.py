@@ -63,10 +63,10 @@ class Variables:
     def _describe(self, name: str, value: Any, change: str) -> dict[str, Any]:
         kind = type(value)
         array = self._arrays.look(value)
-        if array is not None:
-            shape, text = array
-            return _row(name, kind, text, shape[0] if shape else None, shape, change)
-        return _row(name, kind, short(value), _length(value, kind), None, change)
+        shape, text = (None, short(value)) if array is None else array
+        length = _length(value, kind) if array is None else shape[0] if shape else None
+        found = {"type": name_of(kind), "value": text, "length": length, "shape": shape}
+        return {"name": clean(name), **found, "change": change}
 
     def _mark(self, value: Any, kind: Any) -> Any:
         """What to compare: a small value itself, of others the id and a sample of the content."""
@@ -108,17 +108,6 @@ def _glance(items: Any) -> list[Any]:
         else:
             seen.append(id(item))
     return seen
-
-
-def _row(name: str, kind: Any, text: str, length: int | None, shape: Any, change: str) -> dict[str, Any]:
-    return {
-        "name": clean(name),
-        "type": name_of(kind),
-        "value": text,
-        "length": length,
-        "shape": shape,
-        "change": change,
-    }
 
 
 def _length(value: Any, kind: Any) -> int | None:

@@ -34,38 +34,23 @@ def error_of(ended: BlockEnd, index: int, limits: RunLimits) -> ProgramError | N
         if reported is None:
             return ProgramError(type="Error", message="the block failed without an error.", block_index=index)
         return msgspec.structs.replace(reported, block_index=index)
-    trace, line = (reported.traceback, reported.line) if reported else ("", None)
+    fatal = True
     if ended.status == "interrupted":
-        return ProgramError(
-            type="KeyboardInterrupt",
-            message=_interrupted(ended.reason, limits),
-            traceback=trace,
-            line=line,
-            block_index=index,
-            fatal=ended.reason != "timeout",
-        )
-    if ended.status == "exit":
-        message = f"the program ended itself with exit code {ended.exit_code or 0}. {_GONE}"
-        return ProgramError(
-            type="SystemExit", message=message, traceback=trace, line=line, block_index=index, fatal=True
-        )
-    exit_reason = ExitReason(status=ended.status, reason=ended.reason or "", detail=ended.detail)
-    what = (
-        _killed(exit_reason, limits)
-        if exit_reason.status == "killed"
-        else f"Python itself ended with {exit_reason.reason}. {_CRASHED}"
-    )
-    return ProgramError(type=_kind(exit_reason), message=f"{what} {_GONE}", block_index=index, fatal=True)
+        kind, message, fatal = "KeyboardInterrupt", _interrupted(ended.reason, limits), ended.reason != "timeout"
+    elif ended.status == "exit":
+        kind, message = "SystemExit", f"the program ended itself with exit code {ended.exit_code or 0}. {_GONE}"
+    elif ended.status == "killed":
+        kind, message = "Killed", f"{_killed(ended.reason or '', ended.detail, limits)} {_GONE}"
+    else:
+        kind, message = "Crashed", f"Python itself ended with {ended.reason}. {_CRASHED} {_GONE}"
+    trace, line = (reported.traceback, reported.line) if reported else ("", None)
+    return ProgramError(type=kind, message=message, traceback=trace, line=line, block_index=index, fatal=fatal)
 
 
 def error_of_check(exit_reason: ExitReason) -> ProgramError:
     """The error of a session that ended while it compiled the code."""
     message = f"the session ended while it compiled the code, before anything ran: {exit_reason.detail}. {_GONE}"
-    return ProgramError(type=_kind(exit_reason), message=message, fatal=True)
-
-
-def _kind(exit_reason: ExitReason) -> str:
-    return "Killed" if exit_reason.status == "killed" else "Crashed"
+    return ProgramError(type=exit_reason.status.capitalize(), message=message, fatal=True)
 
 
 def _interrupted(reason: str | None, limits: RunLimits) -> str:
@@ -77,7 +62,7 @@ def _interrupted(reason: str | None, limits: RunLimits) -> str:
     return "the block was stopped on request. The session and its variables are kept."
 
 
-def _killed(exit_reason: ExitReason, limits: RunLimits) -> str:
+def _killed(reason: str, detail: str, limits: RunLimits) -> str:
     sandbox = limits.sandbox
     texts = {
         "timeout": f"the program ran longer than {limits.timeout or 0:g} s and did not stop when it was interrupted, so it "
@@ -89,8 +74,8 @@ def _killed(exit_reason: ExitReason, limits: RunLimits) -> str:
         "disk": f"the program was killed because its folder grew beyond {sandbox.disk:,} bytes, {sandbox.files:,} entries "
         "or a depth of 64 folders. "
         "Write less, remove files that are no longer needed, or raise the limits disk and files.",
-        "protocol": f"the program was killed because it broke the connection to its host ({exit_reason.detail}). "
+        "protocol": f"the program was killed because it broke the connection to its host ({detail}). "
         "Do not use file descriptors that the program did not open.",
         "cancel": "the program was killed on request.",
     }
-    return texts.get(exit_reason.reason, f"the program was killed ({exit_reason.reason}). {exit_reason.detail}.")
+    return texts.get(reason, f"the program was killed ({reason}). {detail}.")

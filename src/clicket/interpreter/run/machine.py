@@ -248,14 +248,11 @@ class Machine:
         except FileRefused as error:
             raise TaskRefused(ProgramError(type=error.kind, message=f"{error} Nothing was run.", fatal=True)) from None
         self._slot.signatures.update(written)
-        self._prepared()
+        self._change(CodeState.EXECUTING, "the session is ready")
 
     def _add_notice(self) -> None:
         if notice := self._slot.take_notice():
             self._report.notices.append(notice)
-
-    def _prepared(self) -> None:
-        self._change(CodeState.EXECUTING, "the session is ready")
 
     async def _execute(self) -> None:
         self._send()
@@ -341,7 +338,7 @@ class Machine:
         if answer.error is None:
             self._validated()
             self._add_notice()
-            self._prepared()
+            self._change(CodeState.EXECUTING, "the session is ready")
             self._sent()
 
     # --- ends ---------------------------------------------------------------------------------------------------------

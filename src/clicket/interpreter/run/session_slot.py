@@ -1,4 +1,4 @@
-"""The session that the runs of one interpreter share. The names of a lost session are remembered until a run was told."""
+"""The session that the runs of one interpreter share. It remembers the names of a lost session until a run has reported them."""
 
 from __future__ import annotations
 

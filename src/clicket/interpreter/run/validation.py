@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from clicket.bridge import Workers
 from clicket.interpreter.result import ProgramError, Status
 from clicket.interpreter.run.session_slot import listed
@@ -151,7 +153,7 @@ async def _joined(
     if not ends:
         return None
     answers = await session.check([end.code for end in ends], timeout)
-    end = next((end for end, told in zip(ends, answers, strict=True) if told.error is None), None)
+    end = next((end for end, checked in zip(ends, answers, strict=True) if checked.error is None), None)
     if end is None:
         return None
     return join(found, index, end) if is_quick(found.text) else await workers.run(lambda: join(found, index, end))
@@ -162,20 +164,11 @@ def _not_python(found: Parsed, answers: Sequence[Checked]) -> TaskRefused:
     for block, (index, answer) in zip(found.blocks, enumerate(answers), strict=True):
         if (error := answer.error) is None:
             continue
-        code = block.code
         hints = [_BARE] if found.bare else []
-        if any(line.lstrip().startswith(("%", "!")) for line in code.split("\n")):
+        if any(line.lstrip().startswith(("%", "!")) for line in block.code.split("\n")):
             hints.append(_MAGIC)
         where = f"block {index + 1}" + (f", line {error.line}" if error.line else "")
         message = " ".join((f"{error.message} ({where}). Nothing was run.", *hints))
-        errors.append(
-            ProgramError(
-                type=error.type,
-                message=message,
-                traceback=error.traceback,
-                block_index=index,
-                line=error.line,
-                fatal=True,
-            )
-        )
+        reported = {**msgspec.structs.asdict(error), "message": message}
+        errors.append(ProgramError(**reported, block_index=index, fatal=True))
     return TaskRefused(*errors)

@@ -13,13 +13,12 @@ from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import ClicketError, ProgramFailed
 from clicket.interpreter.interpreter import Interpreter
 from clicket.interpreter.result import Result
 from clicket.interpreter.tool.message_batcher import MessageBatcher
 from clicket.interpreter.tool.options import InterpreterOptions, parse_options
-from clicket.interpreter.tool.pool import Pool, PooledInterpreter, StartSession
+from clicket.interpreter.tool.pool import Pool, PooledInterpreter
 from clicket.tools import Options, SessionKey, ToolContext, Traits, defaults, make_options, session_key
 from clicket.tools.schema import DIALECT
 
@@ -158,15 +157,12 @@ class CodeInterpreter:
             setup = self.setup
             pool = self._pools[loop] = Pool(
                 setup.factory(),
-                self._make,
+                setup.interpreter,
                 max_sessions=setup.max_sessions,
                 idle_after=setup.idle_after,
                 warm=setup.warm,
             )
         return pool
-
-    def _make(self, start: StartSession, workers: Workers) -> Interpreter:
-        return self.setup.interpreter(start, workers)
 
 
 class _CallArtifacts:

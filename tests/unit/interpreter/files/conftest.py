@@ -17,7 +17,7 @@ SECRET = b"the host's secret"
 
 
 class Place:
-    """A work folder as a cage has it."""
+    """A work folder of a program."""
 
     def __init__(self, path: Path, uid: int | None = None) -> None:
         self.path = path
@@ -41,7 +41,7 @@ def workers() -> Iterator[Workers]:
 
 
 @pytest.fixture
-async def drawer(workers: Workers, tmp_path: Path) -> AsyncIterator[TemporaryArtifacts]:
+async def artifacts(workers: Workers, tmp_path: Path) -> AsyncIterator[TemporaryArtifacts]:
     (tmp_path / "kept").mkdir()
     made = TemporaryArtifacts(workers, temp=tmp_path / "kept")
     yield made
@@ -50,15 +50,20 @@ async def drawer(workers: Workers, tmp_path: Path) -> AsyncIterator[TemporaryArt
 
 
 async def taken(
-    place: Place, drawer: TemporaryArtifacts, workers: Workers, before: object = None, **caps: int
+    place: Place, artifacts: TemporaryArtifacts, workers: Workers, before: object = None, **caps: int
 ) -> CollectedFiles:
-    return await collect(place.work_fd, before or {}, drawer, workers, OutputLimits(**caps))  # type: ignore[arg-type]
+    return await collect(place.work_fd, before or {}, artifacts, workers, OutputLimits(**caps))  # type: ignore[arg-type]
 
 
 async def put(
-    place: Place, drawer: TemporaryArtifacts, workers: Workers, *names: str, folder: Path | None = None, **files: object
+    place: Place,
+    artifacts: TemporaryArtifacts,
+    workers: Workers,
+    *names: str,
+    folder: Path | None = None,
+    **files: object,
 ) -> dict[str, object]:
     inputs = Inputs(file_names=names, files=files)  # type: ignore[arg-type]
     return await write_inputs(  # type: ignore[return-value]
-        place, inputs, folder=folder, store=drawer, workers=workers, each=1_000_000, whole=2_000_000
+        place, inputs, folder=folder, store=artifacts, workers=workers, each=1_000_000, whole=2_000_000
     )

@@ -13,29 +13,29 @@ from clicket.interpreter.files.artifacts import TemporaryArtifacts
 # --- kept ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_drawer_is_bounded_and_the_oldest_goes_first(workers: Workers, tmp_path: Path) -> None:
-    drawer = TemporaryArtifacts(workers, max_size=250, temp=tmp_path)
-    first, second = await drawer.put(b"a" * 100), await drawer.put(b"b" * 100)
-    assert await drawer.put(b"a" * 100) == first
-    third = await drawer.put([b"c" * 50, b"c" * 50])
-    assert await drawer.get(first) == b"a" * 100
-    assert await drawer.get(third) == b"c" * 100
+async def test_a_temporary_store_is_bounded_and_the_oldest_goes_first(workers: Workers, tmp_path: Path) -> None:
+    artifacts = TemporaryArtifacts(workers, max_size=250, temp=tmp_path)
+    first, second = await artifacts.put(b"a" * 100), await artifacts.put(b"b" * 100)
+    assert await artifacts.put(b"a" * 100) == first
+    third = await artifacts.put([b"c" * 50, b"c" * 50])
+    assert await artifacts.get(first) == b"a" * 100
+    assert await artifacts.get(third) == b"c" * 100
     with pytest.raises(NotFound):
-        await drawer.get(second)
-    drawer.close()
+        await artifacts.get(second)
+    artifacts.close()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(NotFound):
-        await drawer.get(first)
+        await artifacts.get(first)
 
 
-async def test_a_drawer_that_cannot_write_says_so_and_stays_usable(workers: Workers, tmp_path: Path) -> None:
-    drawer = TemporaryArtifacts(workers, temp=tmp_path / "missing")
+async def test_a_temporary_store_that_cannot_write_says_so_and_stays_usable(workers: Workers, tmp_path: Path) -> None:
+    artifacts = TemporaryArtifacts(workers, temp=tmp_path / "missing")
     with pytest.raises(StoreUnavailable):
-        await drawer.put(b"x")
+        await artifacts.put(b"x")
     (tmp_path / "missing").mkdir()
-    name = await drawer.put(b"x")
-    assert await drawer.get(name) == b"x"
+    name = await artifacts.put(b"x")
+    assert await artifacts.get(name) == b"x"
     next((tmp_path / "missing").iterdir()).joinpath(name).unlink()
     with pytest.raises(NotFound, match="cannot be read any more"):
-        await drawer.get(name)
-    drawer.close()
+        await artifacts.get(name)
+    artifacts.close()

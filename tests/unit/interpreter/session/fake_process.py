@@ -1,4 +1,4 @@
-"""A stand-in for a cage: only its pipes, so that a session can be tested with whatever may come out of one."""
+"""A fake sandbox process: only its pipes, so that a session can be tested with any bytes and any exit."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FakeSandboxProcess:
 
 
 class FakeSandbox:
-    """A sandbox that starts the cage it was given."""
+    """A sandbox that starts the process it was given."""
 
     def __init__(self, process: FakeSandboxProcess) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""What comes out of a cage is a frame that a worker sends, or a violation: never anything else, and never an exception of another kind."""
+"""Any bytes from the sandbox decode to a valid frame or raise `Violation`: no other exception."""
 
 from __future__ import annotations
 

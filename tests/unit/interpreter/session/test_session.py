@@ -169,7 +169,7 @@ CHECKED: dict[str, Any] = {
 }
 
 
-class TestQuestions:
+class TestRequests:
     async def test_answers(self) -> None:
         async with opened() as (session, process):
             process.say(**CHECKED)
@@ -220,7 +220,7 @@ class TestQuestions:
             assert await outcome(session) == ("ok", None)
 
 
-class TestLookedAtFirst:
+class TestCheckedFirst:
     """A block that the worker compiles first, and runs at once when that went well."""
 
     async def test_what_compiles_runs(self) -> None:

@@ -126,7 +126,7 @@ class TestStopping:
         async with opened() as (session, _):
             session.kill()
             assert not session.alive
-            session.begin("…", name="<block 1>", timeout=None)  # the cage may not have ended yet
+            session.begin("…", name="<block 1>", timeout=None)  # the process may not have ended yet
             assert await outcome(session) == ("killed", "cancel")
 
     async def test_a_kill_that_nobody_confirms(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ class TestStopping:
         assert set(os.listdir("/proc/self/fd")) == before
 
 
-class TestCagesThatEnd:
+class TestProcessesThatEnd:
     @pytest.mark.parametrize(
         ("how", "seen"),
         [
@@ -210,7 +210,7 @@ class TestCagesThatEnd:
             assert await outcome(session) == ("killed", "timeout")
 
 
-class TestRest:
+class TestIdle:
     async def test_frozen_when_idle_and_thawed_when_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sessions, "_FREEZE_AFTER", 0.0)
         async with opened() as (session, process):

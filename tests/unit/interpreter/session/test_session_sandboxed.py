@@ -1,4 +1,4 @@
-"""Sessions in real cages: what programs do to their worker, and what the host makes of it."""
+"""Sessions in a real sandbox: what programs do to their worker, and what the host makes of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""matplotlib's list of fonts comes out of a cage: only what looks like one, under the name of one, is kept for other sessions."""
+"""matplotlib's font list comes from the sandbox: only a valid list with a valid name is saved for other sessions."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ def test_without_a_place_for_it_each_session_makes_its_own(tmp_path: Path, monke
 
 
 def test_a_folder_that_the_sandbox_hides_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/work/cache")  # where every cage has its own folder
+    monkeypatch.setenv("XDG_CACHE_HOME", "/work/cache")  # where every program has its own folder
     assert font_cache.cache_folder(None) is None
     assert not Path("/work/cache").exists()

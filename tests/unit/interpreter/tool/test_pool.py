@@ -85,9 +85,9 @@ def pool_of(workers: Workers, **options: Any) -> Pool:
 
 
 async def use(pool: Pool, key: Any, caller: str = "") -> Any:
-    async with pool.lend(key, caller=caller) as guest:
-        await guest.interpreter.run()  # type: ignore[attr-defined]
-        return guest.interpreter.session
+    async with pool.lend(key, caller=caller) as pooled:
+        await pooled.interpreter.run()  # type: ignore[attr-defined]
+        return pooled.interpreter.session
 
 
 async def test_a_key_keeps_its_session_and_results_are_not_hoarded() -> None:
@@ -128,27 +128,27 @@ async def test_who_comes_when_all_are_in_use_waits_with_a_note_and_nobody_overta
     gates = [asyncio.Event(), asyncio.Event()]
 
     async def hold(key: str, gate: asyncio.Event) -> None:
-        async with pool.lend(key) as guest:
-            await guest.interpreter.run()  # type: ignore[attr-defined]
+        async with pool.lend(key) as pooled:
+            await pooled.interpreter.run()  # type: ignore[attr-defined]
             await gate.wait()
 
     async def come(key: str) -> None:
-        async with pool.lend(key, notes.append) as guest:
-            await guest.interpreter.run()  # type: ignore[attr-defined]
+        async with pool.lend(key, notes.append) as pooled:
+            await pooled.interpreter.run()  # type: ignore[attr-defined]
             order.append(key)
 
     async with asyncio.TaskGroup() as group:
         for number, gate in enumerate(gates):
             group.create_task(hold(f"holder {number}", gate))
         await asyncio.sleep(0.01)
-        waiting = [group.create_task(come(f"guest {number}")) for number in range(4)]
+        waiting = [group.create_task(come(f"pooled {number}")) for number in range(4)]
         await asyncio.sleep(0.01)
         assert len(notes) == 4
         assert "2 sessions" in notes[0]
         waiting[1].cancel()
         gates[0].set()
         await asyncio.wait([waiting[0], waiting[2], waiting[3]])
-        assert order == ["guest 0", "guest 2", "guest 3"]
+        assert order == ["pooled 0", "pooled 2", "pooled 3"]
         assert workers.alive <= 2
         gates[1].set()
     await use(pool, "late")
@@ -193,12 +193,12 @@ async def test_who_is_cancelled_when_its_turn_has_come_hands_it_on(monkeypatch: 
     gate = asyncio.Event()
 
     async def hold() -> None:
-        async with pool.lend("holder") as guest:
-            await guest.interpreter.run()  # type: ignore[attr-defined]
+        async with pool.lend("holder") as pooled:
+            await pooled.interpreter.run()  # type: ignore[attr-defined]
             await gate.wait()
 
-    def wait(guest: PooledInterpreter) -> asyncio.Future[None]:
-        turn = Pool._wait(pool, guest)
+    def wait(pooled: PooledInterpreter) -> asyncio.Future[None]:
+        turn = Pool._wait(pool, pooled)
         if len(pool._waiting) == 1:
             turn.add_done_callback(lambda _: coming.cancel())  # after the turn was given, before it is taken
         return turn
@@ -251,8 +251,8 @@ async def test_runs_that_wait_take_no_session_of_a_caller_that_has_as_few() -> N
     gate, order = asyncio.Event(), []
 
     async def hold(key: str, caller: str) -> None:
-        async with pool.lend(key, caller=caller) as guest:
-            await guest.interpreter.run()  # type: ignore[attr-defined]
+        async with pool.lend(key, caller=caller) as pooled:
+            await pooled.interpreter.run()  # type: ignore[attr-defined]
             await gate.wait()
 
     async def come(key: str, caller: str) -> None:
@@ -290,8 +290,8 @@ async def test_idle_sessions_are_swept_but_not_those_in_use() -> None:
     pool = pool_of(workers, idle_after=-1.0)
     await use(pool, "a")
     await use(pool, "b")
-    async with pool.lend("c") as guest:
-        await guest.interpreter.run()  # type: ignore[attr-defined]
+    async with pool.lend("c") as pooled:
+        await pooled.interpreter.run()  # type: ignore[attr-defined]
         assert await pool.sweep({"b"}) == 1
         assert pool.interpreters["a"].interpreter.session is None
         assert "not used" in pool.interpreters["a"].interpreter.why  # type: ignore[attr-defined]
@@ -338,7 +338,7 @@ async def test_a_spare_that_died_or_cannot_be_made_is_done_without() -> None:
     assert workers.alive == 0
 
 
-async def test_a_guest_that_somebody_waits_for_is_never_taken_for_idle() -> None:
+async def test_an_interpreter_that_a_run_waits_for_is_never_taken_for_idle() -> None:
     pool = pool_of(Workers(), idle_after=-1.0)
     async with pool.lend("a"):
         waiting = asyncio.create_task(use(pool, "a"))

@@ -73,22 +73,22 @@ class Pipes:
     def __init__(self) -> None:
         self._open: set[int] = set()
         try:
-            inside_commands, commands = self._pipe(high=True, host_reads=False)
-            answers, inside_answers = self._pipe(high=True, host_reads=True)
-            stdout, inside_stdout = self._pipe(high=False, host_reads=True)
-            stderr, inside_stderr = self._pipe(high=False, host_reads=True)
+            commands = self._pipe(high=True, host_reads=False)
+            answers = self._pipe(high=True, host_reads=True)
+            stdout, stderr = (self._pipe(high=False, host_reads=True) for _ in range(2))
         except OSError:
             self.close()
             raise
-        self.host: Ends = Ends(commands=commands, answers=answers, stdout=stdout, stderr=stderr)
-        self.inside: Ends = Ends(
-            commands=inside_commands, answers=inside_answers, stdout=inside_stdout, stderr=inside_stderr
+        self.host, self.inside = (
+            Ends(commands=commands[side], answers=answers[side], stdout=stdout[side], stderr=stderr[side])
+            for side in (0, 1)
         )
         if hasattr(fcntl, "F_SETPIPE_SZ"):
             with contextlib.suppress(OSError):  # the user's pipe memory is used up; the default size will do
-                fcntl.fcntl(commands, fcntl.F_SETPIPE_SZ, _COMMAND_BUFFER)
+                fcntl.fcntl(self.host.commands, fcntl.F_SETPIPE_SZ, _COMMAND_BUFFER)
 
     def _pipe(self, *, high: bool, host_reads: bool) -> tuple[int, int]:
+        """The host's end and the program's end."""
         ends = list(os.pipe())
         self._open.update(ends)
         theirs = 1 if host_reads else 0
@@ -98,11 +98,11 @@ class Pipes:
             self._open.add(moved)
             self._close(ends[theirs])
             ends[theirs] = moved
-        return ends[0], ends[1]
+        return ends[1 - theirs], ends[theirs]
 
     def handed_over(self) -> None:
         """Close our copies of the program's ends, so that its exit shows as the end of its pipes."""
-        for fd in (self.inside.commands, self.inside.answers, self.inside.stdout, self.inside.stderr):
+        for fd in msgspec.structs.astuple(self.inside):
             self._close(fd)
 
     def close(self) -> None:

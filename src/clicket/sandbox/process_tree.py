@@ -1,4 +1,9 @@
-"""The processes of one program, from the host: which belong to it, how all are killed, and when none is left."""
+"""The processes of one program, from the host: which belong to it, how all are killed, and when none is left.
+
+Each tree has `pid`, the process whose end is the end of all, and `program`, the host's pid of the program's first process. `pids`
+leaves out our own processes (bubblewrap's, the supervisor). `signal_group` signals the program's whole process group at once, where
+its processes cannot leave it. `gone` returns when no process is left.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,6 @@ import os
 import signal
 import socket
 import subprocess
-from typing import Protocol
 
 import msgspec
 
@@ -22,33 +26,6 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     code: int | None = None
     signal: int | None = None
     memory: bool = False
-
-
-class ProcessTree(Protocol):
-    """The processes of one program, however they are held together."""
-
-    pid: int
-    """The process whose end is the end of all."""
-    program: int | None
-    """The host's pid of the program's first process."""
-
-    def pids(self) -> list[int]:
-        """All of them, without our own (bubblewrap's, the supervisor)."""
-        ...
-
-    def interrupt(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-    def signal_group(self, number: int) -> None:
-        """Signal the program's whole process group at once, where its processes cannot leave the group."""
-        ...
-
-    async def gone(self) -> None:
-        """Returns when no process is left."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class NamespaceTree:
@@ -168,6 +145,9 @@ class ChildTree:
 
     def close(self) -> None:
         return
+
+
+ProcessTree = NamespaceTree | SupervisedTree | ChildTree
 
 
 def _send(pidfd: int, number: int) -> None:

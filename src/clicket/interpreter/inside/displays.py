@@ -9,7 +9,7 @@ import builtins
 from clicket.interpreter.inside.bounded_repr import text_of
 from clicket.interpreter.inside.figures import Figures
 from clicket.interpreter.inside.safe_builtins import BUILTINS, clean, cut
-from clicket.interpreter.inside.safe_repr import name_of
+from clicket.interpreter.inside.safe_repr import PLAIN_TYPES, name_of
 from clicket.sandbox.frames import encode
 
 TYPE_CHECKING = False  # type checkers treat this name as true
@@ -85,7 +85,7 @@ class Displays:
 
     def _forms(self, value: Any) -> dict[str, Any]:
         kind = type(value)
-        if issubclass(kind, type) or (type(kind) is type and kind in _PLAIN):
+        if issubclass(kind, type) or (type(kind) is type and kind in PLAIN_TYPES):
             return {}
         forms: dict[str, Any] = {}
         bundle = self._ask(value, "_repr_mimebundle_")
@@ -160,6 +160,3 @@ def _words(error: BaseException) -> str:
         return str.__str__(str(error))
     except Exception:
         return "(no text)"
-
-
-_PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range})

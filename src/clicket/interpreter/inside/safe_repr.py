@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["belongs", "name_of", "short"]
+__all__ = ["PLAIN_TYPES", "belongs", "name_of", "short"]
 
 globals()["__builtins__"] = BUILTINS
 
@@ -31,7 +31,7 @@ _flags_of: Callable[[Any], int] = vars(type)["__flags__"].__get__
 
 _FUNCTION = type(clean)
 _BUILTIN = type(len)
-_PLAIN = (int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range)
+PLAIN_TYPES = (int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range)
 _STDLIB = {"datetime": ("datetime", "date", "time", "timedelta"), "decimal": ("Decimal",)}
 
 
@@ -90,7 +90,7 @@ class _Writer:
         if issubclass(kind, type):
             self.put(f"<class '{path_of(value)}'>")
             return
-        for base in _PLAIN:  # a subclass is shown as what it holds, under its own name
+        for base in PLAIN_TYPES:  # a subclass is shown as what it holds, under its own name
             if issubclass(kind, base):
                 self.put(f"{name_of(kind)}(")
                 self._known(value, base, depth)

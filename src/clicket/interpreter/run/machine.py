@@ -264,10 +264,7 @@ class Machine:
         self._ended = None
         self._running = True
         code, timeout = self._blocks[self._at].code, self._options.limits.timeout
-        if on_checked is None:
-            self._session.begin(code, name=name, timeout=timeout)
-        else:
-            self._session.begin(code, name=name, timeout=timeout, on_checked=on_checked)
+        self._session.begin(code, name=name, timeout=timeout, on_checked=on_checked)
 
     def _sent(self) -> None:
         block = self._blocks[self._at]

@@ -180,9 +180,9 @@ class ScriptedInterpreter:
         self.sessions: list[ScriptedSession] = []
         self.check = check
         self.folder = tempfile.TemporaryDirectory()
-        self.interpreter = Interpreter(start=self._start, **options)  # type: ignore[arg-type]
+        self.interpreter = Interpreter(start=lambda: self.start(), **options)  # type: ignore[arg-type]
 
-    async def _start(self) -> ScriptedSession:
+    async def start(self) -> ScriptedSession:
         acts = self.scripts.pop(0) if self.scripts else []
         self.sessions.append(ScriptedSession(Path(self.folder.name), acts, check=self.check))
         return self.sessions[-1]

@@ -208,7 +208,7 @@ async def test_results_are_kept_in_bounds(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_a_session_that_does_not_start_is_raised_and_the_next_run_tries_again() -> None:
     attempts: list[int] = []
     async with ScriptedInterpreter() as scripted:
-        start = scripted._start
+        start = scripted.start
 
         async def fail_once() -> ScriptedSession:
             attempts.append(1)
@@ -216,7 +216,7 @@ async def test_a_session_that_does_not_start_is_raised_and_the_next_run_tries_ag
                 raise ClicketError("no sandbox today")
             return await start()
 
-        scripted.interpreter._slot._start = fail_once  # type: ignore[assignment]
+        scripted.start = fail_once  # type: ignore[method-assign]
         with pytest.raises(ClicketError, match="no sandbox today"):
             await scripted.interpreter.run("a")
         assert scripted.interpreter.state is CodeState.ERROR

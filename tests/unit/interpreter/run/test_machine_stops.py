@@ -230,13 +230,13 @@ async def test_a_run_that_nobody_steps_any_more_is_ended_by_a_reset() -> None:
 async def test_an_interpreter_that_is_closed_while_a_session_starts_closes_that_too() -> None:
     scripted = ScriptedInterpreter()
     gate = asyncio.Event()
-    start = scripted._start
+    start = scripted.start
 
     async def slowly() -> ScriptedSession:
         await gate.wait()
         return await start()
 
-    scripted.interpreter._slot._start = slowly  # type: ignore[assignment]
+    scripted.start = slowly  # type: ignore[method-assign]
     await scripted.interpreter.open()
     running = asyncio.ensure_future(scripted.interpreter.run("a"))
     while scripted.interpreter.state is not CodeState.VALIDATING:

@@ -86,7 +86,7 @@ class Machine:
         self._inputs = inputs or Inputs()
         self._messages: list[Message] | None = []
         """Messages of the current step; None if the caller wants none."""
-        self._report = ResultBuilder(task, options.limits)
+        self._builder = ResultBuilder(task, options.limits)
         self._parsed = Parsed(text="", fences=())
         self._blocks: tuple[Fence, ...] = ()
         self._checked: list[Checked] = []
@@ -120,8 +120,8 @@ class Machine:
 
     async def finish(self) -> None:
         """All remaining steps, without messages."""
-        self._messages = None
         async with self._driving():
+            self._messages = None
             while not self.done:
                 await self._more()
 
@@ -163,8 +163,8 @@ class Machine:
             self._record_end(self._ended)
         self.state = CODE.advance(self.state, CodeState.ERROR)
         dead = self._slot.session is not None and not self._slot.session.alive
-        self.result = self._report.result(self._isolation, "interrupted", "cancel")
-        self._report.close()
+        self.result = self._builder.result(self._isolation, "interrupted", "cancel")
+        self._builder.close()
         if dead or (self._fatal is not None and self.result.status == "exit"):
             await self._drop()
         elif self._slot.session is not None:
@@ -182,8 +182,8 @@ class Machine:
             await self._advance()
         if not self._messages:
             return ()
-        messages, self._messages = self._messages, []
-        return messages
+        found, self._messages = self._messages, []
+        return found
 
     async def _advance(self) -> None:
         try:
@@ -191,17 +191,17 @@ class Machine:
                 raise stopped()
             await _WORK[self.state](self)
         except TaskRefused as refusal:
-            self._report.errors.extend(refusal.errors)
+            self._builder.errors.extend(refusal.errors)
             await self._fail(refusal.errors[0], refusal.status, refusal.reason)
         except SessionGone as gone:
             error = error_of_check(gone.exit_reason)
-            self._report.errors.append(error)
+            self._builder.errors.append(error)
             await self._fail(error, gone.exit_reason.status, gone.exit_reason.reason)
 
     async def _parse(self) -> None:
         quick = is_quick(self._task)
         self._parsed = parsed(self._task) if quick else await self._workers.run(lambda: parsed(self._task))
-        self._report.skipped.extend(self._parsed.skipped)
+        self._builder.skipped.extend(self._parsed.skipped)
         self._blocks = self._parsed.blocks
         self._change(CodeState.VALIDATING, "the blocks are found")
         self._announce(messages.progress, len(self._blocks))
@@ -217,7 +217,7 @@ class Machine:
             self._parsed, session, _CHECK_TIMEOUT, self._workers, self._checked
         )
         self._blocks = self._parsed.blocks
-        self._report.skipped[:] = self._parsed.skipped
+        self._builder.skipped[:] = self._parsed.skipped
         check_steps(len(self._blocks), self._options.max_steps)
         self._validated()
         if len(self._blocks) != before:
@@ -225,7 +225,7 @@ class Machine:
 
     def _validated(self) -> None:
         for answer in self._checked:
-            self._report.imports.update(dict.fromkeys(answer.imports))
+            self._builder.imports.update(dict.fromkeys(answer.imports))
         self._change(CodeState.PREPARING, "every block is Python")
 
     async def _prepare(self) -> None:
@@ -252,7 +252,7 @@ class Machine:
 
     def _add_notice(self) -> None:
         if notice := self._slot.take_notice():
-            self._report.notices.append(notice)
+            self._builder.notices.append(notice)
 
     async def _execute(self) -> None:
         self._send()
@@ -278,7 +278,7 @@ class Machine:
         self._record_end(ended)
         if self._fatal is None and self._stopped and self._at < len(self._blocks):
             self._fatal = stopped().errors[0]
-            self._report.errors.append(self._fatal)
+            self._builder.errors.append(self._fatal)
         if self._fatal is not None:
             self._change(CodeState.COLLECTING, f"the run ends here: {ended.status}")
         elif self._at < len(self._blocks):
@@ -293,9 +293,9 @@ class Machine:
             work, slot.signatures, self._store, self._workers, self._options.output_limits, slot.empty_at
         )
         slot.signatures, slot.empty_at = taken.signatures, taken.empty_at
-        self._report.files = taken.files
-        self._report.skipped.extend(taken.skipped)
-        await self._report.store_large(self._store)
+        self._builder.files = taken.files
+        self._builder.skipped.extend(taken.skipped)
+        await self._builder.store_large(self._store)
         if self._fatal is not None:
             await self._fail(self._fatal, *(("interrupted", "cancel") if self._stopped else (None, None)))
             return
@@ -358,15 +358,15 @@ class Machine:
             session.idle()
 
     def _conclude(self, status: Status | None, reason: str | None) -> None:
-        self.result = self._report.result(self._isolation, status, reason)
-        self._report.close()
+        self.result = self._builder.result(self._isolation, status, reason)
+        self._builder.close()
         if self._messages is not None:
             self._messages.append(messages.final_result(self.result.to_json()))
 
     async def _drop(self) -> None:
         """Drop the session. Names that its blocks were about to bind count as lost too."""
         assert self.result is not None
-        begun = self._checked[: len(self._report.blocks)]
+        begun = self._checked[: len(self._builder.blocks)]
         reason = f" ({self.result.reason})" if self.result.reason else ""
         why = f"a run ended as {self.result.status}{reason}"
         await self._slot.drop(why, {name for answer in begun for name in answer.stores})
@@ -409,13 +409,13 @@ class Machine:
             self._announce(messages.output, item.stream, item.text, self._at)
         else:
             display = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)
-            self._report.add_display(display)
+            self._builder.add_display(display)
             self._announce(messages.displayed, display)
 
     def _record_end(self, ended: BlockEnd) -> None:
         """Add the block to the result, and announce its end."""
         index, self._at = self._at, self._at + 1
-        block, error = self._report.add_block(index, self._blocks[index], self._parsed.bare, ended)
+        block, error = self._builder.add_block(index, self._blocks[index], self._parsed.bare, ended)
         for variable in ended.variables:
             self._announce(messages.variable, variable, index)
         if error is None:

@@ -180,7 +180,7 @@ class ScriptedInterpreter:
         self.sessions: list[ScriptedSession] = []
         self.check = check
         self.folder = tempfile.TemporaryDirectory()
-        self.interpreter = Interpreter(start=lambda: self.start(), **options)  # type: ignore[arg-type]
+        self.interpreter = Interpreter(start=lambda: self.start(), **options)  # type: ignore[arg-type]  # noqa: PLW0108 -- a test may replace `start`
 
     async def start(self) -> ScriptedSession:
         acts = self.scripts.pop(0) if self.scripts else []

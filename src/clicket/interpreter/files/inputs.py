@@ -17,16 +17,9 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import NotFound, did_you_mean
+from clicket.interpreter.files import outputs
 from clicket.interpreter.files.artifacts import ARTIFACT, ArtifactStore
-from clicket.interpreter.files.outputs import (
-    FOLDER,
-    OutputLimits,
-    Signature,
-    open_below,
-    readable_name,
-    scan,
-    signature,
-)
+from clicket.interpreter.files.outputs import FOLDER, OutputLimits, Signature, open_below, readable_name
 
 __all__ = ["FileRefused", "Inputs", "WorkFolder", "write_inputs"]
 
@@ -160,7 +153,7 @@ def _is_file(root: int, parts: tuple[str, ...]) -> bool:
 
 
 def _names(root: int) -> Iterator[str]:
-    return (name for name, entry in scan(root, _NAMED).entries.items() if stat.S_ISREG(entry.mode))
+    return (name for name, entry in outputs.scan(root, _NAMED).entries.items() if stat.S_ISREG(entry.mode))
 
 
 def _folder(path: Path) -> int:
@@ -243,7 +236,7 @@ def _write(work: WorkFolder, file: _Write, source: int, size: int) -> Signature:
                 _copy(fd, file.data, source, size)
                 if work.uid is not None:
                     os.fchown(fd, work.uid, work.uid)
-                return signature(os.fstat(fd))
+                return outputs.signature(os.fstat(fd))
             finally:
                 os.close(fd)
     except OSError as error:

@@ -4,6 +4,7 @@ classes run their own `__repr__`."""
 from __future__ import annotations
 
 from clicket.interpreter.inside.safe_builtins import BUILTINS, clean, cut
+from clicket.interpreter.inside.safe_repr import BRACKETS
 
 TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
@@ -16,13 +17,6 @@ globals()["__builtins__"] = BUILTINS
 MAX_VALUE = 10_000
 _MAX_BITS = 14_000
 """Python refuses to convert longer numbers to decimal."""
-_BRACKETS: dict[Any, tuple[str, str]] = {
-    list: ("[", "]"),
-    tuple: ("(", ")"),
-    dict: ("{", "}"),
-    set: ("{", "}"),
-    frozenset: ("frozenset({", "})"),
-}
 
 
 class _Full(Exception):
@@ -33,7 +27,7 @@ def text_of(value: Any) -> str:
     kind = type(value)
     if kind is str and len(value) > MAX_VALUE:
         return f"{clean(repr(value[:MAX_VALUE]))}… ({len(value) - MAX_VALUE} more characters)"
-    if type(kind) is not type or kind not in _BRACKETS:
+    if type(kind) is not type or kind not in BRACKETS:
         return cut(_leaf(value, kind), MAX_VALUE)
     writer = _Writer()
     try:
@@ -57,19 +51,19 @@ class _Writer:
 
     def write(self, value: Any) -> None:
         kind = type(value)
-        if type(kind) is not type or kind not in _BRACKETS:
+        if type(kind) is not type or kind not in BRACKETS:
             self.put(_leaf(value, kind))
         elif not value:
             self.put(repr(value))
         elif id(value) in self._above:
-            self.put("...".join(_BRACKETS[kind]))
+            self.put("...".join(BRACKETS[kind]))
         else:
             self._above.append(id(value))
             self._write_items(value, kind)
             self._above.pop()
 
     def _write_items(self, value: Any, kind: Any) -> None:
-        before, after = _BRACKETS[kind]
+        before, after = BRACKETS[kind]
         self.put(before)
         first = True
         for item in value.items() if kind is dict else value:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["PLAIN_TYPES", "belongs", "name_of", "short"]
+__all__ = ["BRACKETS", "PLAIN_TYPES", "belongs", "name_of", "short"]
 
 globals()["__builtins__"] = BUILTINS
 
@@ -75,14 +75,14 @@ class _Writer:
 
     def write(self, value: Any, depth: int) -> None:
         kind = type(value)
-        if type(kind) is type and (kind in _SIMPLE or kind in _CONTAINERS):
+        if type(kind) is type and (kind in _SIMPLE or kind in BRACKETS):
             self._known(value, kind, depth)
         else:
             self._other(value, kind, depth)
 
     def _known(self, value: Any, base: Any, depth: int) -> None:
-        if base in _CONTAINERS:
-            self._contain(value, base, *_CONTAINERS[base], depth)
+        if base in BRACKETS:
+            self._contain(value, base, *BRACKETS[base], depth)
         else:
             self.put(_SIMPLE[base](value))
 
@@ -163,7 +163,7 @@ _SIMPLE: dict[Any, Callable[[Any], str]] = {
     _FUNCTION: lambda value: f"<function {clean(value.__qualname__)[:MAX_TEXT]}>",
     _BUILTIN: lambda value: f"<built-in function {value.__name__}>",
 }
-_CONTAINERS: dict[Any, tuple[str, str]] = {
+BRACKETS: dict[Any, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
     dict: ("{", "}"),

@@ -18,22 +18,13 @@ from clicket.interpreter.files.artifacts import ArtifactStore
 from clicket.interpreter.files.inputs import FileRefused, Inputs, write_inputs
 from clicket.interpreter.files.outputs import OutputLimits, collect
 from clicket.interpreter.result import Display, ProgramError, Result, Status
-from clicket.interpreter.run import messages
+from clicket.interpreter.run import messages, validation
 from clicket.interpreter.run.block_errors import RunLimits, error_of_check
 from clicket.interpreter.run.messages import Message
 from clicket.interpreter.run.result_builder import ResultBuilder
 from clicket.interpreter.run.session_slot import SessionSlot
 from clicket.interpreter.run.task_parser import Fence, Parsed, is_quick
-from clicket.interpreter.run.validation import (
-    TaskRefused,
-    check,
-    check_steps,
-    compiled,
-    may_be_code,
-    parsed,
-    session_lost,
-    stopped,
-)
+from clicket.interpreter.run.validation import TaskRefused
 from clicket.interpreter.session.block_run import BlockEnd, BlockItem, OutputItem
 from clicket.interpreter.session.exit_reason import SessionGone
 from clicket.interpreter.session.session import Checked, Session
@@ -188,7 +179,7 @@ class Machine:
     async def _advance(self) -> None:
         try:
             if self._stopped and self.state not in (CodeState.MONITORING, CodeState.COLLECTING):
-                raise stopped()
+                raise validation.stopped()
             await _WORK[self.state](self)
         except TaskRefused as refusal:
             self._builder.errors.extend(refusal.errors)
@@ -200,25 +191,27 @@ class Machine:
 
     async def _parse(self) -> None:
         quick = is_quick(self._task)
-        self._parsed = parsed(self._task) if quick else await self._workers.run(lambda: parsed(self._task))
+        self._parsed = (
+            validation.parsed(self._task) if quick else await self._workers.run(lambda: validation.parsed(self._task))
+        )
         self._builder.skipped.extend(self._parsed.skipped)
         self._blocks = self._parsed.blocks
         self._change(CodeState.VALIDATING, "the blocks are found")
         self._announce(messages.progress, len(self._blocks))
 
     async def _validate(self) -> None:
-        check(self._parsed)
+        validation.check(self._parsed)
         session = await self._slot.take()
         self._isolation = session.isolation
         if self._needs_no_preparation() and await self._run_at_once(session):
             return
         before = len(self._blocks)
-        self._parsed, self._checked = await compiled(
+        self._parsed, self._checked = await validation.compiled(
             self._parsed, session, _CHECK_TIMEOUT, self._workers, self._checked
         )
         self._blocks = self._parsed.blocks
         self._builder.skipped[:] = self._parsed.skipped
-        check_steps(len(self._blocks), self._options.max_steps)
+        validation.check_steps(len(self._blocks), self._options.max_steps)
         self._validated()
         if len(self._blocks) != before:
             self._announce(messages.progress, len(self._blocks))
@@ -232,7 +225,7 @@ class Machine:
         loads = {name for answer in self._checked for name in answer.loads}
         stores = {name for answer in self._checked for name in answer.stores}
         if missed := self._slot.missed(loads - stores):
-            raise session_lost(missed, self._slot.why)
+            raise validation.session_lost(missed, self._slot.why)
         self._add_notice()
         limits = self._options.limits.sandbox
         try:
@@ -277,7 +270,7 @@ class Machine:
         ended, self._ended = self._ended, None
         self._record_end(ended)
         if self._fatal is None and self._stopped and self._at < len(self._blocks):
-            self._fatal = stopped().errors[0]
+            self._fatal = validation.stopped().errors[0]
             self._builder.errors.append(self._fatal)
         if self._fatal is not None:
             self._change(CodeState.COLLECTING, f"the run ends here: {ended.status}")
@@ -313,7 +306,7 @@ class Machine:
             and len(self._blocks[0].code) <= _SHORT
             and not (self._inputs.files or self._inputs.file_names)
             and not self._slot.misses
-            and not may_be_code(self._parsed)
+            and not validation.may_be_code(self._parsed)
         )
 
     async def _run_at_once(self, session: Session) -> bool:

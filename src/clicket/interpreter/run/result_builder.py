@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -172,29 +172,25 @@ class _Whole(Sequence[bytes]):
         self._most = most
 
     def __iter__(self) -> Iterator[bytes]:
-        return _whole(self._captured, self._most)
+        left, lost = self._most, 0
+        for part in self._captured:
+            kept = 0
+            for piece in (part.text.encode("utf-8", "replace"),) if part.spool is None else part.spool.pieces():
+                if left <= 0:
+                    break
+                taken = piece[:left]
+                yield taken
+                left -= len(taken)
+                kept += len(taken)
+            lost += max(part.size - kept, 0)
+        if lost:
+            yield f"\n[{lost} more bytes were not stored]\n".encode()
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
-
-
-def _whole(captured: Iterable[Captured], most: int) -> Iterator[bytes]:
-    left, lost = most, 0
-    for part in captured:
-        kept = 0
-        for piece in (part.text.encode("utf-8", "replace"),) if part.spool is None else part.spool.pieces():
-            if left <= 0:
-                break
-            taken = piece[:left]
-            yield taken
-            left -= len(taken)
-            kept += len(taken)
-        lost += max(part.size - kept, 0)
-    if lost:
-        yield f"\n[{lost} more bytes were not stored]\n".encode()
 
 
 def bytes_of(mime: str, data: str) -> bytes:

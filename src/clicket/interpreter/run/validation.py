@@ -8,17 +8,9 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.interpreter.result import ProgramError, Status
+from clicket.interpreter.run import task_parser
 from clicket.interpreter.run.session_slot import listed
-from clicket.interpreter.run.task_parser import (
-    MAX_TASK,
-    MarkdownTooComplex,
-    Parsed,
-    as_code,
-    further_ends,
-    is_quick,
-    join,
-    parse,
-)
+from clicket.interpreter.run.task_parser import MAX_TASK, MarkdownTooComplex, Parsed
 from clicket.interpreter.session.session import Checked, Session
 
 __all__ = ["TaskRefused", "check", "check_steps", "compiled", "may_be_code", "parsed", "session_lost", "stopped"]
@@ -73,7 +65,7 @@ def parsed(task: str) -> Parsed:
     if size > MAX_TASK:
         raise refused(f"the task has {size:,} bytes, and may have {MAX_TASK:,}: send data as files.")
     try:
-        found = parse(task)
+        found = task_parser.parse(task)
     except MarkdownTooComplex as error:
         raise refused(str(error)) from None
     if not found.blocks and not (found.fences and may_be_code(found)):
@@ -92,7 +84,7 @@ def check(found: Parsed) -> None:
     blocks = found.blocks
     if len(blocks) > _MAX_BLOCKS:
         raise refused(f"the task has {len(blocks):,} blocks: send {_MAX_BLOCKS:,} at most.")
-    for index, block in enumerate(blocks or as_code(found.text).blocks):
+    for index, block in enumerate(blocks or task_parser.as_code(found.text).blocks):
         if (at := block.code.find("\0")) >= 0:
             line = block.code.count("\n", 0, at) + 1
             message = f"block {index + 1} has a NUL character in its line {line}, which no Python source may have."
@@ -125,7 +117,7 @@ async def compiled(
     elif may_be_code(found):
         whole, *answers = await session.check([found.text, *codes], timeout)
         if whole.error is None:
-            return as_code(found.text), [whole]
+            return task_parser.as_code(found.text), [whole]
         if not codes:
             raise _nothing(found)
     else:
@@ -149,14 +141,18 @@ async def _joined(
     assert answer.error is not None
     if answer.error.type not in ("SyntaxError", "IndentationError", "TabError"):
         return None
-    ends = further_ends(found, index)
+    ends = task_parser.further_ends(found, index)
     if not ends:
         return None
     answers = await session.check([end.code for end in ends], timeout)
     end = next((end for end, checked in zip(ends, answers, strict=True) if checked.error is None), None)
     if end is None:
         return None
-    return join(found, index, end) if is_quick(found.text) else await workers.run(lambda: join(found, index, end))
+    return (
+        task_parser.join(found, index, end)
+        if task_parser.is_quick(found.text)
+        else await workers.run(lambda: task_parser.join(found, index, end))
+    )
 
 
 def _not_python(found: Parsed, answers: Sequence[Checked]) -> TaskRefused:

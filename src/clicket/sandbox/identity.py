@@ -9,7 +9,7 @@ import secrets
 import shutil
 from collections.abc import Iterable
 
-__all__ = ["choose", "drop", "give_back", "is_root", "shed", "tool"]
+__all__ = ["allocate_uid", "is_root", "no_capabilities_prefix", "release_uid", "run_as_prefix", "tool"]
 
 # Above what distributions, directory services and containers assign, below the signed 32-bit limit.
 _FREE = (0x7000_0000, 0x7FFF_FFF0)
@@ -27,7 +27,7 @@ def tool() -> str | None:
     return shutil.which("setpriv")
 
 
-def choose() -> int | None:
+def allocate_uid() -> int | None:
     """A user id that no account and no other program of this process has; None where the range is too small."""
     low, high = _range(_mapped())
     taken = _accounts()
@@ -39,21 +39,21 @@ def choose() -> int | None:
             _in_use.add(uid)
             return uid
     _in_use.clear()  # a small range, used up mostly by programs that have ended
-    return choose()
+    return allocate_uid()
 
 
-def give_back(uid: int | None) -> None:
+def release_uid(uid: int | None) -> None:
     """Call it when nothing of the program is left: another program may get the user id."""
     _in_use.discard(uid or 0)
 
 
-def drop(setpriv: str, uid: int) -> list[str]:
+def run_as_prefix(setpriv: str, uid: int) -> list[str]:
     """The prefix of a command that runs as that user (real, effective and saved), without groups and capabilities."""
-    program, *without_capabilities = shed(setpriv)
+    program, *without_capabilities = no_capabilities_prefix(setpriv)
     return [program, f"--reuid={uid}", f"--regid={uid}", "--clear-groups", *without_capabilities]
 
 
-def shed(setpriv: str) -> list[str]:
+def no_capabilities_prefix(setpriv: str) -> list[str]:
     """The prefix of a command that stays root but loses all capabilities."""
     return [setpriv, "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--no-new-privs", "--"]
 

@@ -64,7 +64,7 @@ class LaunchResources:
         self.shared = shared
         self.plan = plan
         self.limits = limits
-        self.uid = identity.choose() if plan.root and "identity" in plan.layers else None
+        self.uid = identity.allocate_uid() if plan.root and "identity" in plan.layers else None
         if self.uid is None and plan.root and "identity" in plan.layers:
             raise SandboxFailed("a sandbox process could not be made: no unused user id is left for it.")
         self.folder = shared.workdirs.new_workdir(self.uid, scratch=plan.launcher != "bubblewrap")
@@ -84,7 +84,7 @@ class LaunchResources:
             self.pipes = environment.Pipes()
         except OSError:
             remove(self.folder)
-            identity.give_back(self.uid)
+            identity.release_uid(self.uid)
             raise
 
     def make_group(self) -> None:
@@ -195,7 +195,7 @@ class LaunchResources:
             self.group.kill()
             await self.group.dissolve()
         await self.shared.workers.run(lambda: remove(self.folder))
-        identity.give_back(self.uid)
+        identity.release_uid(self.uid)
 
     def _await_exit(self, process: subprocess.Popen[bytes]) -> None:
         loop = asyncio.get_running_loop()

@@ -77,7 +77,7 @@ async def _in_namespaces(resources: LaunchResources) -> None:
         [
             f"{BWRAP_NAME}{resources.shared.workdirs.name}",
             *("--args", str(arguments), "--info-fd", str(info_inside), "--block-fd", str(block_inside)),
-            *(identity.drop(identity.tool() or "setpriv", resources.uid) if resources.uid is not None else ()),
+            *(identity.run_as_prefix(identity.tool() or "setpriv", resources.uid) if resources.uid is not None else ()),
             *resources.interpreter(bubblewrap.LIBRARY),
         ],
         *(arguments, info_inside, block_inside),
@@ -130,7 +130,7 @@ _LAUNCHERS = {"bubblewrap": _in_namespaces, "supervisor": _below_supervisor, "pl
 def _plain_command(resources: LaunchResources) -> list[str]:
     """The command without namespaces. A program that must stay root loses root's capabilities at least."""
     setpriv = identity.tool()
-    bare = identity.shed(setpriv) if resources.plan.root and resources.uid is None and setpriv else []
+    bare = identity.no_capabilities_prefix(setpriv) if resources.plan.root and resources.uid is None and setpriv else []
     return [*bare, *resources.interpreter(str(resources.shared.library))]
 
 

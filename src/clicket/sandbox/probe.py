@@ -120,11 +120,11 @@ def _possible(shared: SandboxResources, without: frozenset[str]) -> tuple[frozen
         if identity.tool() is None:
             missing.add("identity")
             gaps.append("identity: the program setpriv is not installed (package util-linux)")
-        elif (uid := identity.choose()) is None:
+        elif (uid := identity.allocate_uid()) is None:
             missing.add("identity")
             gaps.append("identity: this container has too few user ids to give one to each program")
         else:
-            identity.give_back(uid)
+            identity.release_uid(uid)
     return frozenset(LAYERS) - missing, gaps
 
 

@@ -189,7 +189,7 @@ class SandboxProcess:
         if self._group is not None:
             await self._group.dissolve()
         await self._workers.run(lambda: remove(self._folder))
-        identity.give_back(self.uid)
+        identity.release_uid(self.uid)
         if self._monitor is not None:
             self._monitor.close()
         self._on_closed(self)

@@ -170,7 +170,7 @@ CODES = {
     "result_unserializable": "The tool ran, but its result is not JSON.",
     "outcome_unknown": "The attempt was begun and its end is not known: the effect may or may not have happened.",
     "not_isolated": "Raised: the host cannot keep programs as well as `require` asks; nothing was run. As a call: `tool_error`.",
-    "sandbox_failed": "Raised: a cage did not start although the host seemed able to make one. As a call: `tool_error`.",
+    "sandbox_failed": "Raised: a sandbox process did not start although the probe of this host had succeeded. As a call: `tool_error`.",
     "packages_failed": "Raised: packages could not be installed from the folder of wheels. As a call: `tool_error`.",
     "session_gone": "Raised by a session of the code interpreter that has ended; `Interpreter` tells it as a status.",
     "engine_failed": "Raised by a search engine that came to no answer. In a deep search it is a note, or, when all fail, the end of it.",
@@ -188,9 +188,9 @@ CODES = {
 # Parts with errors of their own.
 ERRORS_ELSEWHERE = (
     "clicket.sandbox.isolation",
-    "clicket.sandbox.start",
-    "clicket.interpreter.starting.packages",
-    "clicket.interpreter.session.fate",
+    "clicket.sandbox.launch_resources",
+    "clicket.interpreter.setup.packages",
+    "clicket.interpreter.session.exit_reason",
     "clicket.search.findings",
     "clicket.search.engines.adapter",
     "clicket.web.page_fetch",
@@ -230,7 +230,7 @@ SAID = {"LAYERS": "Every layer, and what is missing without it.", "LEVELS": "Fro
 HANDED_OUT = {
     "ToolContext": ("call_id", "tool", "thread", "caller", "attempt", "idempotency_key", "metadata"),
     "CallHandle": ("id", "thread"),
-    "Cage": (
+    "SandboxProcess": (
         "commands",
         "answers",
         "stdout",
@@ -248,7 +248,7 @@ HANDED_OUT = {
 # Public for the floors above, of no use to anybody else.
 INNER = (
     *("Runtime.engine", "Settings.caching", "Settings.limits", "CallHandle.leave", "RestTool.bind", "RestTool.run"),
-    *("Interpreter.session", "Cage.grouped", "Result.size"),
+    *("Interpreter.session", "SandboxProcess.grouped", "Result.size"),
 )
 
 

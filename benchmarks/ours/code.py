@@ -1,6 +1,6 @@
 """The code interpreter with all of its layers.
 
-`session`: a worker in its cage, blocks sent to it. `interpreter`: the same through `Interpreter.run`, with parsing, the states
+`session`: a worker in the sandbox, blocks sent to it. `interpreter`: the same through `Interpreter.run`, with parsing, the states
 of the machine, variables and files. `warm`: the same in a pool that keeps a spare session ready.
 """
 
@@ -14,8 +14,8 @@ from time import perf_counter
 from benchmarks import sessions, timing
 from clicket.bridge import Workers
 from clicket.interpreter import Interpreter
-from clicket.interpreter.session.session import Ended, Out, Session
-from clicket.interpreter.starting.starter import Starter
+from clicket.interpreter.session.session import BlockEnd, OutputItem, Session
+from clicket.interpreter.setup.session_factory import SessionFactory
 from clicket.interpreter.tool.pool import Pool
 from clicket.sandbox import Sandbox
 
@@ -42,12 +42,12 @@ for _ in range({times}):
 """
 
 
-async def ended(session: Session) -> tuple[str, Ended]:
+async def ended(session: Session) -> tuple[str, BlockEnd]:
     said = ""
     async for item in session.watch():
-        if isinstance(item, Out):
+        if isinstance(item, OutputItem):
             said += item.text
-        elif isinstance(item, Ended):
+        elif isinstance(item, BlockEnd):
             return said, item
     raise AssertionError("a block without an end")
 
@@ -85,7 +85,7 @@ class Interpreters:
         await interpreter.close()
 
 
-class Guests:
+class Pooled:
     """Each session is that of a new key, and found warm: the spare is waited for before the clock starts."""
 
     def __init__(self, pool: Pool) -> None:
@@ -97,13 +97,13 @@ class Guests:
         return self._opened
 
     async def run(self, key: int, code: str) -> str:
-        async with self._pool.lend(key) as guest:
-            result = await guest.interpreter.run(code)
+        async with self._pool.lend(key) as pooled:
+            result = await pooled.interpreter.run(code)
         assert result.ok, result
         return result.stdout
 
     async def close(self, key: int) -> None:
-        await self._pool.guests.pop(key).interpreter.close()
+        await self._pool.interpreters.pop(key).interpreter.close()
         if self._pool._spare is not None:
             await self._pool._spare
 
@@ -147,7 +147,7 @@ async def stubborn(engine: Sessions, times: int) -> float:
 async def started(session: Session, code: str) -> None:
     session.begin(code, name="<block>", timeout=60)
     async for item in session.watch():
-        if isinstance(item, Out):
+        if isinstance(item, OutputItem):
             return
 
 
@@ -169,9 +169,9 @@ async def flood(sandbox: Sandbox) -> dict[str, float]:
     start, size = perf_counter(), 0
     session.begin(OUTPUT.format(times=times), name="<flood>", timeout=120)
     async for item in session.watch():
-        if isinstance(item, Out):
+        if isinstance(item, OutputItem):
             size += len(item.text)
-        elif isinstance(item, Ended):
+        elif isinstance(item, BlockEnd):
             assert item.status == "ok", item
             assert item.stdout.size == times * 65_536, item.stdout.size
     took = perf_counter() - start
@@ -210,7 +210,7 @@ async def of_interpreters(seconds: float) -> dict[str, float]:
 
 @asynccontextmanager
 async def pool() -> AsyncIterator[Pool]:
-    starter = Starter(require="full")
+    starter = SessionFactory(require="full")
 
     def make(start: Callable[[], Awaitable[Session]], workers: Workers) -> Interpreter:
         return Interpreter(start=start, workers=workers)
@@ -225,7 +225,7 @@ async def pool() -> AsyncIterator[Pool]:
 async def of_guests() -> dict[str, float]:
     starts, _, _ = sessions.sizes()
     async with pool() as made:
-        engine = Guests(made)
+        engine = Pooled(made)
         return {"start_ms": await sessions.first_results(engine, starts)}
 
 

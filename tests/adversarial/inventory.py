@@ -13,7 +13,7 @@ BOUNDED: dict[str, tuple[int, str]] = {
 
 MADE: dict[str, str] = {
     "adapters/runtime_access.py:re.compile(f'(?<![\\\\w.-])({names})(?![\\\\w-]|\\\\.\\\\w)')": "names of tools in a message",
-    "interpreter/run/parsing.py:re.compile(f' {{0,3}}{re.escape(block.markup[0])}{{{len(bloc": "a task of many fences",
+    "interpreter/run/task_parser.py:re.compile(f' {{0,3}}{re.escape(block.markup[0])}{{{len(bloc": "a task of many fences",
     "search/extract/html_tokens.py:_RAW_END": "HTML: scripts without an end",
     "search/index/folder_walk.py:re.compile('|'.join(expressions) if expressions else '(?!)',": "a path for patterns",
     "search/synthesis/quotes.py:re.compile(before + ''.join(parts) + after)": "a quote in a document",

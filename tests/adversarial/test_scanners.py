@@ -22,7 +22,7 @@ from clicket.cli.formatting import parse_duration, parse_size, shown_url
 from clicket.client.connection import _lines
 from clicket.errors import ClicketError, did_you_mean
 from clicket.interpreter.export.page import _coloured
-from clicket.interpreter.run.parsing import TooManyPieces, parse
+from clicket.interpreter.run.task_parser import MarkdownTooComplex, parse
 from clicket.model.arguments import fingerprint, parse_arguments
 from clicket.model.chat import ChatReply, ChatRequest, ToolOffer, Usage
 from clicket.model.codec import canonical
@@ -67,7 +67,7 @@ from clicket.vault.values import Values
 from clicket.web.result_parser import entries_of
 
 _MAX = 64 * 1024 * 1024
-_REFUSED = (ClicketError, TooManyPieces, Unreadable)
+_REFUSED = (ClicketError, MarkdownTooComplex, Unreadable)
 
 
 class Case(NamedTuple):

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 from tests.kit.waiting import eventually_sync
 from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place
-from tests.unit.interpreter.starting.test_packages import wheel
+from tests.unit.interpreter.setup.test_packages import wheel
 
 NOTEBOOK = """# Numbers
 
@@ -69,10 +69,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
     yield place
     place.close()
     assert list(temp.iterdir()) == []
-    assert caged(temp) == []
+    assert sandboxed(temp) == []
 
 
-def caged(temp: Path) -> list[str]:
+def sandboxed(temp: Path) -> list[str]:
     """Processes that see a folder of these temporary files as their own."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -291,9 +291,9 @@ class TestSignals:
         command = place.start("code", "--code", IGNORES)
         command.until(lambda: "\ndeaf\n" in command.out)
         temp = Path(place.environment["TMPDIR"])
-        assert caged(temp) != []
+        assert sandboxed(temp) != []
         command.kill()
-        eventually_sync(lambda: not caged(temp), timeout=PATIENCE)
+        eventually_sync(lambda: not sandboxed(temp), timeout=PATIENCE)
         assert place.run("code", "--code", "1").returncode == 0  # the next run cleans up
 
 

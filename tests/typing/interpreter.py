@@ -25,10 +25,20 @@ from clicket.interpreter import (
     to_notebook,
     to_page,
 )
-from clicket.sandbox import LEVELS, Cage, Exit, Isolation, Limits, NotIsolated, Sandbox, SandboxFailed, size_of
+from clicket.sandbox import (
+    LEVELS,
+    Exit,
+    Isolation,
+    Limits,
+    NotIsolated,
+    Sandbox,
+    SandboxFailed,
+    SandboxProcess,
+    size_of,
+)
 
 
-class Shelf:
+class FakeStore:
     """Anything with these two methods is a keeper; there is nothing to inherit from."""
 
     async def put(self, pieces: bytes | Sequence[bytes]) -> str:
@@ -39,7 +49,7 @@ class Shelf:
 
 
 async def runs() -> None:
-    shelf: Keeper = Shelf()
+    store: Keeper = FakeStore()
     async with Interpreter(
         require="partial",
         timeout=None,
@@ -49,7 +59,7 @@ async def runs() -> None:
         packages=["numpy"],
         wheels=Path("wheels"),
         files="data",
-        keep=shelf,
+        keep=store,
         idle_after=60,
     ) as ci:
         assert_type(ci, Interpreter)
@@ -134,25 +144,25 @@ async def report(ctx: ToolContext) -> str:
     return name
 
 
-async def cages() -> None:
+async def processes() -> None:
     sandbox = Sandbox(require=LEVELS[-1], limits=Limits(memory=size_of("1GiB", "memory")), readable=[Path("/srv/data")])
     try:
-        cage = await sandbox.start("clicket.interpreter.inside.worker", {"preload": []})
+        process = await sandbox.start("clicket.interpreter.inside.worker", {"preload": []})
     except NotIsolated as error:
         assert_type(error.code, str)
         return
     except SandboxFailed:
         return
-    assert_type(cage, Cage)
-    assert_type(cage.isolation.level, str)
-    assert_type(cage.work, Path)
-    cage.interrupt()
-    cage.kill()
-    ended = await cage.exited
+    assert_type(process, SandboxProcess)
+    assert_type(process.isolation.level, str)
+    assert_type(process.work, Path)
+    process.interrupt()
+    process.kill()
+    ended = await process.exited
     assert_type(ended, Exit)
     assert_type(ended.signal, int | None)
     assert_type(ended.memory, bool)
-    await cage.close()
+    await process.close()
     await sandbox.close()
     Limits(memory="1GiB")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Sandbox("full")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -15,7 +15,7 @@ from clicket.interpreter.export.cells import Cell, Shown, cells
 from clicket.interpreter.export.notebook import notebook_json
 from clicket.interpreter.export.page import to_page
 from clicket.interpreter.result import Result
-from clicket.interpreter.run.report import bytes_of
+from clicket.interpreter.run.result_builder import bytes_of
 
 if TYPE_CHECKING:
     from clicket.interpreter import Interpreter

@@ -16,7 +16,7 @@ from clicket.cli.formatting import count_of, duration, size
 from clicket.cli.notebook_files import Figures
 from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.interpreter.result import Result
-from clicket.interpreter.run.parsing import plain_text
+from clicket.interpreter.run.task_parser import plain_text
 
 __all__ = ["NotebookView", "closing_line"]
 

@@ -53,11 +53,11 @@ def find_tools(settings: Settings, *, warn: Callable[[str], None]) -> list[Any]:
 
 def _configure_interpreter(found: dict[str, Tool], settings: Settings) -> None:
     """`[interpreter]` adds the tool. With `--tools` it only configures the tool, if `--tools` names it."""
-    from clicket.interpreter.tool.options import setup_of
+    from clicket.interpreter.tool.options import parse_options
     from clicket.interpreter.tool.tool import CodeInterpreter, code_interpreter
 
     where = f"[interpreter] of {settings.origins.get('interpreter', 'Settings')}"
-    made = CodeInterpreter(setup_of(settings.interpreter, where=where))
+    made = CodeInterpreter(parse_options(settings.interpreter, where=where))
     if settings.origins.get("tools") != "argument" or found.get(code_interpreter.name) is code_interpreter:
         found.pop(code_interpreter.name, None)
         _add(found, [made], where)

@@ -1,11 +1,24 @@
-"""Python that nobody has read, run in a sandbox: Markdown or code in, output, values, pictures and files out."""
+"""Runs untrusted Python in a sandbox: Markdown or code in; output, values, pictures and files out.
+
+A task goes down this list and its result comes back up; each package's own page names its modules.
+
+- `tool`: the tool `code_interpreter`, with a pool of interpreters for many callers
+- `interpreter`: `Interpreter`: one session that keeps its variables, one run at a time
+- `export`: results as a notebook and as an HTML page
+- `run`: one run: the state machine, the blocks of the task, checks, messages, the result
+- `setup`: how a session is made: packages, font list, sandbox
+- `session`: one worker process from the host's side: frames, deadlines, interrupts, kills
+- `files`: files into the work folder and out of it, artifacts
+- `result`: `Result` and its parts
+- `inside`: what runs in the sandboxed child process: the worker that runs blocks
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clicket.interpreter.files.keeper import Keeper
+from clicket.interpreter.files.artifacts import ArtifactStore
 from clicket.interpreter.interpreter import Interpreter
 from clicket.interpreter.result import Block, Display, File, ProgramError, Result, Skipped, Status, Variable, Variables
 from clicket.kernel import CodeState
@@ -15,13 +28,16 @@ if TYPE_CHECKING:
     from clicket.interpreter.export.page import to_page
     from clicket.interpreter.tool.tool import code_interpreter
 
+Keeper = ArtifactStore
+"""Former name."""
+
 __all__ = [
+    "ArtifactStore",
     "Block",
     "CodeState",
     "Display",
     "File",
     "Interpreter",
-    "Keeper",
     "ProgramError",
     "Result",
     "Skipped",
@@ -40,7 +56,7 @@ _LATE = {
     "to_notebook": "export.notebook",
     "to_page": "export.page",
 }
-"""Where the names are that are loaded when they are asked for: who only runs programs needs nothing of tools and pages."""
+"""Names that are imported on first use: running programs needs neither the tool nor the exports."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""Tasks in, results out: one session that keeps its variables from run to run. Nothing of a program runs in this process."""
+"""`Interpreter`: runs tasks in one sandboxed session that keeps its variables from run to run. No code of a program runs in this
+process."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from typing import Any, Self
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError
+from clicket.interpreter.files.artifacts import ArtifactStore, TemporaryArtifacts
 from clicket.interpreter.files.inputs import Inputs
-from clicket.interpreter.files.keeper import Drawer, Keeper
-from clicket.interpreter.files.outputs import Caps
+from clicket.interpreter.files.outputs import OutputLimits
 from clicket.interpreter.result import Result
-from clicket.interpreter.run.endings import Bounds
-from clicket.interpreter.run.machine import Machine, Terms
+from clicket.interpreter.run.block_errors import RunLimits
+from clicket.interpreter.run.machine import Machine, RunOptions
 from clicket.interpreter.run.messages import Message
-from clicket.interpreter.run.seat import Seat
-from clicket.interpreter.session.line import Timers
+from clicket.interpreter.run.session_slot import SessionSlot
 from clicket.interpreter.session.session import Session
-from clicket.interpreter.starting.starter import Starter, limits_of
+from clicket.interpreter.session.timers import Timers
+from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox import LEVELS, Isolation, Limits, size_of
 
@@ -29,19 +30,19 @@ __all__ = ["Interpreter", "check_seconds"]
 
 _HISTORY = 100
 _HISTORY_SIZE = 128 * 1024 * 1024
-_BIG = _HISTORY_SIZE // _HISTORY
-"""Results below this size cannot be too many."""
-_UNKNOWN = Isolation(level="none", gaps=("nothing was run, so nothing had to be kept apart",))
+_LARGE = _HISTORY_SIZE // _HISTORY
+"""A full history of results below this size is within `_HISTORY_SIZE`."""
+_UNKNOWN = Isolation(level="none", gaps=("nothing was run, so the isolation is not known",))
 
 
 class Interpreter:
     """Runs Python tasks in a sandbox, one at a time, in one namespace.
 
-    `timeout` (seconds), `max_output` and `kept_output` (what the result has of each stream) hold for each block, `memory` and
-    `limits` for the session, `max_steps` for the blocks of a task. `files` is a host folder whose files may be asked for by
-    name; `max_files` and `max_files_size` bound what a run brings out, of which one file may be half. `keep` is where files
-    and long output go, a temporary folder unless told otherwise. A session that nobody used for `idle_after` seconds is
-    closed. `start` and `workers` are for who brings sessions and threads of his own, as the tool's pool does.
+    Each block has a `timeout` (seconds), a limit `max_output` and `kept_output` (what the result has of each stream); the session
+    has `memory` and `limits`; a task may have `max_steps` blocks. `files` is a host folder whose files may be asked for by name.
+    A run may store `max_files` files with `max_files_size` bytes together, one file half of it. `keep` is where files and long
+    output are stored, by default a temporary folder. An unused session is closed after `idle_after` seconds. `start` and `workers`
+    replace the interpreter's own sessions and threads, as the tool's pool does.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Interpreter:
         files: str | os.PathLike[str] | None = None,
         max_files: int = 100,
         max_files_size: int | str = "128MiB",
-        keep: Keeper | None = None,
+        keep: ArtifactStore | None = None,
         idle_after: float | None = 1800.0,
         start: Callable[[], Awaitable[Session]] | None = None,
         workers: Workers | None = None,
@@ -73,22 +74,24 @@ class Interpreter:
         for name, number in (("max_steps", max_steps), ("max_files", max_files)):
             if type(number) is not int or number < 1:
                 raise UsageError(f"{name} must be a whole number of at least 1, not {number!r}.")
-        bounds = Bounds(timeout=timeout, max_output=size_of(max_output, "max_output"), limits=limits_of(limits, memory))
+        run_limits = RunLimits(
+            timeout=timeout, max_output=size_of(max_output, "max_output"), sandbox=limits_of(limits, memory)
+        )
         self.idle_after = idle_after
         self.history: list[Result] = []
-        """The last hundred results, fewer when they are big, the newest at the end."""
+        """The last hundred results, fewer if they are large, the newest last."""
         whole = size_of(max_files_size, "max_files_size")
-        self._terms = Terms(
-            bounds=bounds,
+        self._options = RunOptions(
+            limits=run_limits,
             max_steps=max_steps,
             folder=None if files is None else Path(files),
-            caps=Caps(count=max_files, each=(whole + 1) // 2, whole=whole),
+            output_limits=OutputLimits(count=max_files, each=(whole + 1) // 2, whole=whole),
         )
-        self._starter: Starter | None = None
+        self._factory: SessionFactory | None = None
         if start is None:
-            self._starter = Starter(
+            self._factory = SessionFactory(
                 require=require,
-                limits=bounds.limits,
+                limits=run_limits.sandbox,
                 python=python,
                 without=without,
                 packages=packages,
@@ -99,11 +102,11 @@ class Interpreter:
                 max_output=max_output,
                 kept_output=kept_output,
             )
-        self._seat = Seat(start or self._starter)  # type: ignore[arg-type]  # one of them is there
+        self._slot = SessionSlot(start or self._factory)  # type: ignore[arg-type]  # one of them is there
         self._own_workers = workers is None
         self._workers = workers or Workers(1, "clicket-interpreter")
-        self._drawer = Drawer(self._workers)
-        self._keeper: Keeper = keep or self._drawer
+        self._temporary_artifacts = TemporaryArtifacts(self._workers)
+        self._store: ArtifactStore = keep or self._temporary_artifacts
         self._isolation: Isolation | None = None
         self._machine: Machine | None = None
         self._open = self._closed = False
@@ -117,34 +120,34 @@ class Interpreter:
         await self.close()
 
     async def open(self) -> Self:
-        """Find out what this host can do. Raises `NotIsolated` when that is less than what is required."""
+        """Probe the isolation of this host. Raises `NotIsolated` if it is below the required level."""
         if self._open:
             return self
         if self._closed:
-            raise UsageError("this interpreter was closed, with all that it kept. Make a new one.")
-        if self._starter is not None:
+            raise UsageError("this interpreter was closed, and what it stored is gone. Make a new one.")
+        if self._factory is not None:
             try:
-                self._isolation = await self._starter.isolation()
-                if LEVELS.index(self._isolation.level) < LEVELS.index(self._starter.require):
-                    await self._seat.take()  # says in full what is missing
-            except BaseException:  # cancelled, too: nobody closes what was never open
+                self._isolation = await self._factory.isolation()
+                if LEVELS.index(self._isolation.level) < LEVELS.index(self._factory.require):
+                    await self._slot.take()  # raises, with all that is missing
+            except BaseException:  # also when cancelled: an interpreter that did not open is not closed by its caller
                 await self.close()
                 raise
         self._open = True
         return self
 
     async def close(self) -> None:
-        """End the program, the session and everything that was kept for them."""
+        """End the program and the session, and remove what was stored."""
         self._open, self._closed = False, True
         self._timers.stop_all()
         if self._machine is not None and not self._machine.stepping:
             await self._machine.abandon()
-        await self._seat.close()
+        await self._slot.close()
         if self._dropping is not None:
             await self._dropping
-        if self._starter is not None:
-            await self._starter.close()
-        self._drawer.close()
+        if self._factory is not None:
+            await self._factory.close()
+        self._temporary_artifacts.close()
         if self._own_workers:
             self._workers.close()
 
@@ -156,10 +159,11 @@ class Interpreter:
         *,
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
-        keep: Keeper | None = None,
+        keep: ArtifactStore | None = None,
     ) -> Result:
-        """Run a task to its end. What goes wrong in the program is told by the result, not raised."""
-        machine = self._begin(task, file_names, files, keep, quiet=True)
+        """Run a task to its end. Errors of the program are in the result, not raised."""
+        self.begin(task, file_names=file_names, files=files, keep=keep)
+        machine = self._current
         try:
             await machine.finish()
         finally:
@@ -173,11 +177,12 @@ class Interpreter:
         *,
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
-        keep: Keeper | None = None,
+        keep: ArtifactStore | None = None,
     ) -> AsyncGenerator[Message, None]:
-        """Run a task and say what happens while it happens; `final_result` comes last. Closed early, it stops the program."""
-        machine = self._begin(task, file_names, files, keep)
-        async with aclosing(self._told(machine, machine.stream())) as messages:
+        """Run a task and yield messages while it runs; `final_result` is the last. Closed early, it stops the program."""
+        self.begin(task, file_names=file_names, files=files, keep=keep)
+        machine = self._current
+        async with aclosing(self._recorded(machine, machine.stream())) as messages:
             async for message in messages:
                 yield message
 
@@ -187,20 +192,9 @@ class Interpreter:
         *,
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
-        keep: Keeper | None = None,
+        keep: ArtifactStore | None = None,
     ) -> None:
-        """Begin a run that is driven by `step`. One run at a time."""
-        self._begin(task, file_names, files, keep)
-
-    def _begin(
-        self,
-        task: str,
-        file_names: Iterable[str],
-        files: Mapping[str, bytes | str | Path] | None,
-        keep: Keeper | None,
-        *,
-        quiet: bool = False,
-    ) -> Machine:
+        """Begin a run that the caller drives by `step`. One run at a time."""
         if not self._open:
             raise UsageError(
                 "this interpreter is not open. Use `async with Interpreter(...) as ci:`, or await ci.open()."
@@ -212,39 +206,41 @@ class Interpreter:
         self._timers.stop("idle")
         self._machine = Machine(
             _text(task),
-            seat=self._seat,
+            slot=self._slot,
             isolation=self.isolation,
-            terms=self._terms,
-            keeper=keep or self._keeper,
+            options=self._options,
+            store=keep or self._store,
             workers=self._workers,
             inputs=_inputs(file_names, files) if file_names or files else None,
-            quiet=quiet,
         )
-        return self._machine
 
-    async def step(self, task: str | None = None) -> AsyncGenerator[Message, None]:
-        """Do the work of the state that the run is in, and say what happened. Until `state` is completed or error.
-
-        With a task it begins a run first, as `begin(task)` does.
-        """
-        if task is not None:
-            self.begin(task)
-        machine = self._machine
-        if machine is None:
+    @property
+    def _current(self) -> Machine:
+        if self._machine is None:
             raise UsageError(
                 "no run has begun. Call ci.begin(task) or ci.step(task) first, then ci.step() until ci.state is terminal."
             )
-        async with aclosing(self._told(machine, machine.step())) as messages:
+        return self._machine
+
+    async def step(self, task: str | None = None) -> AsyncGenerator[Message, None]:
+        """Do the work of the run's current state and yield its messages. Repeat until `state` is completed or error.
+
+        With a task, it begins a run first, as `begin(task)` does.
+        """
+        if task is not None:
+            self.begin(task)
+        machine = self._current
+        async with aclosing(self._recorded(machine, machine.step())) as messages:
             async for message in messages:
                 yield message
 
     async def interrupt(self) -> None:
-        """Stop the block that runs: interrupt, grace, kill. No further block runs. Without a run, nothing happens."""
+        """Stop the running block (interrupt, grace period, kill) and run no further one. Without a run, nothing happens."""
         if self._machine is not None and not self._machine.done:
             await self._machine.interrupt()
 
     def kill(self) -> None:
-        """End the running program at once, with its session."""
+        """Kill the running program at once, with its session."""
         if self._machine is not None and not self._machine.done:
             self._machine.kill()
 
@@ -252,7 +248,7 @@ class Interpreter:
 
     @property
     def state(self) -> CodeState:
-        """Of the run that goes on, or of the last one."""
+        """Of the current run, or of the last one."""
         return self._machine.state if self._machine is not None else CODE.initial
 
     @property
@@ -261,39 +257,39 @@ class Interpreter:
 
     @property
     def session(self) -> Session | None:
-        return self._seat.session
+        return self._slot.session
 
     @property
     def isolation(self) -> Isolation:
-        """How programs are kept here. Known once the interpreter is open."""
-        if self._seat.session is not None:
-            return self._seat.session.isolation
+        """The isolation of programs. Known once the interpreter is open."""
+        if self._slot.session is not None:
+            return self._slot.session.isolation
         return self._isolation or _UNKNOWN
 
     async def artifact(self, name: str) -> bytes:
-        """What a result names as an artifact: a file, a picture, the whole of a long output."""
-        return await self._keeper.get(name)
+        """The bytes of an artifact that a result names: a file, a picture, a long output."""
+        return await self._store.get(name)
 
     async def reset(self) -> None:
-        """Begin anew: variables and files of the session are gone, and are not missed."""
+        """End the session: its variables and files are gone, and later runs get no notice."""
         await self._between_runs("reset")
-        await self._seat.forget()
+        await self._slot.forget()
 
     async def drop(self, why: str) -> bool:
-        """Close the session between two runs. A later run that reads its variables is told `why` they are gone."""
+        """Close the session between runs. A later run that reads its variables fails with `why` they are gone."""
         await self._between_runs("drop")
-        had = self._seat.session is not None
-        await self._seat.drop(why)
+        had = self._slot.session is not None
+        await self._slot.drop(why)
         return had
 
-    # --- inside -------------------------------------------------------------------------------------------------------
-
-    async def _told(self, machine: Machine, messages: AsyncGenerator[Message, None]) -> AsyncGenerator[Message, None]:
+    async def _recorded(
+        self, machine: Machine, messages: AsyncGenerator[Message, None]
+    ) -> AsyncGenerator[Message, None]:
         try:
             async with aclosing(messages):
                 async for message in messages:
                     if machine.done:
-                        self._record(machine)  # whoever hears the last message finds the result in the history
+                        self._record(machine)  # before the last message is yielded
                     yield message
         finally:
             self._record(machine)
@@ -305,18 +301,18 @@ class Interpreter:
         if machine.result is not None:
             self.history.append(machine.result)
             del self.history[:-_HISTORY]
-            if machine.result.size > _BIG:
+            if machine.result.size > _LARGE:
                 _shorten(self.history)
-        if self._open and self.idle_after is not None and self._seat.session is not None:
-            self._timers.start("idle", self.idle_after, self._tire)
+        if self._open and self.idle_after is not None and self._slot.session is not None:
+            self._timers.start("idle", self.idle_after, self._on_idle)
 
-    def _tire(self) -> None:
+    def _on_idle(self) -> None:
         if not self.busy:
-            why = f"nobody used it for {self.idle_after:g} seconds"
+            why = f"it was not used for {self.idle_after:g} seconds"
             self._dropping = asyncio.get_running_loop().create_task(self.drop(why))
 
     async def _between_runs(self, what: str) -> None:
-        """A run that nobody is stepping is over; one that is under way is not ours to end."""
+        """End a run that is not being stepped. Raises `UsageError` while a step is under way."""
         machine = self._machine
         if machine is not None and machine.stepping:
             raise UsageError(f"{what} has to wait until the run is over. Interrupt it first: await ci.interrupt().")

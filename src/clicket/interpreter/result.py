@@ -1,4 +1,4 @@
-"""What a run brought, as values that can be kept, sent and shown. All of it came out of the sandbox: it is data, never code."""
+"""The result of a run, as plain values. All of it comes from the sandbox and is treated as data, never as code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORST = ("ok", "error", "interrupted", "exit", "crashed", "killed", "session_lo
 
 
 class ProgramError(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a block did not end well. The traceback shows lines of the program only."""
+    """Why a block failed. The traceback shows lines of the program only. A fatal error ended the run."""
 
     type: str
     message: str
@@ -27,7 +27,7 @@ class ProgramError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Variable(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that a run made or changed. `value` is short text that was made without running the program's own `repr`."""
+    """A name that a run created or changed. `value` is a short text, made without running code of the program."""
 
     name: str
     type: str
@@ -38,7 +38,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Variables(Sequence[Variable]):
-    """Variables in the order in which they came; also found by name: `r.variables["x"].value`, `"x" in r.variables`."""
+    """Variables in order; also found by name: `r.variables["x"].value`, `"x" in r.variables`."""
 
     __slots__ = ("_items", "_names")
 
@@ -77,18 +77,19 @@ class Variables(Sequence[Variable]):
 
 
 class Display(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to look at. Data of pictures is base64, of everything else text; `group` ties the forms of one thing."""
+    """One representation of a displayed object. Pictures are base64, everything else is text. Representations of the same object
+    have the same `group`."""
 
     mime: str
     data: str
     block_index: int = 0
     group: int = 0
     artifact: str | None = None
-    """Where its bytes are kept, when there are many of them."""
+    """The name of its bytes in the artifact store, if they are many."""
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that the run made or changed, kept as an artifact."""
+    """A file that the run created or changed, stored as an artifact."""
 
     name: str
     size: int
@@ -97,19 +98,19 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was there and was not taken: a block of another language, a file over a limit, a link."""
+    """Something that was left out: a block of another language, a file over a limit, a link."""
 
     what: str
     why: str
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """One block and what came of it."""
+    """One block and its outcome."""
 
     index: int
     code: str
     lines: tuple[int, int] | None = None
-    """The fence in the task: its first line, counted from 0, and the line after its last one. None for bare code."""
+    """The fence's first line in the task, counted from 0, and the line after its last one. None for bare code."""
     status: Status
     reason: str | None = None
     stdout: str = ""
@@ -120,28 +121,28 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole run. `status` is the worst of its blocks; `reason` says why it was killed, or which signal it crashed with."""
+    """A whole run. `status` is the worst of its blocks; `reason` says why it was killed, or the signal that it crashed with."""
 
     status: Status
     reason: str | None = None
     stdout: str = ""
     stderr: str = ""
     value: str | None = None
-    """The last block's last expression, as it prints."""
+    """The `repr` of the last block's last expression."""
     error: ProgramError | None = None
-    """The error that decided the status."""
+    """The error behind the status."""
     errors: tuple[ProgramError, ...] = ()
     variables: Variables = Variables()
     displays: tuple[Display, ...] = ()
     files: tuple[File, ...] = ()
     imports: tuple[str, ...] = ()
-    """Modules that the code imports, by its text."""
+    """Modules in the import statements of the code."""
     blocks: tuple[Block, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     notices: tuple[str, ...] = ()
-    """What the reader should know: a session that began anew, output that was cut, threads left running."""
+    """For the reader: a new session, threads left running."""
     outputs: dict[str, str] = {}
-    """Artifacts of `stdout` and `stderr` that were too long to be kept whole here."""
+    """Artifacts of `stdout` and `stderr`, where these were shortened."""
     isolation: Isolation
     duration: float = 0.0
     exit_code: int | None = None
@@ -154,19 +155,19 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Roughly the characters that it holds."""
+        """Approximate number of characters."""
         written = sum(len(block.stdout) + len(block.stderr) + len(block.code) for block in self.blocks)
         return 2 * written + len(self.task) + sum(len(display.data) for display in self.displays)
 
     @property
     def fatal(self) -> bool:
-        """Did something end the run before its last block was through?"""
+        """Whether the run ended before its last block had finished."""
         return any(error.fatal for error in self.errors)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the reader of a tool: what is empty is left out, but for the fields that readers count on.
+        """Plain data for the tool's output. Empty fields are left out, except those in `_ALWAYS_THERE`.
 
-        Code and output of the single blocks are not repeated, and a display that is kept as an artifact is only named.
+        Code and output of single blocks are not repeated. A display that is stored as an artifact has no data.
         """
         plain: dict[str, Any] = {name: getattr(self, name) for name in _ALWAYS}
         plain["error"] = None if self.error is None else _sparse(self.error)
@@ -179,10 +180,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         plain["skipped"] = [_sparse(skipped) for skipped in self.skipped]
         plain |= {"reason": self.reason, "exit_code": self.exit_code, "outputs": dict(self.outputs)}
         plain |= {"imports": list(self.imports), "notices": list(self.notices)}
-        return {name: value for name, value in plain.items() if name in _COUNTED_ON or value not in (None, [], {})}
+        return {name: value for name, value in plain.items() if name in _ALWAYS_THERE or value not in (None, [], {})}
 
     def text(self) -> str:
-        """The run as a model reads it."""
+        """The run as text for a model."""
         parts = [f"status: {self.status}" + (f" ({self.reason})" if self.reason else "")]
         parts += [
             f"{name}:\n{text.rstrip()}" for name, text in (("stdout", self.stdout), ("stderr", self.stderr)) if text
@@ -199,13 +200,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ALWAYS = ("status", "stdout", "stderr", "value", "duration")
-_COUNTED_ON = frozenset(
+_ALWAYS_THERE = frozenset(
     (*_ALWAYS, "reason", "error", "errors", "variables", "displays", "files", "imports", "isolation")
 )
 
 
 def _sparse(value: msgspec.Struct) -> dict[str, Any]:
-    """A value's fields, without those that say nothing."""
+    """The fields that are not None, empty text or False."""
     return {
         name: field for name, field in _plain(value).items() if field is not None and field != "" and field is not False
     }

@@ -1,15 +1,17 @@
-"""The first code inside a cage. It takes the layers that are put on from within, in the order rlimits, Landlock, seccomp, and
-only then hands over to the program; a layer that was asked for and does not hold means that nothing runs."""
+"""The first code in the sandboxed child: applies rlimits, Landlock and seccomp in this order, then calls the program's `main`.
+
+If a requested layer cannot be applied, the program does not run.
+"""
 
 from __future__ import annotations
 
-# `_signal` and not `signal`, no `typing`, no `contextlib`: each draws in `enum` or `re`, which cost more than all of this.
+# `_signal` and not `signal`, no `typing`, no `contextlib`: each imports `enum` or `re`, which would double the start-up time.
 import os
 import sys
 
 from clicket.sandbox import frames
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     import signal as _signal
     from collections.abc import Callable, Iterator
@@ -24,7 +26,7 @@ REFUSED = 3
 
 
 class _Refused(Exception):
-    """A layer that was asked for does not hold."""
+    """A requested layer could not be applied."""
 
     def __init__(self, layer: str, message: str) -> None:
         super().__init__(message)
@@ -32,36 +34,36 @@ class _Refused(Exception):
 
 
 def main(commands: int, answers: int) -> NoReturn:
-    """The process ends in here: nothing that the program has left to be done at exit will run."""
+    """Never returns: the process ends here, without the program's exit handlers."""
     try:
-        order = frames.read(commands)
-        if order is None:  # the host went away, or changed its mind
+        config = frames.read(commands)
+        if config is None:  # the host has exited or given up
             os._exit(0)
-        run, layers = _prepare(order, commands, answers)
-    except BaseException as error:  # whatever it was: the host has to hear of it, and nothing may run
+        run, layers = _prepare(config, commands, answers)
+    except BaseException as error:  # report any error to the host and run nothing
         _refuse(answers, error)
     try:
-        run(commands, answers, order.get("settings", {}), layers)
+        run(commands, answers, config.get("settings", {}), layers)
     except BaseException:
         sys.__excepthook__(*sys.exc_info())
         os._exit(1)
     os._exit(0)
 
 
-def _prepare(order: dict[str, Any], commands: int, answers: int) -> tuple[Callable[..., Any], list[str]]:
-    """Everything that is between the first frame and the program's own code."""
+def _prepare(config: dict[str, Any], commands: int, answers: int) -> tuple[Callable[..., Any], list[str]]:
+    """The program's `main`, and the layers that were applied."""
     _clean(commands, answers)
-    layers = list(_apply(order))
-    os.chdir(order["home"])
-    sys.path += order.get("path", [])
-    __import__(order["program"])
-    return sys.modules[order["program"]].main, layers
+    layers = list(_apply(config))
+    os.chdir(config["home"])
+    sys.path += config.get("path", [])
+    __import__(config["program"])
+    return sys.modules[config["program"]].main, layers
 
 
-def _apply(order: dict[str, Any]) -> Iterator[str]:
-    """Put the layers on, and name each that holds."""
+def _apply(config: dict[str, Any]) -> Iterator[str]:
+    """Apply the layers and yield the name of each."""
     for layer in ("rlimits", "landlock", "seccomp"):
-        rules = order.get(layer)
+        rules = config.get(layer)
         if rules is None:
             continue
         try:
@@ -73,10 +75,10 @@ def _apply(order: dict[str, Any]) -> Iterator[str]:
 
 
 def _clean(commands: int, answers: int) -> None:
-    """Undo what may have been inherited: descriptors, signals that are ignored or blocked, a generous umask.
+    """Reset what may be inherited: open descriptors, ignored or blocked signals, the umask.
 
-    The process stays dumpable. The host reads its memory use from /proc as the same user, and the program its own
-    descriptors; what others could do with that is tracing, and that is seccomp's to refuse.
+    The process stays dumpable: the host reads its memory use from /proc as the same user, and the program its own descriptors.
+    Seccomp refuses the tracing that this would allow.
     """
     os.umask(0o077)
     try:
@@ -87,9 +89,9 @@ def _clean(commands: int, answers: int) -> None:
         if fd > 2 and fd not in {commands, answers}:
             _close(fd)
     for fd in (commands, answers):
-        os.set_inheritable(fd, False)  # what the program starts shall not speak for it
+        os.set_inheritable(fd, False)  # the program's children must not write to the host
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-    pythons_own = {_signal.SIGPIPE, _signal.SIGXFSZ}  # ignored so that they come as exceptions
+    pythons_own = {_signal.SIGPIPE, _signal.SIGXFSZ}  # Python ignores them and raises exceptions instead
     for number in _signal.valid_signals() - pythons_own:
         if _signal.getsignal(number) == _signal.SIG_IGN:
             _signal.signal(number, _signal.SIG_DFL)
@@ -99,7 +101,7 @@ def _close(fd: int) -> None:
     try:
         os.close(fd)
     except OSError:
-        return  # that of the listing
+        return  # the descriptor that listed the others
 
 
 def _refuse(answers: int, error: BaseException) -> NoReturn:

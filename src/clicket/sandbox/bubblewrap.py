@@ -1,5 +1,5 @@
-"""The layer `namespaces`: the arguments of bubblewrap. A program sees its work folder, the system's programs and its
-interpreter, and of the host's other files, processes and networks nothing."""
+"""The layer `namespaces`: the arguments of bubblewrap. A program sees its work folder, the system's programs and its Python, but
+no other files, processes or networks of the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from clicket.sandbox.library import Python
+from clicket.sandbox.python_runtime import PythonRuntime
 
 __all__ = [
     "GID",
@@ -19,7 +19,7 @@ __all__ = [
     "SCRATCH",
     "SHARED",
     "UID",
-    "View",
+    "FilesystemView",
     "arguments",
     "obstacle",
     "shown_python",
@@ -28,25 +28,25 @@ __all__ = [
 
 HOME = "/work"
 LIBRARY = "/run/clicket"
-SCRATCH, SHARED = "/tmp", "/dev/shm"  # noqa: S108 -- the cage's own, new and empty
+SCRATCH, SHARED = "/tmp", "/dev/shm"  # noqa: S108 -- the program's own, new and empty
 UID = GID = 1000
-"""Who an ordinary user's program believes to be."""
+"""The user id that a program sees when the host is not root."""
 
 _VENV = "/run/venv"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives", "mime.types", "python3")
-_NIX = ("/nix/store", "/gnu/store")  # there, what is in /usr elsewhere
+_NIX = ("/nix/store", "/gnu/store")  # on Nix and Guix, what /usr has elsewhere
 _KEPT_FOR_SETPRIV = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What one cage is shown, as paths of the host."""
+class FilesystemView(msgspec.Struct, frozen=True, kw_only=True):
+    """What one program sees, as paths of the host."""
 
     work: Path
     etc: Path
-    """A folder with this cage's `passwd` and `group`."""
+    """A folder with its `passwd` and `group`."""
     library: Path
-    python: Python
+    python: PythonRuntime
     readable: tuple[Path, ...] = ()
     scratch: int
 
@@ -55,31 +55,33 @@ def tool() -> str | None:
     return shutil.which("bwrap")
 
 
-def shown_python(python: Python) -> Python:
-    """The interpreter as a cage sees it: at its own place, unless one of the program's own folders is there."""
+def shown_python(python: PythonRuntime) -> PythonRuntime:
+    """Python as the program sees it: at the host's path, unless the program has its own folder there."""
     if not _moves(python.prefix):
         return python
     inner = os.path.relpath(python.executable, python.prefix)
     return msgspec.structs.replace(python, executable=f"{_VENV}/{inner}", prefix=_VENV)
 
 
-def obstacle(python: Python) -> str | None:
-    """Why this interpreter cannot be shown in a cage, if it cannot."""
+def obstacle(python: PythonRuntime) -> str | None:
+    """Why this Python cannot be mounted in the sandbox; None if it can."""
     if _hidden(python.base_prefix):
-        return f"the interpreter is in {python.base_prefix}, and in a cage {HOME} is the program's own folder; use another one"
+        return (
+            f"Python is in {python.base_prefix}, and in the sandbox {HOME} is the program's own folder; use another one"
+        )
     return None
 
 
-def arguments(view: View, *, root: bool, drops: bool = True, disable_userns: bool = True) -> list[str]:
-    """All but the descriptors and the command. As root there is no user namespace: in one, the program would still be the
-    host's uid 0, which owns much of /proc. `drops`: the command is one that changes the user, and needs the power to."""
-    return [*_apart(root=root, drops=drops, disable_userns=disable_userns), *_files(view)]
+def arguments(view: FilesystemView, *, root: bool, drops: bool = True, disable_userns: bool = True) -> list[str]:
+    """All arguments but the descriptors and the command. As root, no user namespace is made: in it the program would still be
+    the host's uid 0, which owns much of /proc. `drops`: the command changes the user id and needs the capabilities for that."""
+    return [*_namespaces(root=root, drops=drops, disable_userns=disable_userns), *_files(view)]
 
 
-def _apart(*, root: bool, drops: bool, disable_userns: bool) -> Iterator[str]:
+def _namespaces(*, root: bool, drops: bool, disable_userns: bool) -> Iterator[str]:
     yield from ("--die-with-parent", "--new-session")
     yield from ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-    yield from ("--hostname", "cage")
+    yield from ("--hostname", "sandbox")
     if root:
         yield from ("--cap-drop", "ALL")
         for name in _KEPT_FOR_SETPRIV if drops else ():
@@ -90,7 +92,7 @@ def _apart(*, root: bool, drops: bool, disable_userns: bool) -> Iterator[str]:
         yield "--disable-userns"
 
 
-def _files(view: View) -> Iterator[str]:
+def _files(view: FilesystemView) -> Iterator[str]:
     for path in _SYSTEM:
         if os.path.islink(path):
             yield from ("--symlink", os.readlink(path), path)
@@ -103,7 +105,7 @@ def _files(view: View) -> Iterator[str]:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
     for name in ("passwd", "group"):
         yield from ("--ro-bind", str(view.etc / name), f"/etc/{name}")
-    # No terminals: all cages and the host share one small number of them. And /dev is memory that nobody bounds.
+    # No terminals: all programs and the host share a small number of them. And /dev is unlimited memory, so it is read-only.
     yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts")
     for path in (SCRATCH, SHARED):
         yield from ("--perms", "1777", "--size", str(view.scratch), "--tmpfs", path)
@@ -115,16 +117,16 @@ def _files(view: View) -> Iterator[str]:
     yield from ("--bind", str(view.work), HOME, "--chdir", "/", "--remount-ro", "/")
 
 
-def _interpreter(python: Python) -> Iterator[str]:
+def _interpreter(python: PythonRuntime) -> Iterator[str]:
     for folder in python.folders:
         shown = _VENV if folder == python.prefix and _moves(folder) else folder
         yield from _read_only(folder, shown)
 
 
 def _read_only(source: str, target: str) -> Iterator[str]:
-    """A folder of the host, and the folders above it: those that bubblewrap makes by itself would be closed to the program."""
+    """A folder of the host, and its parents: the program could not pass those that bubblewrap creates itself."""
     if _in_system(target):
-        return  # it is there already
+        return  # mounted already
     for parent in reversed(Path(target).parents):
         if str(parent) not in {"/", SCRATCH, *_SYSTEM}:
             yield from ("--perms", "0755", "--dir", str(parent))
@@ -140,5 +142,5 @@ def _hidden(folder: str) -> bool:
 
 
 def _moves(prefix: str) -> bool:
-    """What is installed must not look like something that the program wrote."""
+    """Installed files must not appear below the program's own folders."""
     return _hidden(prefix) or Path(prefix).is_relative_to(SCRATCH)

@@ -1,5 +1,8 @@
-"""The layer `cgroup`: one group for a cage, below our own. The kernel bounds its memory and its processes, gives all of them
-together the processor's time of one, and can stop or end all of them at once. Our own process is never moved."""
+"""The layer `cgroup`: one group for each program, below our own group.
+
+The kernel limits the group's memory and processes, gives it the CPU share of one process, and can freeze or kill all of its
+processes at once. Our own process is never moved.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,24 @@ __all__ = ["Group", "Parents", "find", "sweep", "sweep_forgotten"]
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _OWN = Path("/proc/self/cgroup")
-_PATIENCE = 2.0
-_NEWBORN = 60.0
-"""Seconds in which a group may be without a process."""
+_SWEEP_TIMEOUT = 2.0
+_NEW = 60.0
+"""Seconds for which a new group may be empty."""
 _WANTED = {"memory", "pids"}
 
 
 class Parents(msgspec.Struct, frozen=True, kw_only=True):
-    """Folders in which groups can be made, for each thing that is wanted of them."""
+    """Folders in which groups can be made, by controller."""
 
     memory: Path | None = None
     pids: Path | None = None
     freezer: Path | None = None
     cpu: Path | None = None
-    """There a group weighs as much as one process of ours, however many it has and whatever sessions they make."""
+    """A group here gets the CPU share of one process, however many processes and sessions it has."""
     unified: Path | None = None
-    """Version 2, with or without controllers: there all processes of a group can be frozen and killed."""
+    """Version 2, with or without controllers: a group here can be frozen and killed."""
     controlled: bool = False
-    """Memory and processes are bounded in `unified` itself."""
+    """`unified` limits memory and processes."""
 
     @property
     def bounds(self) -> bool:
@@ -45,7 +48,7 @@ class Parents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find() -> Parents:
-    """What this process may use. Nothing at all is a fine answer."""
+    """The folders that this process may use; possibly none."""
     try:
         mounts, own = _mounts(_MOUNTS.read_text()), _own(_OWN.read_text())
     except OSError:
@@ -64,7 +67,7 @@ def find() -> Parents:
 
 
 class Group:
-    """The cgroup of one cage, in as many hierarchies as there are."""
+    """The cgroup of one program, in each hierarchy. Raises OSError when it cannot be made."""
 
     def __init__(self, parents: Parents, name: str, *, memory: int, processes: int) -> None:
         self._parents = parents
@@ -100,7 +103,7 @@ class Group:
             _write(parents.pids / self._name / "pids.max", processes)
 
     def join(self, pid: int) -> None:
-        """Put a process in, while it is still alone: what it starts from now on is in it, too."""
+        """Add a process before it starts others: its children will be in the group too."""
         for folder in self._made:
             _write(folder / "cgroup.procs", pid)
 
@@ -108,28 +111,27 @@ class Group:
         return _pids(self._made[0]) if self._made else []
 
     def holds(self, pid: int) -> bool:
-        """Whether a process is in it, in every hierarchy."""
+        """Whether a process is in the group, in every hierarchy."""
         return all(pid in _pids(folder) for folder in self._made)
 
     def memory(self) -> int | None:
-        parents = self._parents
-        if parents.controlled and parents.unified is not None:
-            return _number(parents.unified / self._name / "memory.current")
-        if parents.memory is not None:
-            return _number(parents.memory / self._name / "memory.usage_in_bytes")
-        return None
+        """Bytes in use, if the group counts them."""
+        found = self._memory_file("memory.current", "memory.usage_in_bytes")
+        return None if found is None else _number(found)
 
     def out_of_memory(self) -> int:
-        """How many processes the kernel ended because the group was full."""
+        """How many processes the kernel killed because the group was out of memory."""
+        found = self._memory_file("memory.events", "memory.oom_control")
+        return 0 if found is None else _counter(found, "oom_kill")
+
+    def _memory_file(self, version_2: str, version_1: str) -> Path | None:
         parents = self._parents
         if parents.controlled and parents.unified is not None:
-            return _counter(parents.unified / self._name / "memory.events", "oom_kill")
-        if parents.memory is not None:
-            return _counter(parents.memory / self._name / "memory.oom_control", "oom_kill")
-        return 0
+            return parents.unified / self._name / version_2
+        return None if parents.memory is None else parents.memory / self._name / version_1
 
     def freeze(self, on: bool) -> bool:
-        """Whether there was a way to do it."""
+        """False where the group cannot be frozen."""
         if self._parents.unified is not None:
             return _try(self._parents.unified / self._name / "cgroup.freeze", int(on))
         if self._parents.freezer is not None:
@@ -137,17 +139,15 @@ class Group:
         return False
 
     def kill(self) -> None:
-        """All of it. A frozen group of version 1 would die only when it thaws."""
+        """Kill all processes. In version 1, frozen processes die only when they thaw."""
         if self._parents.unified is not None and _try(self._parents.unified / self._name / "cgroup.kill", 1):
             return
         self.freeze(True)
-        for pid in self.pids():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(self.pids())
         self.freeze(False)
 
     async def dissolve(self) -> None:
-        """Remove it. The kernel needs a moment to bury the dead."""
+        """Remove the group. The kernel needs a moment after the processes were killed."""
         for pause in (0.0, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0):
             if self._remove():
                 return
@@ -155,56 +155,54 @@ class Group:
             await asyncio.sleep(pause)
 
     def _remove(self) -> bool:
-        """False: somebody is still in it."""
+        """False: a process is still in it."""
         self._made = [folder for folder in self._made if not _rmdir(folder)]
         return not self._made
 
 
 def sweep(parent: Path, prefix: str) -> bool:
-    """End and remove the groups of a process that died; they bear its home's name. False: some are still there."""
-    give_up_at = time.monotonic() + _PATIENCE
+    """Kill and remove the groups of a dead host process, which start with its root's name. False: some are still there."""
+    give_up_at = time.monotonic() + _SWEEP_TIMEOUT
     for folder in parent.glob(f"{prefix}-*"):
         while not _rmdir(folder):
             if time.monotonic() > give_up_at:
                 return False
             _try(folder / "freezer.state", "THAWED")
             if not _try(folder / "cgroup.kill", 1):
-                for pid in _pids(folder):
-                    with contextlib.suppress(OSError):
-                        os.kill(pid, signal.SIGKILL)
+                _kill(_pids(folder))
             time.sleep(0.005)
     return True
 
 
 def sweep_forgotten(parents: Parents, prefix: str) -> None:
-    """Remove groups that nobody is in any more and whose home is gone. The kernel keeps those that somebody is in."""
+    """Remove old empty groups, also of roots that are gone. The kernel refuses to remove a group that has processes."""
     for parent in parents.folders:
         for folder in parent.glob(f"{prefix}*"):
             with contextlib.suppress(OSError):
-                if time.time() - folder.stat().st_mtime > _NEWBORN:
+                if time.time() - folder.stat().st_mtime > _NEW:
                     folder.rmdir()
 
 
 def _unified(mounts: dict[str, tuple[str, Path]], own: dict[str, str]) -> tuple[Path | None, bool]:
-    """Where groups of version 2 can be made, and whether they bound anything: below our own group, or else beside it,
-    because a group that has processes cannot hand controllers down."""
+    """Where version 2 groups can be made, and whether they limit anything: below our own group or beside it, because a group
+    that has processes cannot delegate controllers."""
     mine = _below(mounts, own, "")
     if mine is None:
         return None, False
     for folder in (mine, mine.parent):
         if not (folder / "cgroup.controllers").exists() or _writable(folder) is None:
             continue
-        handed_down = folder / "cgroup.subtree_control"
-        if folder == mine and not set(_words(handed_down)) >= _WANTED:  # others' are not ours to change
-            _try(handed_down, "+memory +pids")
-            _try(handed_down, "+cpu")
-        if set(_words(handed_down)) >= _WANTED:
+        delegated = folder / "cgroup.subtree_control"
+        if folder == mine and not set(_words(delegated)) >= _WANTED:  # only our own group is changed
+            _try(delegated, "+memory +pids")
+            _try(delegated, "+cpu")
+        if set(_words(delegated)) >= _WANTED:
             return folder, True
     return _writable(mine), False
 
 
 def _mounts(text: str) -> dict[str, tuple[str, Path]]:
-    """Controller (version 2: the empty name) -> the part of the hierarchy that is mounted, and where."""
+    """Controller (version 2: the empty name) -> the mounted part of the hierarchy, and its mount point."""
     found: dict[str, tuple[str, Path]] = {}
     for line in text.splitlines():
         left, _, right = line.partition(" - ")
@@ -225,7 +223,7 @@ def _own(text: str) -> dict[str, str]:
 
 
 def _below(mounts: dict[str, tuple[str, Path]], own: dict[str, str], name: str) -> Path | None:
-    """The folder of our own group. What is mounted may be a part of the hierarchy only."""
+    """The folder of our own group. Only a part of the hierarchy may be mounted."""
     if name not in mounts or name not in own:
         return None
     root, point = mounts[name]
@@ -238,7 +236,7 @@ def _below(mounts: dict[str, tuple[str, Path]], own: dict[str, str], name: str) 
 
 
 def _writable(folder: Path | None) -> Path | None:
-    """Permission is not enough: /sys may be mounted read-only."""
+    """The folder if groups can be made in it. Tried, because /sys may be mounted read-only."""
     if folder is None or not os.access(folder / "cgroup.procs", os.W_OK):
         return None
     trial = folder / f"clicket-trial-{os.getpid()}-{time.monotonic_ns()}"
@@ -295,3 +293,9 @@ def _counter(path: Path, name: str) -> int:
 
 def _pids(folder: Path) -> list[int]:
     return [int(word) for word in _words(folder / "cgroup.procs")]
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Waits for descriptors without keeping the loop from anything else."""
+"""Reads and writes pipes from the event loop without blocking it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["has_bytes", "read_all", "send", "wait_readable"]
 
 
 async def wait_readable(fd: int) -> None:
-    """Until there is something to read, or the end of it."""
+    """Returns when there is data, or at the end of the pipe."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_reader(fd, fulfil, ready)
@@ -24,7 +24,7 @@ async def wait_readable(fd: int) -> None:
 
 
 async def read_all(fd: int, until: bytes | None = None) -> bytes:
-    """To the end, or to a mark."""
+    """Read to the end, or until `until` was read."""
     found = b""
     while until is None or until not in found:
         await wait_readable(fd)
@@ -39,7 +39,7 @@ async def read_all(fd: int, until: bytes | None = None) -> bytes:
 
 
 async def send(fd: int, data: bytes) -> None:
-    """All of it, however small the pipe is. A reader that is gone is noticed elsewhere."""
+    """Write all data. Returns silently when the reader has closed the pipe."""
     loop = asyncio.get_running_loop()
     view = memoryview(data)
     while view:
@@ -57,5 +57,5 @@ async def send(fd: int, data: bytes) -> None:
 
 
 def has_bytes(fd: int) -> bool:
-    """Whether there is something to read other than the end."""
+    """Whether there is data to read, not only the end of the pipe."""
     return fcntl.ioctl(fd, termios.FIONREAD, bytes(4)) != bytes(4)

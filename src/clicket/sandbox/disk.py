@@ -1,5 +1,7 @@
-"""What a program holds of the disk: folders walked by descriptors, never through a link, and files that have no name any more.
-Where something is held that cannot be counted, that is told: who looks can then go by what is missing from the disk."""
+"""Counts what a program holds on disk: folders walked by descriptor, never through a link, and open files without a name.
+
+What cannot be counted is reported as `uncounted`; `FreeSpaceTracker` then compares the free space of the disk.
+"""
 
 from __future__ import annotations
 
@@ -11,87 +13,88 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-__all__ = ["Room", "Usage", "usage"]
+__all__ = ["FreeSpaceTracker", "Usage", "usage"]
 
 _DEEPEST = 64
 _BLOCK = 512
 _IN_FLIGHT = b"scm_fds:"
 _REMOVED = b" (deleted)\n"
-_SURE = 3
-"""Looks in a row that must find a lack."""
-_open: dict[int, tuple[int, int, int]] = {}
-"""What each of our cages holds openly: device, bytes, entries."""
+_CONFIRMATIONS = 3
+"""Measurements in a row that must find too little free space."""
+_counted: dict[int, tuple[int, int, int]] = {}
+"""What each of our programs was counted to hold: device, bytes, entries."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a work folder, and what its processes hold beside it."""
+    """What is in a program's folders, and what its processes hold besides."""
 
     size: int
     entries: int
     over: bool
-    """A bound was passed; the walk ended there."""
-    veiled: bool = False
-    """There is more than this, and nobody can say how much: a folder that its owner has shut, a descriptor on its way through
-    a socket, a removed file of which only a piece of memory is left, a process that does not show what it has open."""
+    """A limit was exceeded; the walk ended there."""
+    uncounted: bool = False
+    """There is more that cannot be counted: a folder without permissions, a descriptor in flight through a socket, a removed
+    file that is only mapped, a process that hides its open files."""
     sockets: int = 0
     in_flight: int = 0
-    """Descriptors on their way through these sockets; each may be of a socket that no process has any more."""
+    """Descriptors in flight through these sockets. Each may be a socket that no process holds any more."""
 
 
-class Room:
-    """Tells when a disk lacks more than anybody holds openly. As long as all is in the open, its free room and what our cages
-    hold make one sum; from then on, what is missing from the sum went behind the veil.
+class FreeSpaceTracker:
+    """Detects disk space that a program holds uncounted.
 
-    Others who write to the disk meanwhile are taken for this program, so a lack counts only where there is a veil.
+    While everything is counted, the free space and what our programs hold have a constant sum. Once something is uncounted, what
+    is missing from that sum is attributed to the program, also what other processes wrote meanwhile.
     """
 
     def __init__(self, folder: int) -> None:
         self._device = os.fstat(folder).st_dev
-        self._veiled = False
-        self._lacks = 0
-        _open[id(self)] = (self._device, 0, 0)
+        self._uncounted = False
+        self._found = 0
+        _counted[id(self)] = (self._device, 0, 0)
         self._sum = self._sum_now(folder)
 
     def begin(self, folder: int) -> None:
-        """After a time in which only others can have written to the disk."""
-        if not self._veiled:
+        """Call it after a pause in which only other processes can have written to the disk."""
+        if not self._uncounted:
             self._sum = self._sum_now(folder)
 
-    def lacks(self, folder: int, found: Usage, *, size: int, entries: int) -> bool:
-        """More than so many bytes or entries, and not only for the moment in which another cage was not looked at yet."""
-        _open[id(self)] = (self._device, found.size, found.entries)
-        now, self._veiled = self._sum_now(folder), found.veiled
-        if not found.veiled:
+    def is_over(self, folder: int, found: Usage, *, size: int, entries: int) -> bool:
+        """Whether more bytes or entries than these are missing, confirmed by several measurements, because another program may
+        not have been measured yet."""
+        _counted[id(self)] = (self._device, found.size, found.entries)
+        now, self._uncounted = self._sum_now(folder), found.uncounted
+        if not found.uncounted:
             self._sum = now
         much = self._sum[0] - now[0] > size or self._sum[1] - now[1] > entries
-        self._lacks = self._lacks + 1 if much else 0
-        return self._lacks >= _SURE
+        self._found = self._found + 1 if much else 0
+        return self._found >= _CONFIRMATIONS
 
     def close(self) -> None:
-        """When its folder is gone."""
-        _open.pop(id(self), None)
+        """Call it when the folder is removed."""
+        _counted.pop(id(self), None)
 
     def _sum_now(self, folder: int) -> tuple[int, int]:
-        room = os.fstatvfs(folder)
-        held = [(size, entries) for device, size, entries in list(_open.values()) if device == self._device]
+        free = os.fstatvfs(folder)
+        held = [(size, entries) for device, size, entries in list(_counted.values()) if device == self._device]
         return (
-            room.f_bfree * room.f_frsize + sum(size for size, _ in held),
-            room.f_ffree + sum(entries for _, entries in held),
+            free.f_bfree * free.f_frsize + sum(size for size, _ in held),
+            free.f_ffree + sum(entries for _, entries in held),
         )
 
 
 class _Held:
-    """What was met on the way, beside names and sizes."""
+    """What a walk found besides names and sizes."""
 
     def __init__(self) -> None:
-        self.veiled = False
+        self.uncounted = False
         self.sockets: set[int] = set()
         self.in_flight = 0
 
 
 def usage(*folders: int, size: int, entries: int, unlinked_of: Iterable[int] = ()) -> Usage:
-    """Walk folders, and stop as soon as a bound is passed. Files that were removed but are still open in one of the given
-    processes count, too: their bytes are on the disk."""
+    """Walk folders until a limit is exceeded. Removed files that one of these processes still has open count too: their bytes
+    are still on the disk."""
     device = os.fstat(folders[0]).st_dev
     held = _Held()
     used, seen, over = 0, 0, False
@@ -108,12 +111,17 @@ def usage(*folders: int, size: int, entries: int, unlinked_of: Iterable[int] = (
         used += sum(_unlinked(unlinked_of, device, held))
         over = used > size
     return Usage(
-        size=used, entries=seen, over=over, veiled=held.veiled, sockets=len(held.sockets), in_flight=held.in_flight
+        size=used,
+        entries=seen,
+        over=over,
+        uncounted=held.uncounted,
+        sockets=len(held.sockets),
+        in_flight=held.in_flight,
     )
 
 
 def _entries_of(folder: int, held: _Held) -> Iterator[os.stat_result | None]:
-    """Everything below a folder; None in place of a folder that is nested too deep to follow."""
+    """Everything below a folder; None for a folder that is nested too deep."""
     stack = [(os.dup(folder), iter(_names(folder, held)))]
     try:
         while stack:
@@ -123,7 +131,7 @@ def _entries_of(folder: int, held: _Held) -> Iterator[os.stat_result | None]:
                 os.close(fd)
                 stack.pop()
                 continue
-            with _looking(held):
+            with _noting(held):
                 found = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 yield found
                 if stat.S_ISDIR(found.st_mode):
@@ -139,7 +147,7 @@ def _entries_of(folder: int, held: _Held) -> Iterator[os.stat_result | None]:
 
 
 def _names(folder: int, held: _Held) -> list[str]:
-    with _looking(held):
+    with _noting(held):
         return os.listdir(folder)
     return []
 
@@ -150,10 +158,10 @@ def _unlinked(pids: Iterable[int], device: int, held: _Held) -> Iterator[int]:
     mapped: set[int] = set()
     for pid in pids:
         names: list[str] = []
-        with _looking(held):
+        with _noting(held):
             names = os.listdir(f"/proc/{pid}/fd")
         for name in names:
-            with _looking(held):
+            with _noting(held):
                 found = os.stat(f"/proc/{pid}/fd/{name}")
                 if stat.S_ISSOCK(found.st_mode):
                     _note_socket(pid, name, found.st_ino, held)
@@ -161,9 +169,9 @@ def _unlinked(pids: Iterable[int], device: int, held: _Held) -> Iterator[int]:
                     open_ones.add(found.st_ino)
                     if stat.S_ISREG(found.st_mode) and found.st_dev == device:
                         yield found.st_blocks * _BLOCK
-        with _looking(held):
+        with _noting(held):
             mapped.update(_mapped(pid, device))
-    held.veiled |= bool(mapped - open_ones)
+    held.uncounted |= bool(mapped - open_ones)
 
 
 def _note_socket(pid: int, name: str, inode: int, held: _Held) -> None:
@@ -173,12 +181,11 @@ def _note_socket(pid: int, name: str, inode: int, held: _Held) -> None:
     with open(f"/proc/{pid}/fdinfo/{name}", "rb") as lines:
         in_flight = sum(int(line[len(_IN_FLIGHT) :]) for line in lines if line.startswith(_IN_FLIGHT))
     held.in_flight += in_flight
-    held.veiled |= in_flight > 0
+    held.uncounted |= in_flight > 0
 
 
 def _mapped(pid: int, device: int) -> Iterator[int]:
-    """The inodes of removed files of which a process has pieces in its memory. Memory that processes share looks like one, on
-    a device of its own."""
+    """The inodes of removed files that a process has mapped. Shared memory looks the same, on another device."""
     where = f"{os.major(device):02x}:{os.minor(device):02x}".encode()
     with open(f"/proc/{pid}/maps", "rb") as lines:
         for line in lines:
@@ -189,11 +196,11 @@ def _mapped(pid: int, device: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _looking(held: _Held) -> Iterator[None]:
-    """What has gone meanwhile is no matter; what may not be looked at is a veil."""
+def _noting(held: _Held) -> Iterator[None]:
+    """Ignore what is gone meanwhile; note what may not be read."""
     try:
         yield
     except PermissionError:
-        held.veiled = True
+        held.uncounted = True
     except OSError:
         pass

@@ -1,4 +1,4 @@
-"""The layer `environment`: a program gets variables made for it, and five descriptors. Nothing else of the host's process."""
+"""The layer `environment`: a program gets its own variables and five descriptors, and inherits nothing else from the host."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ NAMES = frozenset(
     "HOME LANG LOGNAME MALLOC_ARENA_MAX MPLBACKEND MPLCONFIGDIR OMP_NUM_THREADS OPENBLAS_NUM_THREADS PATH "
     "PYTHONDONTWRITEBYTECODE TERM TMPDIR TZ USER".split()
 )
-"""All that a program is ever given."""
+"""All variables that a program can get."""
 
-_HIGH = 64
-"""The program's ends are opened from here up, so that moving them to 3 and 4 can never overwrite one of them."""
+_MIN_FD = 64
+"""The program's pipe ends have descriptors from here up, so that moving them to 3 and 4 cannot overwrite one of them."""
 _COMMAND_BUFFER = 1 << 20
-_MOST_THREADS = 4
+_MAX_THREADS = 4
 
 
 def variables(*, home: str, binaries: str, scratch: str, inherit: bool = False) -> dict[str, str]:
-    """The whole environment of a program; with `inherit` (the layer is switched off) on top of the host's own."""
-    threads = str(min(_MOST_THREADS, os.cpu_count() or 1))
+    """The environment of a program. `inherit`, for when the layer is switched off, keeps the host's variables too."""
+    threads = str(min(_MAX_THREADS, os.cpu_count() or 1))
     own = {
         "HOME": home,
         "LANG": "C.UTF-8",
         "LOGNAME": "user",
-        # More arenas make the address space, which is bounded, run out long before the memory does.
+        # More arenas would exhaust the limited address space long before the memory.
         "MALLOC_ARENA_MAX": "2",
         "MPLBACKEND": "agg",
         "MPLCONFIGDIR": f"{scratch}/matplotlib",
-        # On a machine of many cores, one thread for each would be more than a cage may have.
+        # On a machine with many cores, one thread per core would exceed the limit of processes.
         "OMP_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
@@ -49,7 +49,7 @@ def variables(*, home: str, binaries: str, scratch: str, inherit: bool = False) 
 
 
 def prelude(library: str, commands: int, answers: int) -> str:
-    """What the interpreter is told to do first: bring the two pipes to their numbers, and start the boot code."""
+    """The first Python code in the child: move the two pipes to descriptors 3 and 4, and start `boot`."""
     return (
         "import os,sys;"
         f"os.dup2({commands},3);os.dup2({answers},4);"
@@ -59,7 +59,7 @@ def prelude(library: str, commands: int, answers: int) -> str:
 
 
 class Ends(msgspec.Struct, frozen=True, kw_only=True):
-    """Four descriptors of one side."""
+    """The four pipe ends of one side."""
 
     commands: int
     answers: int
@@ -68,43 +68,41 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pipes:
-    """The four pipes of a cage. The host's ends never block; the program's are closed here once it has them."""
+    """The four pipes between host and program. The host's ends do not block; the program's are closed here once it has them."""
 
     def __init__(self) -> None:
         self._open: set[int] = set()
         try:
-            inside_commands, commands = self._pipe(high=True, host_reads=False)
-            answers, inside_answers = self._pipe(high=True, host_reads=True)
-            stdout, inside_stdout = self._pipe(high=False, host_reads=True)
-            stderr, inside_stderr = self._pipe(high=False, host_reads=True)
+            commands = self._pipe(high=True, host_reads=False)
+            answers = self._pipe(high=True, host_reads=True)
+            stdout, stderr = (self._pipe(high=False, host_reads=True) for _ in range(2))
         except OSError:
             self.close()
             raise
-        self.host: Ends = Ends(commands=commands, answers=answers, stdout=stdout, stderr=stderr)
-        self.inside: Ends = Ends(
-            commands=inside_commands, answers=inside_answers, stdout=inside_stdout, stderr=inside_stderr
+        self.host, self.inside = (
+            Ends(commands=commands[side], answers=answers[side], stdout=stdout[side], stderr=stderr[side])
+            for side in (0, 1)
         )
         if hasattr(fcntl, "F_SETPIPE_SZ"):
-            with contextlib.suppress(
-                OSError
-            ):  # this user's share of pipe memory is spent; the usual size serves as well
-                fcntl.fcntl(commands, fcntl.F_SETPIPE_SZ, _COMMAND_BUFFER)
+            with contextlib.suppress(OSError):  # the user's pipe memory is used up; the default size will do
+                fcntl.fcntl(self.host.commands, fcntl.F_SETPIPE_SZ, _COMMAND_BUFFER)
 
     def _pipe(self, *, high: bool, host_reads: bool) -> tuple[int, int]:
+        """The host's end and the program's end."""
         ends = list(os.pipe())
         self._open.update(ends)
         theirs = 1 if host_reads else 0
         os.set_blocking(ends[1 - theirs], False)
         if high:
-            moved = fcntl.fcntl(ends[theirs], fcntl.F_DUPFD_CLOEXEC, _HIGH)
+            moved = fcntl.fcntl(ends[theirs], fcntl.F_DUPFD_CLOEXEC, _MIN_FD)
             self._open.add(moved)
             self._close(ends[theirs])
             ends[theirs] = moved
-        return ends[0], ends[1]
+        return ends[1 - theirs], ends[theirs]
 
     def handed_over(self) -> None:
-        """The program has its ends: ours of them go, so that its death is seen as the end of its pipes."""
-        for fd in (self.inside.commands, self.inside.answers, self.inside.stdout, self.inside.stderr):
+        """Close our copies of the program's ends, so that its exit shows as the end of its pipes."""
+        for fd in msgspec.structs.astuple(self.inside):
             self._close(fd)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""Frames between host and cage: four bytes of length, big-endian, then one JSON object in UTF-8. This is the blocking side,
-for the inside; the host decodes what it is sent with its own, strict decoder."""
+"""Frames between host and program: four bytes of length, big-endian, then one JSON object in UTF-8. This is the blocking side,
+for the sandboxed child; the host uses its own strict decoder."""
 
-# The accelerator of `json` is used directly: the package around it draws in `re` and `enum`, which costs a program more
-# than all the rest of its start. Where the accelerator is missing or has changed, the package does the same, later.
+# The C accelerator of `json` is used directly: the package imports `re` and `enum`, which takes longer than the rest of a
+# program's start. Where the accelerator is missing or has changed, the package is used.
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ import builtins
 from os import read as _read_some
 from os import write as _write_some
 
-TYPE_CHECKING = False  # the checkers know the name; `typing` itself is left out for the same reason
+TYPE_CHECKING = False  # type checkers treat this name as true; `typing` is not imported for the same reason
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 __all__ = ["MAX_FRAME", "BadFrame", "decode", "encode", "pack", "read", "write"]
 
-# A program may ruin `os` and the builtins for itself, and shall hear of it in whole frames: what is defined below keeps
-# the builtins as they were when this module was loaded.
+# The program may break `os` and the builtins, and frames must still work: the functions below use a copy of the builtins.
 globals()["__builtins__"] = dict(vars(builtins))
 
 MAX_FRAME = 32 * 1024 * 1024
 
 
 class BadFrame(ValueError):
-    """What came is no frame: cut short, too long, or not one JSON object."""
+    """The data is no valid frame: incomplete, too long, or not one JSON object."""
 
 
 def pack(value: dict[str, Any]) -> bytes:
@@ -36,7 +35,7 @@ def pack(value: dict[str, Any]) -> bytes:
 
 
 def write(fd: int, value: dict[str, Any]) -> None:
-    """All of it, however small the pipe is."""
+    """Write the whole frame; blocks while the pipe is full."""
     data = memoryview(pack(value))
     while data:
         data = data[_write_some(fd, data) :]
@@ -60,7 +59,7 @@ def read(fd: int) -> dict[str, Any] | None:
 
 
 def encode(value: Any) -> bytes:
-    # Text may hold lone surrogates, which UTF-8 cannot say. Who wants to see them has escaped them before.
+    # Lone surrogates, which UTF-8 cannot encode, become "?". Callers that want to show them escape them first.
     return _to_text(value).encode("utf-8", "replace")
 
 
@@ -76,7 +75,7 @@ def decode(body: bytes) -> Any:
 
 
 def _read_exactly(fd: int, size: int) -> bytes:
-    """`size` bytes, or fewer when the other side has closed."""
+    """`size` bytes, or fewer if the other side has closed."""
     piece = _read_some(fd, size) if size else b""
     if len(piece) == size or not piece:
         return piece

@@ -1,4 +1,4 @@
-"""The layer `identity`: a program of root's runs as a user that nobody else is, without any capability, for good."""
+"""The layer `identity`: when the host is root, each program runs under a user id of its own, without capabilities."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import secrets
 import shutil
 from collections.abc import Iterable
 
-__all__ = ["choose", "drop", "give_back", "is_root", "shed", "tool"]
+__all__ = ["allocate_uid", "is_root", "no_capabilities_prefix", "release_uid", "run_as_prefix", "tool"]
 
-# Above what distributions, directory services and containers give out, below what signed numbers can hold.
+# Above what distributions, directory services and containers assign, below the signed 32-bit limit.
 _FREE = (0x7000_0000, 0x7FFF_FFF0)
-_USUAL_END = 61_184  # from here to 65,535 systemd has plans
-_FEWEST = 4096
-_given: set[int] = set()
+_USUAL_END = 61_184  # systemd reserves the range from here to 65,535
+_MIN_RANGE = 4096
+_in_use: set[int] = set()
 
 
 def is_root() -> bool:
@@ -23,52 +23,43 @@ def is_root() -> bool:
 
 
 def tool() -> str | None:
-    """The program that changes the user and lets go of everything else."""
+    """`setpriv`, which changes the user id and drops groups and capabilities."""
     return shutil.which("setpriv")
 
 
-def choose() -> int | None:
-    """A user number that no account has and no other cage of this process has now; None where there are too few."""
+def allocate_uid() -> int | None:
+    """A user id that no account and no other program of this process has; None where the range is too small."""
     low, high = _range(_mapped())
     taken = _accounts()
-    if high - low < _FEWEST:
+    if high - low < _MIN_RANGE:
         return None
     for _ in range(1000):
         uid = low + secrets.randbelow(high - low)
-        if uid not in taken and uid not in _given:
-            _given.add(uid)
+        if uid not in taken and uid not in _in_use:
+            _in_use.add(uid)
             return uid
-    _given.clear()  # a small range, used up by cages that are mostly gone
-    return choose()
+    _in_use.clear()  # a small range, used up mostly by programs that have ended
+    return allocate_uid()
 
 
-def give_back(uid: int | None) -> None:
-    """Nothing of that cage is left: the number may be somebody else's again."""
-    _given.discard(uid or 0)
+def release_uid(uid: int | None) -> None:
+    """Call it when nothing of the program is left: another program may get the user id."""
+    _in_use.discard(uid or 0)
 
 
-def drop(setpriv: str, uid: int) -> list[str]:
-    """What is put before a command to run it as that user: real, effective and saved, no groups, nothing to regain."""
-    return [
-        setpriv,
-        f"--reuid={uid}",
-        f"--regid={uid}",
-        "--clear-groups",
-        "--bounding-set=-all",
-        "--inh-caps=-all",
-        "--ambient-caps=-all",
-        "--no-new-privs",
-        "--",
-    ]
+def run_as_prefix(setpriv: str, uid: int) -> list[str]:
+    """The prefix of a command that runs as that user (real, effective and saved), without groups and capabilities."""
+    program, *without_capabilities = no_capabilities_prefix(setpriv)
+    return [program, f"--reuid={uid}", f"--regid={uid}", "--clear-groups", *without_capabilities]
 
 
-def shed(setpriv: str) -> list[str]:
-    """What is put before a command of root's that has to stay root: it is left no power but to be uid 0."""
+def no_capabilities_prefix(setpriv: str) -> list[str]:
+    """The prefix of a command that stays root but loses all capabilities."""
     return [setpriv, "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--no-new-privs", "--"]
 
 
 def _mapped() -> list[tuple[int, int]]:
-    """The numbers that mean somebody here: in a container they are few."""
+    """The ranges of user ids that exist here: in a container they are small."""
     try:
         with open("/proc/self/uid_map", encoding="ascii") as lines:
             rows = [line.split() for line in lines]
@@ -78,7 +69,7 @@ def _mapped() -> list[tuple[int, int]]:
 
 
 def _range(mapped: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """From which number to which one (not included) a cage's user is taken."""
+    """The range, without its end, from which user ids of programs are taken."""
     start, end = max(mapped, key=lambda part: min(part[1], _FREE[1]) - part[0])
     if end >= _FREE[1] and start <= _FREE[0]:
         return _FREE

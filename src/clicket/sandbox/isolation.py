@@ -1,5 +1,4 @@
-"""What stands between a program and the host, and what that is worth. A level is computed from the layers that were seen to
-work; nothing is taken on the word of a version number."""
+"""Layers between a program and the host, and the isolation level that they give. A layer counts when the probe saw it work."""
 
 from __future__ import annotations
 
@@ -9,66 +8,64 @@ import msgspec
 
 from clicket.errors import ClicketError, UsageError, did_you_mean
 
-__all__ = ["LAYERS", "LEVELS", "Isolation", "NotIsolated", "check_layers", "check_level", "judge"]
+__all__ = ["LAYERS", "LEVELS", "Isolation", "NotIsolated", "check_layers", "check_level", "isolation_of"]
 
 LEVELS = ("none", "process", "partial", "full")
 """From the weakest to the strongest."""
 
 LAYERS = {
-    "environment": "the host's environment variables and open files would be the program's, too",
-    "namespaces": "files of the host that its user may read can be seen, and processes and the network's names are shared",
+    "environment": "the program inherits the host's environment variables and open files",
+    "namespaces": "the program sees host files that its user may read, and shares process ids and network interfaces",
     "identity": "the program runs as the user of the host process",
-    "seccomp": "every system call is open to the program, the network's among them",
-    "landlock": "no second fence around the file system",
-    "rlimits": "no bounds on file size, processes and address space",
-    "cgroup": "memory is looked at four times a second, not bounded by the kernel, and many processes get the time of many",
-    "watch": "nobody looks at memory and disk",
+    "seccomp": "the program may make every system call, also those of the network",
+    "landlock": "no second barrier around the file system",
+    "rlimits": "no limits on file size, processes and address space",
+    "cgroup": "memory is measured four times a second, not limited by the kernel, and more processes get more CPU time",
+    "watch": "memory and disk are not measured",
     "subreaper": "a daemon may outlive its session",
 }
 """Every layer, and what is missing without it."""
 
-_FULL = frozenset({"environment", "namespaces", "identity", "seccomp", "rlimits"})
-_PARTIAL = frozenset({"environment", "landlock", "seccomp", "rlimits", "subreaper"})
-_PROCESS = frozenset({"environment", "rlimits"})
+_NEEDED = {
+    "full": {"environment", "namespaces", "identity", "seccomp", "rlimits"},
+    "partial": {"environment", "landlock", "seccomp", "rlimits", "subreaper"},
+    "process": {"environment", "rlimits"},
+}
+"""The layers that each level needs."""
 
 
 class NotIsolated(ClicketError):
-    """The host cannot give the level that was asked for, so nothing was run."""
+    """The host cannot give the required level, so nothing was run."""
 
     code = "not_isolated"
 
 
 class Isolation(msgspec.Struct, frozen=True, kw_only=True):
-    """In every result: how the program was kept, by which layers, and what they leave open."""
+    """In every result: the level, the layers that held, and the gaps that they leave."""
 
     level: str
     layers: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
 
 
-def judge(layers: Iterable[str], gaps: Iterable[str] = ()) -> Isolation:
-    """The level that these layers make, and what their absence leaves open. `gaps` adds what a layer itself found lacking.
+def isolation_of(layers: Iterable[str], gaps: Iterable[str] = ()) -> Isolation:
+    """The level that these layers give, and the gaps of missing ones. `gaps` adds those that the probe found.
 
-    `identity` stands for "not the host's user, or without any power over what is the host's"; namespaces end all of their
-    processes, so `subreaper` is no gap beside them.
+    `identity` means: another user than the host's, or one without rights on the host. Namespaces kill all of their processes,
+    so beside them a missing `subreaper` is no gap.
     """
     has = frozenset(layers)
-    ended = has | {"subreaper"} if "namespaces" in has else has
-    level = "none"
-    for name, needed in (("full", _FULL), ("partial", _PARTIAL), ("process", _PROCESS)):
-        if needed <= ended:
-            level = name
-            break
-    spared = {"subreaper"} if "namespaces" in has else set()
-    missing = [f"{name}: {text}" for name, text in LAYERS.items() if name not in has and name not in spared]
-    kernel = ["kernel: the program and the host share one kernel; who needs more than that needs a virtual machine"]
+    covered = has | {"subreaper"} if "namespaces" in has else has
+    level = next((name for name, needed in _NEEDED.items() if needed <= covered), "none")
+    missing = [f"{name}: {text}" for name, text in LAYERS.items() if name not in covered]
+    kernel = ["kernel: the program and the host share one kernel; for stronger isolation use a virtual machine"]
     return Isolation(level=level, layers=tuple(n for n in LAYERS if n in has), gaps=(*missing, *gaps, *kernel))
 
 
 def check_layers(names: Iterable[str]) -> frozenset[str]:
     found = frozenset(names)
     for name in found - set(LAYERS):
-        raise UsageError(f"without names layers of the sandbox, and {name!r} is none.{did_you_mean(str(name), LAYERS)}")
+        raise UsageError(f"without: {name!r} is not a layer of the sandbox.{did_you_mean(str(name), LAYERS)}")
     return found
 
 

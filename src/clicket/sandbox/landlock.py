@@ -1,5 +1,7 @@
-"""A fence around the file system that a program puts on itself and cannot take off. What is not named may not be opened;
-TCP is closed, and where the kernel can, so are abstract sockets and signals to whatever is outside."""
+"""The layer `landlock`: the child process irrevocably restricts itself to the named files and folders.
+
+TCP is refused too, and on newer kernels also abstract sockets and signals to processes outside.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import errno
 import os
 import stat
 
-TYPE_CHECKING = False  # the checkers know the name; `typing` would cost the cage more than all of this
+TYPE_CHECKING = False  # type checkers treat this name as true; importing `typing` would double the start-up time
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
@@ -26,16 +28,16 @@ SYSTEM_READ = (
     *("/sys/devices/system/cpu", "/sys/fs/cgroup/cpu.max", "/sys/kernel/mm/transparent_hugepage"),
     *("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
 )
-"""What a Python program reads of a system that it sees as a whole, because no mount namespace hides the rest. Of /proc that is
-its own process and a few figures of the machine, of /etc no secrets, of the homes nothing."""
+"""What a Python program may read where no mount namespace hides the rest: of /proc its own process and a few figures of the
+machine, of /etc no secrets, of home folders nothing."""
 
 SYSTEM_WRITE = ("/dev/null",)
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV  # the only rights that a rule for a file may name
-_FIRST = (1 << 13) - 1  # all that the first version knew
+_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV  # the rights that a rule for a file may name
+_FIRST = (1 << 13) - 1  # the rights of version 1
 _TCP = 0b11  # bind, connect
 _OUTSIDE = 0b11  # abstract sockets, signals
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every machine
@@ -43,26 +45,20 @@ _ASK_VERSION, _PATH_BENEATH = 1, 1
 
 _LACKS = (
     (2, "files cannot be moved from one folder to another"),
-    (3, "files can be cut short by path"),
-    (4, "TCP is not closed by it"),
-    (5, "devices that are open take every ioctl"),
-    (6, "signals and abstract sockets of the host are in reach"),
+    (3, "files can be truncated by path"),
+    (4, "TCP is not refused"),
+    (5, "open devices accept every ioctl"),
+    (6, "signals and abstract sockets of the host can be reached"),
 )
 
 
-def rules(
-    *, read: Iterable[str | os.PathLike[str]], write: Iterable[str | os.PathLike[str]], network: bool = False
-) -> dict[str, Any]:
-    """What may be read (and run), and what written as well; each with all that is below it."""
-    return {
-        "read": [os.fspath(path) for path in read],
-        "write": [os.fspath(path) for path in write],
-        "network": network,
-    }
+def rules(*, read: Iterable[str | os.PathLike[str]], write: Iterable[str | os.PathLike[str]]) -> dict[str, Any]:
+    """What may be read and executed, and what may also be written; a folder includes all below it."""
+    return {"read": [os.fspath(path) for path in read], "write": [os.fspath(path) for path in write]}
 
 
 def version() -> int:
-    """The kernel's version of Landlock, 0 where there is none."""
+    """The kernel's version of Landlock; 0 if it has none."""
     from clicket.sandbox.libc import machine, syscall
 
     if machine() is None:
@@ -74,22 +70,20 @@ def version() -> int:
 
 
 def gaps(version: int) -> list[str]:
-    """What this version leaves open, and what all do."""
+    """The gaps of this version, and of all versions."""
     found = [f"landlock: {text} (version {version}, needs {needed})" for needed, text in _LACKS if version < needed]
-    return [*found, "landlock: names, sizes and times of files can be asked for everywhere, though nothing is opened"]
+    return [*found, "landlock: names, sizes and times of all files can be read, though the files cannot be opened"]
 
 
 def apply(rules: dict[str, Any]) -> None:
-    """Bind this process, and all that it will start, for good. A path to read that is not there is passed over; one to write
-    must be there."""
+    """Restrict this process and its future children. Paths to read may be missing; paths to write must exist."""
     from clicket.sandbox.libc import no_new_privileges, syscall
 
     known = version()
     if not known:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock, or it is switched off")
     handled = _handled(known)
-    closed = 0 if rules.get("network") else _TCP
-    fields = [handled, closed, _OUTSIDE][: 1 + (known >= 4) + (known >= 6)]
+    fields = [handled, _TCP, _OUTSIDE][: 1 + (known >= 4) + (known >= 6)]
     attributes = b"".join(field.to_bytes(8, "little") for field in fields)
     ruleset = syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     try:
@@ -104,7 +98,7 @@ def apply(rules: dict[str, Any]) -> None:
 
 
 def _handled(version: int) -> int:
-    """All rights to files that this version knows: what is handled and not given is refused."""
+    """All file rights of this version: a handled right that no rule grants is refused."""
     return _FIRST | _REFER * (version >= 2) | _TRUNCATE * (version >= 3) | _IOCTL_DEV * (version >= 5)
 
 

@@ -1,11 +1,11 @@
-"""The few calls to the kernel that Python has no name for. Raises OSError as `os` does."""
+"""System calls that Python's `os` lacks. They raise OSError."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-TYPE_CHECKING = False  # the checkers know the name; `typing` costs more than all of this
+TYPE_CHECKING = False  # type checkers treat this name as true; importing `typing` would double the start-up time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -21,7 +21,7 @@ _loaded: dict[str, Any] = {}
 
 
 def machine() -> str | None:
-    """The name under which this process's system calls are known, or None where we do not know them."""
+    """The machine type whose system call numbers this process uses, or None if `syscalls` does not have them."""
     if not sys.platform.startswith("linux") or sys.maxsize < 2**32:
         return None
     name = os.uname().machine
@@ -29,27 +29,27 @@ def machine() -> str | None:
 
 
 def syscall(number: int, *arguments: int | bytes) -> int:
-    """Bytes are passed as a pointer to them. Raises OSError as any call of `os` does."""
+    """Bytes are passed as a pointer to them."""
     return _call("syscall", number, *arguments)
 
 
 def pointer(data: bytes) -> bytes:
-    """The address of the first byte, as it stands in a struct. `data` must stay referenced as long as that is used."""
+    """The address of the first byte, as a C struct holds it. The caller must keep `data` referenced while it is used."""
     return bytes(memoryview(_load()["text"](data)))
 
 
 def no_new_privileges() -> None:
-    """Without it an ordinary user may bind itself neither by seccomp nor by Landlock."""
+    """Required before an unprivileged process can apply seccomp or Landlock to itself."""
     _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Whatever below this process loses its parent becomes a child of this process."""
+    """Orphaned descendants become children of this process."""
     _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(number: int) -> None:
-    """The signal that this process gets when its parent ends. A change of user takes it back."""
+    """The signal that this process gets when its parent ends. A change of the user id resets it."""
     _call("prctl", _PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
@@ -64,9 +64,9 @@ def _call(name: str, *arguments: int | bytes) -> int:
 
 
 def _load() -> dict[str, Any]:
-    """The functions of the C library, the types of their arguments, and how to ask for the error."""
+    """Functions of the C library, argument types, and the getter of errno."""
     if not _loaded:
-        # Not `ctypes`: the package around it costs a program in a cage a good part of its start.
+        # Not `ctypes`: importing that package takes a good part of a program's start-up time.
         import _ctypes as c
 
         simple: Any = c._SimpleCData

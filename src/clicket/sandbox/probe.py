@@ -1,4 +1,4 @@
-"""Tries the layers out, by running a program in a cage that has them, and believes nothing but what it saw."""
+"""Finds the layers that work on this host by running a probe program with them. Only what was seen to hold counts."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from collections.abc import Iterator
 import msgspec
 
 from clicket.sandbox import bubblewrap, environment, identity, landlock, seccomp
-from clicket.sandbox.cage import Cage
 from clicket.sandbox.descriptors import wait_readable
-from clicket.sandbox.isolation import LAYERS, Isolation, judge
-from clicket.sandbox.launch import launch
+from clicket.sandbox.isolation import LAYERS, Isolation, isolation_of
+from clicket.sandbox.launch_resources import Plan, SandboxFailed, SandboxResources
+from clicket.sandbox.launchers import launch
 from clicket.sandbox.limits import Limits
-from clicket.sandbox.start import Ground, Plan, SandboxFailed
-from clicket.sandbox.watch import memory_of, usage
+from clicket.sandbox.process import SandboxProcess
+from clicket.sandbox.usage_monitor import memory_of, usage
 
-__all__ = ["Finding", "probe"]
+__all__ = ["ProbeResult", "probe"]
 
-_PATIENCE = 60.0
-_AGAIN = 60.0
-"""Seconds until what failed is tried again."""
+_ANSWER_TIMEOUT = 60.0
+_RETRY_AFTER = 60.0
+"""Seconds until a failed probe is repeated."""
 _ADDED = ("LC_CTYPE", "PWD", "__CF_USER_TEXT_ENCODING")
-"""By Python, by bubblewrap, by macOS."""
-_NO_POWERS = f"{0:016} {0:016} 1"
-_known: dict[tuple[object, ...], Finding] = {}
+"""Variables that Python, bubblewrap and macOS add."""
+_NO_CAPABILITIES = f"{0:016} {0:016} 1"
+_known: dict[tuple[object, ...], ProbeResult] = {}
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """How cages are made on this host, and what that is worth."""
+class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How programs are started on this host, and the isolation that gives."""
 
     plan: Plan
     isolation: Isolation
     failed: bool = False
-    """A cage that was tried did not start. The machine may have been short of something just then."""
+    """A start failed. The machine may have lacked memory or processes just then."""
     found_at: float = msgspec.field(default_factory=time.monotonic)
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trial says; see `trial.py`."""
+    """The answer of `probe_program`."""
 
     type: str
     layer: str = ""
@@ -51,7 +51,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = -1
     variables: list[str] = []
     descriptors: list[int] = []
-    powers: str = ""
+    capabilities: str = ""
     sees: bool = True
     networks: list[str] = []
     socket: str = ""
@@ -61,52 +61,52 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
     writes: str = ""
 
 
-async def probe(ground: Ground, without: frozenset[str]) -> Finding:
-    """Once for each interpreter, set of layers, set of tools and set of folders, in a process."""
-    key = (ground.python.executable, ground.readable, without, bubblewrap.tool(), identity.tool(), sys.platform)
+async def probe(shared: SandboxResources, without: frozenset[str]) -> ProbeResult:
+    """The result is kept in this process, by Python, layers, installed tools and readable folders."""
+    key = (shared.python.executable, shared.readable, without, bubblewrap.tool(), identity.tool(), sys.platform)
     known = _known.get(key)
-    if known is None or (known.failed and time.monotonic() - known.found_at > _AGAIN):
-        known = _known[key] = await _try_out(ground, without)
+    if known is None or (known.failed and time.monotonic() - known.found_at > _RETRY_AFTER):
+        known = _known[key] = await _try_plans(shared, without)
     return known
 
 
-async def _try_out(ground: Ground, without: frozenset[str]) -> Finding:
-    wanted, gaps = _possible(ground, without)
+async def _try_plans(shared: SandboxResources, without: frozenset[str]) -> ProbeResult:
+    wanted, gaps = _possible(shared, without)
     failed = False
     for plan in _plans(wanted, gaps):
         while True:
             try:
-                report, seen = await _trial(ground, plan)
+                report, host = await _run_probe(shared, plan)
             except SandboxFailed as error:
-                gaps.append(f"{_lost(plan)}: {error}")
+                gaps.append(f"{_failed_layer(plan)}: {error}")
                 failed = True
                 break
             if report.type == "ready":
-                layers, found = _judge(report, plan, seen)
-                if "landlock" in layers and "namespaces" not in layers:  # beside those it is a second fence only
+                layers, found = _working_layers(report, plan, host)
+                if "landlock" in layers and "namespaces" not in layers:  # beside namespaces it is only a second barrier
                     found += landlock.gaps(landlock.version())
-                plan = msgspec.structs.replace(plan, layers=layers)  # noqa: PLW2901 -- what is left of it
-                return Finding(plan=plan, isolation=judge(layers, (*gaps, *found)), failed=failed)
+                plan = msgspec.structs.replace(plan, layers=layers)  # noqa: PLW2901 -- with the layers that hold
+                return ProbeResult(plan=plan, isolation=isolation_of(layers, (*gaps, *found)), failed=failed)
             gaps.append(f"{report.layer}: {report.message}")
             if report.layer not in plan.layers:
                 break
-            plan = msgspec.structs.replace(plan, layers=plan.layers - {report.layer})  # noqa: PLW2901 -- the same, without it
-    nothing = Plan(way="plain", layers=frozenset(), root=identity.is_root())
-    return Finding(plan=nothing, isolation=judge((), gaps), failed=failed)
+            plan = msgspec.structs.replace(plan, layers=plan.layers - {report.layer})  # noqa: PLW2901 -- without it
+    nothing = Plan(launcher="plain", layers=frozenset(), root=identity.is_root())
+    return ProbeResult(plan=nothing, isolation=isolation_of((), gaps), failed=failed)
 
 
-def _possible(ground: Ground, without: frozenset[str]) -> tuple[frozenset[str], list[str]]:
-    """The layers that are worth trying, and why the others are not."""
+def _possible(shared: SandboxResources, without: frozenset[str]) -> tuple[frozenset[str], list[str]]:
+    """The layers to try, and why the others cannot work here."""
     gaps: list[str] = []
     missing: set[str] = set(without)
     if not sys.platform.startswith("linux"):
         missing |= {"namespaces", "identity", "seccomp", "landlock", "cgroup", "subreaper"}
-        gaps.append(f"system: cages are made of what Linux offers; on {sys.platform} little of that is there")
+        gaps.append(f"system: most layers need Linux; this is {sys.platform}")
         return frozenset(LAYERS) - missing, gaps
     if "namespaces" not in missing and bubblewrap.tool() is None:
         missing.add("namespaces")
         gaps.append("namespaces: the program bwrap is not installed (package bubblewrap)")
-    elif "namespaces" not in missing and (reason := bubblewrap.obstacle(ground.python)) is not None:
+    elif "namespaces" not in missing and (reason := bubblewrap.obstacle(shared.python)) is not None:
         missing.add("namespaces")
         gaps.append(f"namespaces: {reason}")
     if "seccomp" not in missing and (gap := seccomp.gap()) is not None:
@@ -114,98 +114,101 @@ def _possible(ground: Ground, without: frozenset[str]) -> tuple[frozenset[str], 
         gaps.append(gap)
     if "landlock" not in missing and landlock.version() == 0:
         missing.add("landlock")
-    if "cgroup" not in missing and not ground.parents.bounds:
+    if "cgroup" not in missing and not shared.parents.bounds:
         missing.add("cgroup")
     if "identity" not in missing and identity.is_root():
         if identity.tool() is None:
             missing.add("identity")
             gaps.append("identity: the program setpriv is not installed (package util-linux)")
-        elif (uid := identity.choose()) is None:
+        elif (uid := identity.allocate_uid()) is None:
             missing.add("identity")
-            gaps.append("identity: this container has too few user numbers to give one to each cage")
+            gaps.append("identity: this container has too few user ids to give one to each program")
         else:
-            identity.give_back(uid)
+            identity.release_uid(uid)
     return frozenset(LAYERS) - missing, gaps
 
 
 def _plans(wanted: frozenset[str], gaps: list[str]) -> Iterator[Plan]:
-    """From the strongest to the weakest; the next is asked for when one does not start."""
+    """From the strongest to the weakest; the next one is tried when a start fails."""
     root = identity.is_root()
     if "namespaces" in wanted:
         layers = wanted - {"subreaper"}
-        yield Plan(way="bubblewrap", layers=layers, root=root)
+        yield Plan(launcher="bubblewrap", layers=layers, root=root)
         if not root:
-            yield Plan(way="bubblewrap", layers=layers, root=root, disable_userns=False)
+            yield Plan(launcher="bubblewrap", layers=layers, root=root, disable_userns=False)
     layers = wanted - {"namespaces"}
     if "subreaper" in layers:
         if root and "identity" in layers:
-            yield Plan(way="guard", layers=layers, root=root)
-        yield Plan(way="guard", layers=layers - {"identity"}, root=root)
-    yield Plan(way="plain", layers=layers - {"identity", "subreaper"}, root=root)
+            yield Plan(launcher="supervisor", layers=layers, root=root)
+        yield Plan(launcher="supervisor", layers=layers - {"identity"}, root=root)
+    yield Plan(launcher="plain", layers=layers - {"identity", "subreaper"}, root=root)
 
 
-def _lost(plan: Plan) -> str:
-    """The layer that a failed start is the failure of."""
-    if plan.way == "bubblewrap":
+def _failed_layer(plan: Plan) -> str:
+    """The layer to blame for a failed start."""
+    if plan.launcher == "bubblewrap":
         return "namespaces"
     return "identity" if "identity" in plan.layers else "subreaper"
 
 
-class _Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host itself saw of a trial."""
+class _HostView(msgspec.Struct, frozen=True, kw_only=True):
+    """What the host itself measured of the probe program."""
 
     uid: int | None
     grouped: bool
     watched: bool
 
 
-async def _trial(ground: Ground, plan: Plan) -> tuple[_Report, _Seen]:
-    cage = await launch(
-        ground,
+async def _run_probe(shared: SandboxResources, plan: Plan) -> tuple[_Report, _HostView]:
+    process = await launch(
+        shared,
         plan,
-        program="clicket.sandbox.trial",
-        settings={"hidden": str(ground.home.path), "orphan": plan.way == "guard"},
+        program="clicket.sandbox.probe_program",
+        settings={"hidden": str(shared.workdirs.path), "orphan": plan.launcher == "supervisor"},
         limits=Limits(),
-        isolation=judge(()),
-        forget=lambda _: None,
+        isolation=isolation_of(()),
+        on_closed=lambda _: None,
     )
     try:
-        async with asyncio.timeout(_PATIENCE):
-            report = msgspec.json.decode(await _first_frame(cage), type=_Report)
-        pids = cage.pids()
-        watched = memory_of(pids) > 0 and usage(cage.work_fd, size=1 << 40, entries=100).entries >= 0
-        return report, _Seen(uid=cage.uid, grouped=cage.grouped(), watched=watched)
+        async with asyncio.timeout(_ANSWER_TIMEOUT):
+            report = msgspec.json.decode(await _first_frame(process), type=_Report)
+        pids = process.pids()
+        watched = memory_of(pids) > 0 and usage(process.work_fd, size=1 << 40, entries=100).entries >= 0
+        return report, _HostView(uid=process.uid, grouped=process.grouped(), watched=watched)
     except (TimeoutError, EOFError, msgspec.DecodeError) as error:
-        raise SandboxFailed(f"the trial of a cage gave no sensible answer: {error!r}.") from error
+        raise SandboxFailed(f"the probe program in the sandbox gave no valid answer: {error!r}.") from error
     finally:
-        await cage.close()
+        await process.close()
 
 
-async def _first_frame(cage: Cage) -> bytes:
+async def _first_frame(process: SandboxProcess) -> bytes:
     found = b""
     while len(found) < 4 or len(found) < 4 + int.from_bytes(found[:4], "big"):
-        await wait_readable(cage.answers)
-        piece = os.read(cage.answers, 65536)
+        await wait_readable(process.answers)
+        piece = os.read(process.answers, 65536)
         if not piece:
-            raise EOFError("it ended in the middle")
+            raise EOFError("the frame is incomplete")
         found += piece
     return found[4:]
 
 
-def _judge(report: _Report, plan: Plan, seen: _Seen) -> tuple[frozenset[str], list[str]]:
-    """The layers of the plan that the trial found to hold, and what is wrong with the others."""
+def _working_layers(report: _Report, plan: Plan, host: _HostView) -> tuple[frozenset[str], list[str]]:
+    """The layers of the plan that hold, and what is wrong with the others."""
     holds = {
-        "environment": (not _strangers(report.variables), f"the program was given {_strangers(report.variables)}"),
+        "environment": (not _inherited(report.variables), f"the program was given {_inherited(report.variables)}"),
         "namespaces": (
             not report.sees and report.pid < 10 and report.networks in ([], ["lo"]),
             "files, processes or networks of the host could be seen from inside",
         ),
-        "identity": (_is_nobody(report, plan, seen), "the program had a user or powers that it should not have"),
+        "identity": (
+            _has_no_rights(report, plan, host),
+            "the program had a user id or capabilities that it should not have",
+        ),
         "seccomp": (bool(report.socket), "a socket to the network could be opened"),
         "landlock": (bool(report.device), "a device could be written to"),
-        "rlimits": (report.bounds, "a bound could be raised by the program"),
-        "cgroup": (seen.grouped, "the program was not in the group that was made for it"),
-        "watch": (seen.watched, "the memory of the program could not be read"),
+        "rlimits": (report.bounds, "the program could raise a limit"),
+        "cgroup": (host.grouped, "the program was not in the cgroup that was made for it"),
+        "watch": (host.watched, "the memory of the program could not be read"),
         "subreaper": (report.adopted, "an orphan of the program was not adopted"),
     }
     good = frozenset(name for name in plan.layers if holds[name][0])
@@ -213,7 +216,7 @@ def _judge(report: _Report, plan: Plan, seen: _Seen) -> tuple[frozenset[str], li
     if report.descriptors != [0, 1, 2, 3, 4]:
         gaps.append(f"environment: the program had the descriptors {report.descriptors}")
         good -= {"environment"}
-    if plan.way == "bubblewrap" and not plan.disable_userns:
+    if plan.launcher == "bubblewrap" and not plan.disable_userns:
         gaps.append("namespaces: this bwrap cannot forbid further user namespaces; seccomp does")
     if report.uid == 0 and "cgroup" not in good:
         gaps.append("rlimits: the kernel does not count the processes of root; their number is not bounded")
@@ -224,12 +227,11 @@ def _judge(report: _Report, plan: Plan, seen: _Seen) -> tuple[frozenset[str], li
     return good, gaps
 
 
-def _strangers(variables: list[str]) -> list[str]:
-    """Those that we did not give, and that no system adds by itself."""
+def _inherited(variables: list[str]) -> list[str]:
+    """Variables that neither we nor the system added."""
     return [name for name in variables if name not in {*environment.NAMES, *_ADDED}]
 
 
-def _is_nobody(report: _Report, plan: Plan, seen: _Seen) -> bool:
-    if plan.root:
-        return report.uid == seen.uid != 0 and report.powers == _NO_POWERS
-    return report.uid == bubblewrap.UID and report.powers == _NO_POWERS
+def _has_no_rights(report: _Report, plan: Plan, host: _HostView) -> bool:
+    expected = host.uid if plan.root else bubblewrap.UID
+    return report.uid == expected != 0 and report.capabilities == _NO_CAPABILITIES

@@ -1,7 +1,7 @@
-"""The kernel's bounds for each process: address space, size of a file, open files, processes of its user, core dumps.
+"""The layer `rlimits`: the kernel's limits for each process on address space, file size, open files, processes, core dumps.
 
-Address space is no measure of memory, only a fence far behind it; what counts memory is a layer of the host. Time is not
-bounded here: a program may wait for its next block for days, and its blocks are timed from outside."""
+Address space is only a coarse upper limit on memory; the layers `cgroup` and `watch` count memory. Time is not limited here: a
+program may wait for days for its next block, and the host times its blocks."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ __all__ = ["apply", "rules", "tasks_of"]
 
 _CORE_PATTERN = "/proc/sys/kernel/core_pattern"
 _ADDRESS_SPACE = 4
-"""Times the memory: threads and libraries reserve far more than they use."""
+"""Multiple of the memory limit: threads and libraries reserve far more than they use."""
 _SIGNALS = 1024
-"""Signals that wait to be delivered. They are counted for a user, who may be the host's, too."""
+"""Pending signals. The kernel counts them per user, and the host may run as the same user."""
 
 
 def rules(
     *, memory: int, processes: int, file_size: int, open_files: int, alone: bool = True, uid: int | None = None
 ) -> dict[str, int]:
-    """What to apply, by the kernel's names.
+    """What to apply: name of the kernel's limit -> value.
 
-    `processes` are counted over all that the program's user runs. Where that is more than the cage (`alone` is False), those
-    that run already are added, and `uid` is that user; for root nothing is counted, and none is set.
+    The kernel counts all processes of the program's user. If the user runs others too (`alone` is False), those that run now are
+    added, and `uid` is that user. The kernel does not count root's processes, so for root no such limit is set.
     """
     found = {"CORE": _core(), "FSIZE": file_size, "NOFILE": open_files}
-    if sys.platform != "darwin":  # there, libraries alone reserve more than any sensible bound
+    if sys.platform != "darwin":  # there, libraries alone reserve more than any reasonable limit
         found["AS"] = _ADDRESS_SPACE * memory
         found["SIGPENDING"] = _SIGNALS
     if alone:
@@ -37,7 +37,7 @@ def rules(
 
 
 def _core() -> int:
-    """No dumps. Where the kernel hands them to a program of the host, it does so even at 0, and only a 1 means none at all."""
+    """No core dumps. A kernel that pipes them to a program does so even at 0; there 1 disables them."""
     try:
         with open(_CORE_PATTERN, "rb") as pattern:
             return int(pattern.read(1) in {b"|", b"@"})
@@ -46,7 +46,7 @@ def _core() -> int:
 
 
 def apply(rules: dict[str, int]) -> None:
-    """Hard and soft alike, so that no program can raise them again. A stricter bound that is there already stays."""
+    """Sets hard and soft limits, so that the program cannot raise them. A stricter limit that is set already stays."""
     import resource
 
     for name, value in rules.items():
@@ -57,7 +57,7 @@ def apply(rules: dict[str, int]) -> None:
 
 
 def tasks_of(uid: int) -> int:
-    """How many threads a user has now, as far as they can be seen from here."""
+    """The number of threads that a user runs now, as far as /proc shows them."""
     found = 0
     try:
         names = os.listdir("/proc")

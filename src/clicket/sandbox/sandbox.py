@@ -1,4 +1,4 @@
-"""Settings, then a trial of what works here, then cages. Below the level that is asked for, nothing runs."""
+"""`Sandbox`: prepares shared resources, probes this host once, then starts programs. Below the required level nothing runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
 from clicket.sandbox import cgroup
 from clicket.sandbox.bubblewrap import HOME
-from clicket.sandbox.cage import Cage
-from clicket.sandbox.home import PREFIX, Home
 from clicket.sandbox.isolation import LEVELS, Isolation, NotIsolated, check_layers, check_level
-from clicket.sandbox.launch import launch
-from clicket.sandbox.library import describe, lay_out
+from clicket.sandbox.launch_resources import SandboxFailed, SandboxResources
+from clicket.sandbox.launchers import launch
 from clicket.sandbox.limits import Limits
-from clicket.sandbox.probe import Finding, probe
-from clicket.sandbox.start import Ground, SandboxFailed
+from clicket.sandbox.probe import ProbeResult, probe
+from clicket.sandbox.process import SandboxProcess
+from clicket.sandbox.python_runtime import find_python, write_modules
+from clicket.sandbox.workdirs import PREFIX, WorkdirRoot
 
 __all__ = ["Sandbox"]
 
@@ -28,10 +28,10 @@ _CLOSED = "the sandbox is closed; make a new one."
 
 
 class Sandbox:
-    """Makes cages, all of one kind, and ends them with itself.
+    """Starts programs with the same isolation, and ends them when it is closed.
 
-    `without` switches layers off, for tests and for finding out. `readable` names more folders of the host that programs see,
-    at their own paths; `path` the same, and they are searched for modules.
+    `without` switches layers off, for tests. `readable` names further folders of the host that programs can read, at the same
+    paths; folders in `path` are readable too, and are searched for modules.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class Sandbox:
         self._path = tuple(_absolute(folder) for folder in path)
         self._readable = (*(_absolute(folder) for folder in readable), *self._path)
         self._temp = temp
-        self._ground: asyncio.Future[Ground] | None = None
+        self._shared: asyncio.Future[SandboxResources] | None = None
         self._workers = Workers(2, "clicket-sandbox")
-        self._cages: set[Cage] = set()
+        self._processes: set[SandboxProcess] = set()
         self._starting: set[asyncio.Future[None]] = set()
         self._closed = False
         self._preparing = asyncio.Lock()
 
     async def isolation(self) -> Isolation:
-        """What this host can do, seen by trying it once."""
+        """The isolation of this host, found by running a probe program once."""
         return (await self._ready())[1].isolation
 
     async def start(
@@ -69,86 +69,89 @@ class Sandbox:
         settings: dict[str, Any] = {},  # noqa: B006 -- only read
         *,
         limits: Limits | None = None,
-    ) -> Cage:
-        """A program, running in a cage of its own. Its first frame is there to be read."""
-        ground, finding = await self._ready()
-        if self._closed:  # meanwhile: the ground is about to go
+    ) -> SandboxProcess:
+        """Start the module `program` in its own sandbox process. Returns when its first frame can be read.
+
+        Raises `NotIsolated` when this host gives less than the required level, `SandboxFailed` when the start fails.
+        """
+        shared, probed = await self._ready()
+        if self._closed:  # closed while this waited
             raise UsageError(_CLOSED)
-        _refuse_below(self.require, finding.isolation)
-        under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._starting.add(under_way)
+        _refuse_below(self.require, probed.isolation)
+        launched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._starting.add(launched)
         try:
-            cage = await launch(
-                ground,
-                finding.plan,
+            process = await launch(
+                shared,
+                probed.plan,
                 program=program,
                 settings=settings,
                 limits=limits or self.limits,
-                isolation=finding.isolation,
-                forget=self._cages.discard,
+                isolation=probed.isolation,
+                on_closed=self._processes.discard,
             )
-            self._cages.add(cage)
+            self._processes.add(process)
         finally:
-            self._starting.discard(under_way)
-            under_way.set_result(None)
-        if self._closed:  # meanwhile
-            await cage.close()
+            self._starting.discard(launched)
+            launched.set_result(None)
+        if self._closed:  # closed while this waited
+            await process.close()
             raise UsageError(_CLOSED)
-        return cage
+        return process
 
     async def close(self) -> None:
-        """Ends every cage and leaves nothing behind."""
+        """End every program and remove all files, processes and cgroups."""
         self._closed = True
         if self._starting:
             await asyncio.wait(set(self._starting))
-        await asyncio.gather(*(cage.close() for cage in list(self._cages)))
+        await asyncio.gather(*(process.close() for process in list(self._processes)))
         async with self._preparing:
             await self._clear()
 
-    async def _ready(self) -> tuple[Ground, Finding]:
-        """The first who comes prepares the ground and tries it out; the others wait for that."""
+    async def _ready(self) -> tuple[SandboxResources, ProbeResult]:
+        """The first caller prepares the shared resources and runs the probe; the others wait for it."""
         async with self._preparing:
             if self._closed:
                 raise UsageError(_CLOSED)
-            if self._ground is None:
-                self._ground = asyncio.ensure_future(self._workers.run(self._prepare))
+            if self._shared is None:
+                self._shared = asyncio.ensure_future(self._workers.run(self._prepare))
             try:
-                # A thread makes it, and goes on when nobody waits any more: then `close` finds what it has made.
-                ground = await asyncio.shield(self._ground)
+                # The thread finishes even if this caller is cancelled: then `close` removes what it has made.
+                shared = await asyncio.shield(self._shared)
             except Exception:
-                self._ground = None  # the next who comes tries again
+                self._shared = None  # the next caller tries again
                 raise
-            return ground, await probe(ground, self._without)
+            return shared, await probe(shared, self._without)
 
     async def _clear(self) -> None:
-        made, self._ground = self._ground, None
+        made, self._shared = self._shared, None
         if made is not None:
-            with contextlib.suppress(ClicketError, OSError):  # whoever asked for it has heard of it
-                (await made).home.close()
+            with contextlib.suppress(ClicketError, OSError):  # raised to the caller that prepared it
+                (await made).workdirs.close()
         self._workers.close()
 
-    def _prepare(self) -> Ground:
+    def _prepare(self) -> SandboxResources:
         for folder in self._readable:
             if not folder.is_dir():
-                raise UsageError(f"{folder} cannot be shown to programs: it is no folder.")
-        python = describe(self._python)
-        home = None
+                raise UsageError(f"{folder} cannot be shown to programs: it is not a folder.")
+        python = find_python(self._python)
+        workdirs = None
         try:
-            home = Home(self._temp)
-            lay_out(home.path / "library", python)
+            workdirs = WorkdirRoot(self._temp)
+            write_modules(workdirs.path / "library", python)
             parents = cgroup.find()
             cgroup.sweep_forgotten(parents, PREFIX)
-            home.note_groups(parents.folders)
+            workdirs.note_groups(parents.folders)
         except OSError as error:
-            if home is not None:
-                home.close()
+            if workdirs is not None:
+                workdirs.close()
             where = self._temp or tempfile.gettempdir()
             raise SandboxFailed(
                 f"the sandbox could not make its folder in {where}: {error}. Name another one: temp=."
             ) from error
-        return Ground(
-            home=home,
-            library=home.path / "library",
+        return SandboxResources(
+            workdirs=workdirs,
+            library=workdirs.path / "library",
             python=python,
             readable=self._readable,
             path=self._path,
@@ -161,7 +164,7 @@ def _absolute(folder: Path) -> Path:
     found = Path(folder).absolute()
     if found.is_relative_to(HOME):
         raise UsageError(
-            f"{found} cannot be shown in a cage: there, {HOME} is the program's own folder. Use a folder in another place."
+            f"{found} cannot be shown in the sandbox: there, {HOME} is the program's own folder. Use another folder."
         )
     return found
 
@@ -172,6 +175,6 @@ def _refuse_below(require: str, isolation: Isolation) -> None:
     gaps = "; ".join(isolation.gaps[:-1])
     raise NotIsolated(
         f"this host gives the isolation level {isolation.level!r}, and {require!r} is required, so nothing was run. "
-        f"What is missing: {gaps}. Install bubblewrap and util-linux (and allow user namespaces), or accept less with "
+        f"Missing: {gaps}. Install bubblewrap and util-linux (and allow user namespaces), or accept less with "
         f"require={isolation.level!r}."
     )

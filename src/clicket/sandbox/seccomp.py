@@ -1,14 +1,14 @@
-"""Which system calls a program may not make: one filter, written here as data, that the kernel asks at each call.
+"""The layer `seccomp`: which system calls a program may not make, as one filter that the kernel evaluates at each call.
 
-What is refused has no use in ordinary programs and a history of breaking out, or reaches what is not the cage's own. A call
-of another machine's kind, or one younger than the table, is refused, too: a filter must fail closed."""
+Refused are calls that ordinary programs do not need and that sandbox escapes have used, or that reach outside of the sandbox. Calls
+of another machine type, and calls newer than our table, are refused too: the filter fails closed."""
 
 from __future__ import annotations
 
 import errno
 import os
 
-TYPE_CHECKING = False  # the checkers know the name; `typing` would cost the cage more than all of this
+TYPE_CHECKING = False  # type checkers treat this name as true; importing `typing` would double the start-up time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -28,42 +28,42 @@ DENIED = {
     "quotactl quotactl_fd settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname iopl ioperm syslog "
     "vhangup",
     "files by handle": "name_to_handle_at open_by_handle_at",
-    "a clock that wakes who was stopped": "timer_create",
-    "where memory lies": "mbind move_pages migrate_pages set_mempolicy_home_node",
-    "memory that nobody counts": "memfd_create memfd_secret shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget "
+    "a timer that can wake a stopped process": "timer_create",
+    "placement of memory": "mbind move_pages migrate_pages set_mempolicy_home_node",
+    "memory that is not accounted for": "memfd_create memfd_secret shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget "
     "semop semctl semtimedop mq_open mq_unlink",
 }
 """Refused everywhere."""
 
 INSTEAD = {
-    "clone3": errno.ENOSYS,  # its flags are in memory, where no filter sees them; all fall back to clone
-    "fallocate": errno.EOPNOTSUPP,  # a full disk in no time; who is told so writes the bytes itself, and can be watched
+    "clone3": errno.ENOSYS,  # its flags are in memory, which a filter cannot read; programs fall back to clone
+    "fallocate": errno.EOPNOTSUPP,  # fills a disk too fast to be noticed; programs fall back to writing
     "inotify_init": errno.EMFILE,
-    "inotify_init1": errno.EMFILE,  # a user has few of them: the host's would be used up; who is told so looks again and again
+    "inotify_init1": errno.EMFILE,  # a user has few, shared with the host; programs fall back to polling
     "sync": 0,
-    "syncfs": 0,  # both make the whole machine wait for its disks; `fsync` is for one file
+    "syncfs": 0,  # both stall the whole machine; `fsync` of one file is allowed
 }
-"""Refused everywhere, each with an answer that programs know what to do with."""
+"""Refused everywhere, each with an error that programs handle."""
 
 NO_SOCKETS = "connect bind listen accept accept4"
-"""Refused besides where the sockets of the host could be reached by their path."""
+"""Also refused where host sockets can be reached by path."""
 
 SAME_USER = (
     "truncate inotify_add_watch setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat "
     "file_setattr fchmod fchown"
 )
-"""Refused besides where the host's files belong to the program's user. Landlock knows none of these, and those that take a
-descriptor work on one that was opened for reading."""
+"""Also refused where the program's user owns host files. Landlock does not cover these, and those that take a descriptor accept
+one that was opened for reading."""
 
 SILENT = "chmod fchmodat fchmodat2 chown lchown fchownat utime utimes utimensat futimesat setsid setpgid"
-"""There, these do nothing and say that they did: every copy of a file ends with one. And
-who cannot leave the program's group is stopped and ended with it at one blow, however fast it forks."""
+"""In that case these report success and do nothing: copying a file ends with one of them. And a process that cannot leave the
+program's group is stopped and killed with the group, however fast it forks."""
 
 NO_SIGNALS = "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
-"""Refused besides where a signal could reach a process of the host."""
+"""Also refused where a signal could reach a host process."""
 
 _NEW_NAMESPACE = 0x7E020000  # every CLONE_NEW* that clone() takes
-_UNIX, _INET, _INET6 = 1, 2, 10
+_UNIX = 1
 _STREAM, _SEQPACKET = 1, 5
 _BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both by force
 _LOCK_UN = 8
@@ -71,10 +71,10 @@ _TIOCSTI, _TIOCSETD, _TIOCLINUX = 0x5412, 0x5423, 0x541C
 _SIOCSPGRP, _FIOSETOWN = 0x8902, 0x8901
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE = 8, 10, 15, 1024
 _F_SET_RW_HINT, _F_SET_FILE_RW_HINT = 1036, 1038
-_IOCTL_GROUP, _TERMINAL = 0xFFFFFF00, 0x5400  # also whether a descriptor blocks, and how much there is to read
+_IOCTL_GROUP, _TERMINAL = 0xFFFFFF00, 0x5400  # this group also has FIONBIO and FIONREAD
 _SET_DUMPABLE, _SET_MM, _SCHED_CORE, _SET_PTRACER = 4, 35, 62, 0x59616D61
 _ALL = 0xFFFFFFFF
-_ITSELF = 0x7FFFFFFE  # no process has this number; `apply` puts in that of the process it binds
+_ITSELF = 0x7FFFFFFE  # not a valid pid; `apply` replaces it by the pid of its process
 
 _LOAD, _AND, _IF_EQUAL, _IF_ABOVE, _IF_BITS, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -83,17 +83,12 @@ _SET_MODE_FILTER = 1
 
 
 def program(
-    *,
-    network: bool = False,
-    unix_sockets: bool = True,
-    same_user: bool = False,
-    signals: bool = True,
-    machine: str | None = None,
+    *, unix_sockets: bool = True, same_user: bool = False, signals: bool = True, machine: str | None = None
 ) -> bytes | None:
-    """The filter in the kernel's own form, or None on a machine whose calls we do not know.
+    """The filter as BPF code; None on a machine whose system calls we do not know.
 
-    `unix_sockets` is False where the host's sockets can be reached by path, `same_user` where files and processes of the
-    host belong to the program's user, `signals` is False where nothing else keeps a signal inside.
+    Pass `unix_sockets=False` where host sockets can be reached by path, `same_user=True` where host files and processes belong
+    to the program's user, `signals=False` where no other layer blocks signals to host processes.
     """
     from clicket.sandbox.libc import machine as this_machine
     from clicket.sandbox.syscalls import AUDIT, FIRST_UNKNOWN, NUMBERS
@@ -102,12 +97,12 @@ def program(
     if name not in NUMBERS:
         return None
     code = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 1, 0, AUDIT[name]), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
-    if name == "x86_64":  # the calls of x32 are marked by one bit, and have another layout
+    if name == "x86_64":  # x32 calls have a marker bit and another layout
         code += [(_IF_ABOVE, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]
     code += [(_IF_ABOVE, 0, 1, FIRST_UNKNOWN), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     refused = dict.fromkeys(" ".join(DENIED.values()).split(), errno.EPERM)
     refused |= INSTEAD
-    if not unix_sockets and not network:
+    if not unix_sockets:
         refused |= dict.fromkeys(NO_SOCKETS.split(), errno.EPERM)
     if not signals:
         refused |= dict.fromkeys(NO_SIGNALS.split(), errno.EPERM)
@@ -118,7 +113,7 @@ def program(
         if call in numbers:
             code += [(_IF_EQUAL, 0, 1, numbers[call]), (_RETURN, 0, 0, _ERRNO | error)]
     conditions: dict[str, list[Condition]] = {}
-    for condition in _conditions(network, unix_sockets, same_user, signals):
+    for condition in _conditions(unix_sockets, same_user, signals):
         conditions.setdefault(condition[0], []).append(condition)
     for call, all_of_it in conditions.items():
         body = [instruction for condition in all_of_it for instruction in _check(condition)]
@@ -128,56 +123,53 @@ def program(
 
 
 def apply(filter: str | bytes) -> None:
-    """Bind this process, and all that it will start, for good. There must be no second thread yet."""
+    """Apply the filter irrevocably to this process and its future children. There must be no second thread yet."""
     from clicket.sandbox.libc import machine, no_new_privileges, pointer, syscall
 
     name = machine()
     if name is None:
-        raise OSError(errno.ENOSYS, "system calls of this machine are not known")
-    code = _addressed(bytes.fromhex(filter) if isinstance(filter, str) else filter)
+        raise OSError(errno.ENOSYS, "the system calls of this machine type are not known")
+    code = _with_own_pid(bytes.fromhex(filter) if isinstance(filter, str) else filter)
     no_new_privileges()
     sized = (len(code) // 8).to_bytes(8, "little") + pointer(code)  # a short, its padding, an address
     syscall(_SECCOMP[name], _SET_MODE_FILTER, 0, sized)
 
 
 def gap() -> str | None:
-    """Why there is no filter for this machine, if there is none."""
+    """Why there is no filter for this machine; None if there is one."""
     from clicket.sandbox.libc import machine
 
     if machine() is not None:
         return None
-    return "seccomp: the system calls of this kind of machine are not known here; they are on Linux, x86_64 and aarch64"
+    return "seccomp: it supports Linux on x86_64 and aarch64 only"
 
 
-def _conditions(network: bool, unix_sockets: bool, same_user: bool, signals: bool) -> Iterator[Condition]:
+def _conditions(unix_sockets: bool, same_user: bool, signals: bool) -> Iterator[Condition]:
     """call, argument, mask, what is refused (`bits`, `in`, `not in`), values, error. The kernel reads these arguments as
-    numbers of 32 bits, so their upper half says nothing."""
-    families = [_UNIX] * unix_sockets + [_INET, _INET6] * network
+    32-bit numbers, so their upper half is ignored."""
     yield "clone", 0, _ALL, "bits", (_NEW_NAMESPACE,), errno.EPERM
-    yield "socket", 0, _ALL, "not in", families, errno.EAFNOSUPPORT
+    yield "socket", 0, _ALL, "not in", [_UNIX] * unix_sockets, errno.EAFNOSUPPORT
     yield "socketpair", 0, _ALL, "not in", (_UNIX,), errno.EAFNOSUPPORT
-    if not unix_sockets:  # one end of a pair of datagram sockets can be sent to any path
+    if not unix_sockets:  # a datagram socket of a pair can send to any path
         yield "socketpair", 1, 0xF, "not in", (_STREAM, _SEQPACKET), errno.EPROTONOSUPPORT
-    if (
-        not network
-    ):  # a full socket is memory that no process shows: its size is the system's, and known to who counts it
-        yield "setsockopt", 2, _ALL, "in", _BUFFER_SIZES, 0
-    # It locks whatever can be read, the host's files among them. ENOSYS: programs know file systems that have no such locks.
+    # Socket buffers are memory that no process accounts for: the monitor assumes the system's default size.
+    yield "setsockopt", 2, _ALL, "in", _BUFFER_SIZES, 0
+    # It can lock every readable file, also the host's. ENOSYS: programs handle file systems without such locks.
     yield "flock", 1, _ALL, "not in", (_LOCK_UN,), errno.ENOSYS
     yield "personality", 0, _ALL, "not in", (0, _ALL), errno.EPERM
     yield "prlimit64", 0, _ALL, "not in", (0,), errno.EPERM
-    # A process that is not dumpable hides its memory from a host that counts it as the same user.
+    # A process that is not dumpable hides its memory use from a host that runs as the same user.
     yield "prctl", 0, _ALL, "in", (_SET_DUMPABLE, _SET_MM, _SCHED_CORE, _SET_PTRACER), errno.EPERM
     owner = () if signals else (_SIOCSPGRP, _FIOSETOWN)
     yield "ioctl", 1, _ALL, "in", (_TIOCSTI, _TIOCSETD, _TIOCLINUX, *owner), errno.EPERM
-    # A signal of its choice when the host touches a file would wake who was stopped; a lease would make the host wait.
+    # A chosen signal on file access could wake a stopped process; a lease would make the host wait.
     owner = () if signals else (_F_SETOWN, _F_SETOWN_EX)
     yield "fcntl", 1, _ALL, "in", (_F_SETSIG, _F_SETLEASE, *owner), errno.EPERM
-    if not signals:  # only to its own group, and the first process to itself
+    if not signals:  # allowed: to its own group, and the first process to itself
         yield "kill", 0, _ALL, "not in", (0, _ITSELF), errno.EPERM
         yield "tgkill", 0, _ALL, "not in", (_ITSELF,), errno.EPERM
     if same_user:
-        # Flags, labels and snapshots of file systems are set through any descriptor. ENOTTY: "not known here".
+        # Any descriptor allows setting flags, labels and snapshots of file systems. ENOTTY: "not supported".
         yield "ioctl", 1, _IOCTL_GROUP, "not in", (_TERMINAL,), errno.ENOTTY
         yield "fcntl", 1, _ALL, "in", (_F_SET_RW_HINT, _F_SET_FILE_RW_HINT), errno.EPERM
         for call in ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"):
@@ -204,12 +196,12 @@ def _check(condition: Condition) -> Iterator[Instruction]:
     yield _RETURN, 0, 0, _ERRNO | error
 
 
-def _addressed(code: bytes) -> bytes:
-    stands_for, itself = _ITSELF.to_bytes(4, "little"), os.getpid().to_bytes(4, "little")
-    if stands_for not in code:
+def _with_own_pid(code: bytes) -> bytes:
+    placeholder, pid = _ITSELF.to_bytes(4, "little"), os.getpid().to_bytes(4, "little")
+    if placeholder not in code:
         return code
     steps = (code[at : at + 8] for at in range(0, len(code), 8))
-    return b"".join(step[:4] + itself if step[4:] == stands_for else step for step in steps)
+    return b"".join(step[:4] + pid if step[4:] == placeholder else step for step in steps)
 
 
 def _packed(instruction: Instruction) -> bytes:

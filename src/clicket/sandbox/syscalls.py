@@ -1,14 +1,14 @@
-"""The numbers of the system calls that a filter speaks of, and the first number that is younger than this table."""
+"""System call numbers for the seccomp filter, and the first number that this table does not know."""
 
 from __future__ import annotations
 
 __all__ = ["AUDIT", "FIRST_UNKNOWN", "NUMBERS"]
 
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""How the kernel names the machine to a filter."""
+"""The kernel's id of the machine type."""
 
 FIRST_UNKNOWN = 470
-"""Calls that came with Linux 6.18 or before have smaller numbers, on both machines."""
+"""All calls of Linux 6.18 and earlier have smaller numbers, on both machines."""
 
 # name, x86_64, aarch64. From 424 on, all machines have the same numbers.
 _TABLE = """
@@ -160,4 +160,4 @@ def _numbers(column: int) -> dict[str, int]:
 
 
 NUMBERS = {"x86_64": _numbers(1), "aarch64": _numbers(2)}
-"""A call that is missing here does not exist on that machine."""
+"""Machine -> call -> number. A missing call does not exist on that machine."""

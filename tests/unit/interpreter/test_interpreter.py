@@ -258,7 +258,7 @@ async def test_a_short_run_is_told_like_a_long_one(ci: Interpreter) -> None:
 
 async def test_what_a_killed_block_was_about_to_make_is_missed(ci: Interpreter) -> None:
     running = asyncio.ensure_future(ci.run("table = 1\nopen('here', 'w').close()\nwhile True: pass"))
-    await eventually(lambda: ci.session is not None and (ci.session.cage.work / "here").exists(), timeout=30)
+    await eventually(lambda: ci.session is not None and (ci.session.process.work / "here").exists(), timeout=30)
     assert ci.state is CodeState.MONITORING
     ci.kill()
     assert ((await running).status, (await ci.run("table")).status) == ("killed", "session_lost")
@@ -280,7 +280,7 @@ async def test_who_closes_while_a_run_is_cancelled_may_close_again(turns: int) -
     interpreter = await Interpreter(grace=0.2).open()
     running = asyncio.ensure_future(interpreter.run("open('here', 'w').close()\nwhile True: pass"))
     await eventually(
-        lambda: interpreter.session is not None and (interpreter.session.cage.work / "here").exists(), timeout=30
+        lambda: interpreter.session is not None and (interpreter.session.process.work / "here").exists(), timeout=30
     )
     closing = asyncio.ensure_future(interpreter.close())
     for _ in range(turns):
@@ -298,7 +298,7 @@ async def test_an_idle_session_is_closed_and_its_variables_are_missed() -> None:
         await eventually(lambda: ci.session is None, timeout=20)
         lost = await ci.run("x")
         assert lost.status == "session_lost"
-        assert "nobody used it" in message(lost)
+        assert "not used" in message(lost)
 
 
 async def test_memory_is_bounded() -> None:
@@ -377,7 +377,7 @@ async def test_a_start_that_is_cancelled_while_modules_are_loaded_leaves_no_sess
         with pytest.raises(asyncio.CancelledError):
             await running
         assert not session.alive
-        assert session.cage.exited.done()
+        assert session.process.exited.done()
 
 
 async def test_shared_files_that_are_not_there_any_more_are_the_runs_affair(tmp_path: Path) -> None:

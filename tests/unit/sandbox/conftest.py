@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from clicket.sandbox import library as libraries
+from clicket.sandbox import python_runtime
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inside") / "library"
-    libraries.lay_out(folder, libraries.describe())
+    python_runtime.write_modules(folder, python_runtime.find_python())
     return folder

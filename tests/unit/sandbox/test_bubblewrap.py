@@ -7,18 +7,18 @@ from pathlib import Path
 import msgspec
 
 from clicket.sandbox import bubblewrap
-from clicket.sandbox.bubblewrap import View
-from clicket.sandbox.library import Python
+from clicket.sandbox.bubblewrap import FilesystemView
+from clicket.sandbox.python_runtime import PythonRuntime
 
-PYTHON = Python(
+PYTHON = PythonRuntime(
     executable="/root/py/bin/python", prefix="/root/py", base_prefix="/root/py", version="3.11.7", magic="a70d0d0a"
 )
 
 
-def view(python: Python = PYTHON, readable: tuple[Path, ...] = ()) -> View:
-    return View(
-        work=Path("/var/h/cage-1/work"),
-        etc=Path("/var/h/cage-1/etc"),
+def view(python: PythonRuntime = PYTHON, readable: tuple[Path, ...] = ()) -> FilesystemView:
+    return FilesystemView(
+        work=Path("/var/h/program-1/work"),
+        etc=Path("/var/h/program-1/etc"),
         library=Path("/var/h/library"),
         python=python,
         readable=readable,
@@ -56,7 +56,7 @@ def test_both_are_apart_from_the_host_and_die_with_it() -> None:
 
 def test_only_the_work_folder_can_be_written_and_the_root_is_closed_last() -> None:
     words = bubblewrap.arguments(view(), root=True)
-    assert pairs(words, "--bind") == [("/var/h/cage-1/work", "/work")]
+    assert pairs(words, "--bind") == [("/var/h/program-1/work", "/work")]
     assert words[-2:] == ["--remount-ro", "/"]
     assert {target for _, target in pairs(words, "--ro-bind")} >= {
         "/run/clicket",

@@ -94,7 +94,7 @@ async def test_processes_are_bounded(parents: Parents) -> None:
 
 
 async def test_groups_of_the_dead_are_swept(parents: Parents) -> None:
-    group = Group(parents, "clicket-sandbox-dead-cage-1", memory=64 * MIB, processes=5)
+    group = Group(parents, "clicket-sandbox-dead-program-1", memory=64 * MIB, processes=5)
     process = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     with process:
         group.join(process.pid)

@@ -1,4 +1,4 @@
-"""Every cage of root's gets a user of its own, one that exists here and that nobody else is."""
+"""When the host is root, every program gets a user id of its own, which exists here and is otherwise unused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clicket.sandbox import identity
 
 def test_numbers_are_free_and_never_given_twice() -> None:
     accounts = {int(line.split(":")[2]) for line in Path("/etc/passwd").read_text().splitlines()}
-    found = [identity.choose() for _ in range(200)]
+    found = [identity.allocate_uid() for _ in range(200)]
     assert len(set(found)) == 200
     assert not accounts & {uid for uid in found if uid is not None}
 
@@ -31,7 +31,7 @@ def test_numbers_come_from_the_upper_part_of_what_exists(
     mapped: list[tuple[int, int]], expected: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(identity, "_mapped", lambda: mapped)
-    uid = identity.choose()
+    uid = identity.allocate_uid()
     assert uid is not None
     assert identity._range(mapped) == expected
     assert expected[0] <= uid < expected[1]
@@ -39,21 +39,25 @@ def test_numbers_come_from_the_upper_part_of_what_exists(
 
 def test_a_container_of_one_user_has_none_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "_mapped", lambda: [(0, 1)])
-    assert identity.choose() is None
+    assert identity.allocate_uid() is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_who_was_dropped_has_nothing_left() -> None:
-    setpriv, uid = identity.tool(), identity.choose()
+    setpriv, uid = identity.tool(), identity.allocate_uid()
     assert setpriv is not None
     assert uid is not None
     command = ["cat", "/proc/self/status"]
-    lines = subprocess.run([*identity.drop(setpriv, uid), *command], capture_output=True, text=True, check=True).stdout
+    lines = subprocess.run(
+        [*identity.run_as_prefix(setpriv, uid), *command], capture_output=True, text=True, check=True
+    ).stdout
     status = dict(line.split(":\t", 1) for line in lines.splitlines())
     assert status["Uid"].split() == status["Gid"].split() == [str(uid)] * 4
     assert status["Groups"].split() == []
     assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
     assert status["NoNewPrivs"] == "1"
-    lines = subprocess.run([*identity.shed(setpriv), *command], capture_output=True, text=True, check=True).stdout
+    lines = subprocess.run(
+        [*identity.no_capabilities_prefix(setpriv), *command], capture_output=True, text=True, check=True
+    ).stdout
     status = dict(line.split(":\t", 1) for line in lines.splitlines())
     assert {status[name] for name in ("CapPrm", "CapEff", "CapBnd")} == {"0" * 16}

@@ -169,12 +169,3 @@ def test_no_landlock_is_said_and_not_passed_over(library: Path) -> None:
             answer(str(error))
     """
     assert "no Landlock" in run(library, code)
-
-
-def test_network_when_it_is_wanted(library: Path, listeners: tuple[int, str]) -> None:
-    code = f"""
-        import socket
-        landlock.apply({landlock.rules(read=["/"], write=[], network=True)!r})
-        answer(tried(socket.socket().connect_ex, ("127.0.0.1", {listeners[0]})))
-    """
-    assert run(library, code) == 0

@@ -49,7 +49,7 @@ def test_python_itself_needs_some_memory() -> None:
 
 
 @pytest.mark.parametrize("name", Limits.__struct_fields__)
-def test_what_no_cage_could_be_started_with_is_refused_before(name: str) -> None:
+def test_what_no_program_could_be_started_with_is_refused_before(name: str) -> None:
     with pytest.raises(UsageError, match=rf"limit {name} may be [\d,]+ at most"):
         Limits(**{name: 1 << 62})
     for least in ({"processes": 1}, {"open_files": 15}):

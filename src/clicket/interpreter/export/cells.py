@@ -1,7 +1,4 @@
-"""A run as a reader meets it: prose and blocks in the order of the task, each block with what it brought.
-
-Every export draws these cells, so that all of them tell the same.
-"""
+"""A run as prose and blocks in the order of the task, each block with its outputs. Every export draws these cells."""
 
 from __future__ import annotations
 
@@ -11,13 +8,13 @@ from typing import Literal
 import msgspec
 
 from clicket.interpreter.result import Block, Display, ProgramError, Result
-from clicket.interpreter.run.parsing import plain_text
+from clicket.interpreter.run.task_parser import plain_text
 
 __all__ = ["Cell", "Output", "Prose", "Shown", "Stream", "cells", "failure"]
 
 
 class Prose(msgspec.Struct, frozen=True, kw_only=True):
-    """Markdown between the blocks, and blocks of other languages with it."""
+    """Markdown between the blocks, with blocks of other languages."""
 
     text: str
 
@@ -28,7 +25,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to look at, in all its forms: data by MIME type. `is_value`: it is what the block's last expression gave."""
+    """One displayed object: data by MIME type. `is_value`: it is the value of the block's last expression."""
 
     forms: dict[str, str]
     is_value: bool = False
@@ -38,29 +35,29 @@ Output = Stream | Shown | ProgramError
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """A block and what came of it."""
+    """A block and its outputs."""
 
     block: Block
     outputs: tuple[Output, ...]
 
 
 def cells(result: Result) -> Iterator[Prose | Cell]:
-    """All of a run. Prose after the last block that ran is told as well, with the blocks that never ran in it."""
+    """All of a run. The prose after the last block that ran contains the blocks that did not run."""
     lines = plain_text(result.task).split("\n")
-    told = 0
+    done = 0
     fenced = False
     for block in result.blocks:
         if block.lines is not None:
             fenced = True
-            yield from _prose(lines[told : block.lines[0]])
-            told = max(told, block.lines[1])
+            yield from _prose(lines[done : block.lines[0]])
+            done = max(done, block.lines[1])
         yield Cell(block=block, outputs=tuple(_outputs(result, block)))
     if fenced or not result.blocks:
-        yield from _prose(lines[told:])
+        yield from _prose(lines[done:])
 
 
 def failure(block: Block) -> ProgramError | None:
-    """Why a block did not end well, also where nobody but us can say so."""
+    """Why a block failed; made from its status if the block has no error itself."""
     if block.error is not None or block.status == "ok":
         return block.error
     return ProgramError(type=block.status, message=block.reason or "", block_index=block.index)
@@ -90,7 +87,7 @@ def _outputs(result: Result, block: Block) -> Iterator[Output]:
 
 
 def _groups(displays: list[Display]) -> list[dict[str, str]]:
-    """Forms of one thing come one after the other; a form that comes again belongs to the next thing."""
+    """Representations of one object follow each other; a repeated MIME type starts the next object."""
     groups: list[dict[str, str]] = []
     current: int | None = None
     for display in displays:

@@ -1,4 +1,4 @@
-"""Runs as a Jupyter notebook, format 4.5. The same runs give the same file, byte for byte."""
+"""Runs as a Jupyter notebook, format 4.5. Equal runs give equal bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["notebook_json", "to_notebook"]
 
 
 def to_notebook(results: Result | Iterable[Result]) -> dict[str, Any]:
-    """One run or several, as in `interpreter.history`, with their prose and all that they showed.
+    """One run or several, as in `interpreter.history`, with their prose and outputs.
 
-    Jupyter shows HTML of a notebook that it did not run itself only after cleaning it; nothing here claims to be trusted.
+    The notebook is not marked as trusted, so Jupyter sanitises its HTML.
     """
     runs = [results] if isinstance(results, Result) else list(results)
     return {
@@ -81,7 +81,7 @@ def _output(output: Output, count: int) -> dict[str, Any]:
 
 
 def _data(mime: str, data: str) -> Any:
-    """JSON is kept as what it stands for, everything else as text."""
+    """JSON as its value, everything else as text."""
     if mime == "application/json" or mime.endswith("+json"):
         try:
             return msgspec.json.decode(data)
@@ -91,5 +91,5 @@ def _data(mime: str, data: str) -> Any:
 
 
 def _text(text: str) -> str:
-    """Half a surrogate pair is no text to a JSON file."""
+    """Without lone surrogates, which JSON files cannot have."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,7 @@
-"""Runs as one HTML file that needs nothing else. All of it is foreign text: escaped, or behind a frame that may do nothing.
+"""Runs as one self-contained HTML file. All content is untrusted: escaped, or in a sandboxed frame.
 
-There is no script on the page, and its policy allows none; pictures are images, never markup; HTML that a program showed
-is drawn in a frame without any right: no script, no form, no link that leads out of it, nothing fetched.
+The page has no script, and its policy allows none. Pictures are images, never markup. HTML of a program is in a frame without any
+rights: no script, no form, no link out of it, no requests.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["to_page"]
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 _PICTURES = ("image/svg+xml", "image/png", "image/jpeg", "image/gif", "image/webp")
-_MOST_SVG = 1_000_000
-_MOST_PROSE = 30_000
-_MOST_CODE = 100_000
-"""Characters that are given a form; more is shown as it is. Whoever wrote it must not choose our time."""
-_ROW, _LEAST_ROWS, _MOST_ROWS = 27, 3, 18
+_MAX_SVG = 1_000_000
+_MAX_PROSE = 30_000
+_MAX_CODE = 100_000
+"""Characters that are rendered or highlighted; longer text is only escaped, which bounds the time."""
+_ROW, _MIN_ROWS, _MAX_ROWS = 27, 3, 18
 _TOKEN = re.compile(
     r"""(?P<c>\#[^\n]*)|(?P<s>[rbfuRBFU]{0,2}(?:\"\"\"[^\\]*?\"\"\"|'''[^\\]*?'''|"(?:\\.|[^"\\\n]){0,500}+"|'(?:\\.|[^'\\\n]){0,500}+'))"""
     r"""|(?P<k>\b(?:False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from"""
@@ -81,7 +81,7 @@ def _output(output: Output) -> str:
 
 
 def _form(shown: Shown) -> str:
-    """The best of a thing's forms that can be shown safely; text if there is no other."""
+    """The best representation that can be shown safely; text if there is no other."""
     for mime in _PICTURES:
         if mime in shown.forms and (picture := _picture(mime, shown.forms)):
             return picture
@@ -100,10 +100,10 @@ def _form(shown: Shown) -> str:
 
 
 def _picture(mime: str, forms: dict[str, str]) -> str | None:
-    """An image that brings its own bytes. A drawing that is an image runs no script and fetches nothing."""
+    """An image with a data URL. An SVG as an image runs no script and makes no requests."""
     if mime == "image/svg+xml":
         drawing = forms[mime].encode("utf-8", "replace")
-        if len(drawing) > _MOST_SVG and "image/png" in forms:
+        if len(drawing) > _MAX_SVG and "image/png" in forms:
             return None
         data = base64.b64encode(drawing).decode()
     else:
@@ -116,8 +116,8 @@ def _picture(mime: str, forms: dict[str, str]) -> str | None:
 
 
 def _frame(html: str) -> str:
-    """HTML of the program, where it can do nothing. Without scripts nobody can ask how high it is, so rows are counted."""
-    rows = max(_LEAST_ROWS, min(len(re.findall(r"<(?:tr|p|li|br|h\d|div)\b", html, re.IGNORECASE)) + 1, _MOST_ROWS))
+    """HTML of the program in a sandboxed frame. Its height is estimated from its rows, because scripts cannot measure it."""
+    rows = max(_MIN_ROWS, min(len(re.findall(r"<(?:tr|p|li|br|h\d|div)\b", html, re.IGNORECASE)) + 1, _MAX_ROWS))
     inner = (
         f'<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">'
         f"<style>{FRAME_STYLE}</style>{_whole(html)}"
@@ -151,15 +151,15 @@ def _remarks(run: Result) -> Iterator[str]:
 
 
 def _prose(text: str) -> str:
-    """Markdown without HTML of its own; links say nothing about where one comes from, pictures from elsewhere are not shown."""
-    if len(text) > _MOST_PROSE:
+    """Markdown without raw HTML and images; links send no referrer."""
+    if len(text) > _MAX_PROSE:
         return f"<pre>{_text(text)}</pre>"
     html: str = _MARKDOWN.render(_whole(text))
     return html.replace("<a href=", '<a rel="noopener noreferrer nofollow" href=')
 
 
 def _coloured(code: str) -> str:
-    if len(code) > _MOST_CODE:
+    if len(code) > _MAX_CODE:
         return _text(code)
     code = _whole(code)
     parts: list[str] = []
@@ -183,6 +183,6 @@ def _text(text: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """Text that is text: no half surrogate pairs, no NUL, nothing that turns the direction of what follows."""
+    """Without lone surrogates, control characters and bidirectional overrides."""
     text = text.encode("utf-8", "backslashreplace").decode()
     return re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]", "\N{REPLACEMENT CHARACTER}", text)

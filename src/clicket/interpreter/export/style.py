@@ -1,11 +1,11 @@
-"""How an exported page looks, by day and by night, and what it may do: nothing but draw what it brought."""
+"""CSS of an exported page, light and dark, and its content security policy."""
 
 from __future__ import annotations
 
 __all__ = ["FRAME_STYLE", "POLICY", "STYLE"]
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-"""Of the page and of every frame in it: inline styles and pictures that are in the file, nothing else."""
+"""Of the page and of every frame in it: only inline styles and data URLs of pictures."""
 
 _COLOURS = """
 :root { color-scheme: light dark; --ink: #1d2129; --dim: #6a7280; --paper: #ffffff; --panel: #f5f6f8; --line: #dfe3e8;

@@ -1,5 +1,8 @@
-"""Files that go in. A name from a task can reach the work folder, artifacts, and one folder that the operator chose: never
-above them, and through no link. What is written replaces the name, never what a link of that name points to."""
+"""Writes the files that a run asks for into the work folder.
+
+A name can refer to a file in the work folder, to an artifact, or to a file in one folder that the operator chose: never above
+them, and never through a link. Writing replaces a link of that name, never its target.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,21 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import NotFound, did_you_mean
-from clicket.interpreter.files.keeper import ARTIFACT, Keeper
-from clicket.interpreter.files.outputs import FOLDER, Caps, Signature, look, open_below, readable_name, signature
+from clicket.interpreter.files import outputs
+from clicket.interpreter.files.artifacts import ARTIFACT, ArtifactStore
+from clicket.interpreter.files.outputs import FOLDER, OutputLimits, Signature, open_below, readable_name
 
-__all__ = ["FileRefused", "Inputs", "Workplace", "put_in"]
+__all__ = ["FileRefused", "Inputs", "WorkFolder", "write_inputs"]
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1024 * 1024
 _SMALL = 256 * 1024
-_NAMED = Caps(entries=500, depth=4)
-"""How far one looks for names to propose."""
+_NAMED = OutputLimits(entries=500, depth=4)
+"""Limits of the search for names to suggest."""
 
 
 class FileRefused(Exception):
-    """A file cannot go in. `kind` is Python's own word for such an error."""
+    """A file cannot be written. `kind` is the name of the matching Python exception."""
 
     def __init__(self, message: str, kind: str = "FileNotFoundError") -> None:
         super().__init__(message)
@@ -35,14 +39,14 @@ class FileRefused(Exception):
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run asks for: names to look up, and contents given by a Python caller (text, bytes, or a path to read)."""
+    """Names to look up, and contents from a Python caller: text, bytes, or a path to read."""
 
     file_names: tuple[str, ...] = ()
     files: dict[str, bytes | str | Path] = {}
 
 
-class Workplace(Protocol):
-    """A cage, as far as files are concerned."""
+class WorkFolder(Protocol):
+    """The part of a sandbox process that is needed here."""
 
     @property
     def work_fd(self) -> int: ...
@@ -50,68 +54,68 @@ class Workplace(Protocol):
     def uid(self) -> int | None: ...
 
 
-class _Order(msgspec.Struct, frozen=True, kw_only=True):
-    """One file to write: where, and its bytes, or a function that opens them."""
+class _Write(msgspec.Struct, frozen=True, kw_only=True):
+    """One file to write: its path, and its bytes or a function that opens them."""
 
     parts: tuple[str, ...]
     data: bytes | None = None
     source: Callable[[], int] | None = None
 
 
-async def put_in(
-    place: Workplace,
+async def write_inputs(
+    work: WorkFolder,
     inputs: Inputs,
     *,
     folder: Path | None,
-    keeper: Keeper,
+    store: ArtifactStore,
     workers: Workers,
     each: int,
     whole: int,
 ) -> dict[str, Signature]:
-    """Write all files, and answer with what they look like now. Nothing is written when a single one is refused."""
-    orders = [_given(name, value) for name, value in inputs.files.items()]
+    """Write all files and return their signatures. Raises `FileRefused` before anything is written."""
+    writes = [_from_caller(name, value) for name, value in inputs.files.items()]
     for name in inputs.file_names:
-        order = await _ordered(name, place, folder, keeper)
-        if order is not None:
-            orders.append(order)
-            # At once: who names a hundred big artifacts must not have us hold them all before we say that it is too much.
-            _check_sizes([(order, -1, len(order.data)) for order in orders if order.data is not None], each, whole)
-    if not orders:
+        file = await _resolve(name, work, folder, store)
+        if file is not None:
+            writes.append(file)
+            # Checked at once, so that a hundred big artifacts are not all loaded before they are refused.
+            _check_sizes([(file, -1, len(file.data)) for file in writes if file.data is not None], each, whole)
+    if not writes:
         return {}
-    sizes = [len(order.data) for order in orders if order.data is not None]
-    if all(order.source is None for order in orders) and sum(sizes) <= _SMALL:
-        return _write_all(place, orders, each, whole)
-    return await workers.run(lambda: _write_all(place, orders, each, whole))
+    sizes = [len(file.data) for file in writes if file.data is not None]
+    if all(file.source is None for file in writes) and sum(sizes) <= _SMALL:
+        return _write_all(work, writes, each, whole)
+    return await workers.run(lambda: _write_all(work, writes, each, whole))
 
 
-def _given(name: str, value: bytes | str | Path) -> _Order:
+def _from_caller(name: str, value: bytes | str | Path) -> _Write:
     parts = _parts(name)
     if isinstance(value, Path):
-        return _Order(parts=parts, source=lambda: _opened(value))
-    return _Order(parts=parts, data=value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value))
+        return _Write(parts=parts, source=lambda: _opened(value))
+    return _Write(parts=parts, data=value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value))
 
 
-async def _ordered(name: str, place: Workplace, folder: Path | None, keeper: Keeper) -> _Order | None:
-    """What to write for an entry of `file_names`; None when the file is in the work folder already."""
+async def _resolve(name: str, work: WorkFolder, folder: Path | None, store: ArtifactStore) -> _Write | None:
+    """The file for an entry of `file_names`; None if it is in the work folder already."""
     target, _, artifact = name.rpartition("=")
     if ARTIFACT.fullmatch(artifact):
         try:
-            return _Order(parts=_parts(target or artifact), data=await keeper.get(artifact))
+            return _Write(parts=_parts(target or artifact), data=await store.get(artifact))
         except NotFound as error:
             raise FileRefused(f"file_names: {error}") from None
     parts = _parts(name)
-    if _is_file(place.work_fd, parts):
+    if _is_file(work.work_fd, parts):
         return None
     if folder is not None:
         root = _folder(folder)
         try:
             if _is_file(root, parts):
-                return _Order(parts=parts, source=lambda: _opened_below(folder, parts))
-            known = sorted({*_names(place.work_fd), *_names(root)})
+                return _Write(parts=parts, source=lambda: _opened_below(folder, parts))
+            known = sorted({*_names(work.work_fd), *_names(root)})
         finally:
             os.close(root)
     else:
-        known = sorted(_names(place.work_fd))
+        known = sorted(_names(work.work_fd))
     raise FileRefused(_unknown(name, known, folder is not None))
 
 
@@ -126,7 +130,7 @@ def _unknown(name: str, known: list[str], has_folder: bool) -> str:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """A name's steps, each of them a plain one."""
+    """The components of a relative path, without `.` and `..`."""
     parts = tuple(part for part in name.removeprefix("./").split("/"))
     plain = readable_name(name) == name and name.isprintable() and "\\" not in name
     if not plain or not all(parts) or any(part in (".", "..") or len(part.encode()) > 255 for part in parts):
@@ -136,7 +140,7 @@ def _parts(name: str) -> tuple[str, ...]:
             "ValueError",
         )
     if len(parts) > 8:
-        raise FileRefused(f"{name[:200]!r} has more than 8 steps: use a shorter path.", "ValueError")
+        raise FileRefused(f"{name[:200]!r} has more than 8 components: use a shorter path.", "ValueError")
     return parts
 
 
@@ -149,7 +153,7 @@ def _is_file(root: int, parts: tuple[str, ...]) -> bool:
 
 
 def _names(root: int) -> Iterator[str]:
-    return (name for name, entry in look(root, _NAMED).entries.items() if stat.S_ISREG(entry.mode))
+    return (name for name, entry in outputs.scan(root, _NAMED).entries.items() if stat.S_ISREG(entry.mode))
 
 
 def _folder(path: Path) -> int:
@@ -177,38 +181,38 @@ def _opened(path: Path) -> int:
         raise FileRefused(f"files: {str(path)!r} cannot be read: {error.strerror}.") from None
 
 
-def _write_all(place: Workplace, orders: Sequence[_Order], each: int, whole: int) -> dict[str, Signature]:
+def _write_all(work: WorkFolder, writes: Sequence[_Write], each: int, whole: int) -> dict[str, Signature]:
     sources: list[int] = []
     try:
-        sized: list[tuple[_Order, int, int]] = []
-        for order in orders:
+        sized: list[tuple[_Write, int, int]] = []
+        for file in writes:
             fd = -1
-            if order.source is not None:
-                sources.append(fd := order.source())
-            sized.append((order, fd, _size(order, fd)))
+            if file.source is not None:
+                sources.append(fd := file.source())
+            sized.append((file, fd, _size(file, fd)))
         _check_sizes(sized, each, whole)
-        return {"/".join(order.parts): _write(place, order, fd, size) for order, fd, size in sized}
+        return {"/".join(file.parts): _write(work, file, fd, size) for file, fd, size in sized}
     finally:
         for fd in sources:
             os.close(fd)
 
 
-def _size(order: _Order, fd: int) -> int:
-    if order.data is not None:
-        return len(order.data)
+def _size(file: _Write, fd: int) -> int:
+    if file.data is not None:
+        return len(file.data)
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
-        raise FileRefused(f"{'/'.join(order.parts)!r} is no plain file.", "ValueError")
+        raise FileRefused(f"{'/'.join(file.parts)!r} is not a regular file.", "ValueError")
     return status.st_size
 
 
-def _check_sizes(sized: Iterable[tuple[_Order, int, int]], each: int, whole: int) -> None:
+def _check_sizes(sized: Iterable[tuple[_Write, int, int]], each: int, whole: int) -> None:
     total = 0
-    for order, _, size in sized:
+    for file, _, size in sized:
         total += size
         if size > each:
             raise FileRefused(
-                f"{'/'.join(order.parts)!r} has {size:,} bytes, and a file may have {each:,}: send a part of it, or "
+                f"{'/'.join(file.parts)!r} has {size:,} bytes, and a file may have {each:,}: send a part of it, or "
                 "raise the limit file_size.",
                 "ValueError",
             )
@@ -220,43 +224,39 @@ def _check_sizes(sized: Iterable[tuple[_Order, int, int]], each: int, whole: int
         )
 
 
-def _write(place: Workplace, order: _Order, source: int, size: int) -> Signature:
-    name = "/".join(order.parts)
+def _write(work: WorkFolder, file: _Write, source: int, size: int) -> Signature:
+    name = "/".join(file.parts)
     try:
-        _make_folders(place, order.parts[:-1])
-        with open_below(place.work_fd, (*order.parts[:-1], "."), FOLDER) as folder:
-            _remove(order.parts[-1], folder)
-            fd = os.open(order.parts[-1], _NEW, 0o600, dir_fd=folder)
+        _make_folders(work, file.parts[:-1])
+        with open_below(work.work_fd, (*file.parts[:-1], "."), FOLDER) as folder:
+            with suppress(FileNotFoundError):
+                os.unlink(file.parts[-1], dir_fd=folder)
+            fd = os.open(file.parts[-1], _NEW, 0o600, dir_fd=folder)
             try:
-                _copy(fd, order.data, source, size)
-                if place.uid is not None:
-                    os.fchown(fd, place.uid, place.uid)
-                return signature(os.fstat(fd))
+                _copy(fd, file.data, source, size)
+                if work.uid is not None:
+                    os.fchown(fd, work.uid, work.uid)
+                return outputs.signature(os.fstat(fd))
             finally:
                 os.close(fd)
     except OSError as error:
         raise FileRefused(f"{name!r} cannot be written to the work folder: {error.strerror}.", "OSError") from None
 
 
-def _make_folders(place: Workplace, parts: tuple[str, ...]) -> None:
+def _make_folders(work: WorkFolder, parts: tuple[str, ...]) -> None:
     for depth in range(len(parts)):
-        with open_below(place.work_fd, (*parts[:depth], "."), FOLDER) as above:
+        with open_below(work.work_fd, (*parts[:depth], "."), FOLDER) as above:
             try:
                 os.mkdir(parts[depth], 0o700, dir_fd=above)
             except FileExistsError:
                 continue
             with open_below(above, (parts[depth],), FOLDER) as made:
-                if place.uid is not None:
-                    os.fchown(made, place.uid, place.uid)
-
-
-def _remove(name: str, folder: int) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
+                if work.uid is not None:
+                    os.fchown(made, work.uid, work.uid)
 
 
 def _copy(fd: int, data: bytes | None, source: int, size: int) -> None:
-    """All of the data, or as many bytes of the source as it had when it was judged."""
+    """All of the data, or as many bytes of the source as were checked."""
     if data is not None:
         view = memoryview(data)
         while view:

@@ -1,5 +1,8 @@
-"""Files that a program made. The folder is the program's: every step is by directory descriptor, no link is followed, and
-nothing but a plain file with one name is ever opened."""
+"""Finds the files that a program made or changed, and stores them as artifacts.
+
+The program controls the folder: each path component is opened by descriptor, no link is followed, and only regular files with one
+name are read.
+"""
 
 from __future__ import annotations
 
@@ -15,40 +18,50 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import ClicketError
-from clicket.interpreter.files.keeper import Keeper
+from clicket.interpreter.files.artifacts import ArtifactStore
 from clicket.interpreter.result import File, Skipped
 
-__all__ = ["FOLDER", "Caps", "Look", "Signature", "Takings", "look", "open_below", "readable_name", "signature", "take"]
+__all__ = [
+    "FOLDER",
+    "CollectedFiles",
+    "FolderScan",
+    "OutputLimits",
+    "Signature",
+    "collect",
+    "open_below",
+    "readable_name",
+    "scan",
+    "signature",
+]
 
 Signature = tuple[int, int, int, int]
-"""Inode, size and both times: if they are the same, so is the file."""
+"""Inode, size, mtime and ctime: if they are equal, the file is unchanged."""
 
 _PIECE = 1024 * 1024
 _FEW = 256
-"""Entries that are looked at on the loop; more is a thread's work."""
+"""Up to this many entries are scanned on the event loop; more in a thread."""
 _SMALL = 256 * 1024
 _AT_ONCE = 10
-"""Small files that are taken before others have their turn."""
+"""Small files that are stored before the event loop gets a turn."""
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints"})
 _IGNORED_AT_TOP = frozenset({".cache", ".config", ".local", ".matplotlib"})
-"""Where libraries keep their own things in a home folder."""
+"""Folders of libraries in a home folder."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How a folder is opened whose owner nobody knows."""
+"""Flags for opening a folder of the program."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MAX_SKIPPED = 50
 _SETTLED = 2_000_000_000
-"""Nanoseconds after which a folder's time of change tells whether it changed again: the coarsest clocks of file systems step
-by that much."""
+"""Nanoseconds after which an unchanged ctime proves an unchanged folder: the coarsest resolution of file systems."""
 _SPECIAL = (
-    (stat.S_ISDIR, "a folder that the program has shut cannot be looked into"),
-    (stat.S_ISLNK, "a link is not followed"),
-    (stat.S_ISFIFO, "a pipe is no file to keep"),
-    (stat.S_ISSOCK, "a socket is no file to keep"),
+    (stat.S_ISDIR, "the program has removed the permission to read this folder"),
+    (stat.S_ISLNK, "links are not followed"),
+    (stat.S_ISFIFO, "it is a pipe, not a file"),
+    (stat.S_ISSOCK, "it is a socket, not a file"),
 )
 
 
-class Caps(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a run may bring out."""
+class OutputLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run may store: number of files, bytes of each and of all; and how far its folder is scanned."""
 
     count: int = 100
     each: int = 64 * 1024 * 1024
@@ -58,7 +71,7 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Refused(Exception):
-    """This one is not taken."""
+    """This file is not stored."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -67,13 +80,13 @@ class Entry(msgspec.Struct, frozen=True):
     signature: Signature
 
 
-class Look(msgspec.Struct, kw_only=True):
-    """One look at a whole folder. `cut` says why it is not the whole."""
+class FolderScan(msgspec.Struct, kw_only=True):
+    """The content of a whole folder. `cut` says why it is incomplete."""
 
     entries: dict[str, Entry] = {}
     seen: int = 0
     empty: bool = True
-    """But for what is ignored."""
+    """Ignored entries do not count."""
     cut: str = ""
 
     @property
@@ -81,14 +94,14 @@ class Look(msgspec.Struct, kw_only=True):
         return {name: entry.signature for name, entry in self.entries.items()}
 
 
-class Takings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run brought out, and the folder as it is now, for the next run to compare with."""
+class CollectedFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run stored, and the folder's state, for the next run to compare with."""
 
     files: tuple[File, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     signatures: dict[str, Signature] = {}
     empty_at: int | None = None
-    """The folder's time of change, when there was nothing in it: as long as that stays, there is nothing."""
+    """The ctime of an empty folder: while it is the same, the folder is still empty."""
 
 
 def signature(status: os.stat_result) -> Signature:
@@ -96,14 +109,14 @@ def signature(status: os.stat_result) -> Signature:
 
 
 def readable_name(name: str) -> str:
-    """A file's name as text that can be shown and sent, whatever bytes and control characters it has."""
+    """A file name as printable text, whatever bytes and control characters it has."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 @contextmanager
 def open_below(root: int, parts: tuple[str, ...], flags: int = _FILE) -> Iterator[int]:
-    """A descriptor of what lies below `root`, no step of the way being a link."""
+    """A descriptor of a path below `root`. Raises OSError if any component is a link."""
     at = root
     try:
         for index, part in enumerate(parts):
@@ -117,14 +130,16 @@ def open_below(root: int, parts: tuple[str, ...], flags: int = _FILE) -> Iterato
             os.close(at)
 
 
-def look(root: int, caps: Caps, entries: int | None = None) -> Look:
-    """Everything in the folder, links and pipes too, up to the caps."""
-    found = Look(entries={})
-    _look_below(root, (), None, found, caps, caps.entries if entries is None else entries)
+def scan(root: int, limits: OutputLimits, entries: int | None = None) -> FolderScan:
+    """Everything in the folder, also links and pipes, up to the limits."""
+    found = FolderScan(entries={})
+    _scan_below(root, (), None, found, limits, limits.entries if entries is None else entries)
     return found
 
 
-def _look_below(root: int, parts: tuple[str, ...], itself: Entry | None, found: Look, caps: Caps, entries: int) -> None:
+def _scan_below(
+    root: int, parts: tuple[str, ...], itself: Entry | None, found: FolderScan, limits: OutputLimits, entries: int
+) -> None:
     folders: dict[str, Entry] = {}
     try:
         with open_below(root, (*parts, "."), FOLDER) as fd, os.scandir(fd) as listing:
@@ -132,7 +147,7 @@ def _look_below(root: int, parts: tuple[str, ...], itself: Entry | None, found: 
                 found.seen += 1
                 if found.seen > entries:
                     found.empty = False
-                    found.cut = f"only {entries:,} entries of the folder are looked at"
+                    found.cut = f"only {entries:,} entries of the folder are scanned"
                     return
                 if item.name in _IGNORED or (not parts and item.name in _IGNORED_AT_TOP):
                     continue
@@ -147,48 +162,48 @@ def _look_below(root: int, parts: tuple[str, ...], itself: Entry | None, found: 
                 else:
                     found.entries["/".join((*parts, item.name))] = entry
     except PermissionError:
-        found.empty = False  # who knows
-        if itself is not None:  # its owner shut it: it is told like a file that is not taken
+        found.empty = False  # unknown
+        if itself is not None:  # reported like a file that is not stored
             found.entries["/".join(parts)] = itself
         return
     except OSError:
         found.empty = False
         return  # it went away
     for folder, entry in folders.items():
-        if len(parts) + 1 >= caps.depth:
-            found.cut = f"folders more than {caps.depth} deep are not looked at"
+        if len(parts) + 1 >= limits.depth:
+            found.cut = f"folders more than {limits.depth} levels deep are not scanned"
         elif not found.cut:
-            _look_below(root, (*parts, folder), entry, found, caps, entries)
+            _scan_below(root, (*parts, folder), entry, found, limits, entries)
 
 
-async def take(
+async def collect(
     root: int,
     before: Mapping[str, Signature],
-    keeper: Keeper,
+    store: ArtifactStore,
     workers: Workers,
-    caps: Caps | None = None,
+    limits: OutputLimits | None = None,
     empty_at: int | None = None,
-) -> Takings:
-    """Keep each file that is new or changed since `before`, in the order of their names."""
-    caps = caps or Caps()
+) -> CollectedFiles:
+    """Store each file that is new or changed since `before`, ordered by name."""
+    limits = limits or OutputLimits()
     changed_at = os.stat(root).st_ctime_ns
     if changed_at == empty_at:
-        return Takings(empty_at=empty_at)
+        return CollectedFiles(empty_at=empty_at)
     settled = time.time_ns() - changed_at > _SETTLED
-    after = look(root, caps, min(_FEW, caps.entries))
-    if after.cut and caps.entries > _FEW:
-        after = await workers.run(lambda: look(root, caps))
+    after = scan(root, limits, min(_FEW, limits.entries))
+    if after.cut and limits.entries > _FEW:
+        after = await workers.run(lambda: scan(root, limits))
     files: list[File] = []
     skipped: list[Skipped] = []
-    left = caps.whole
+    left = limits.whole
     for number, (name, entry) in enumerate(sorted(after.entries.items()), 1):
         if before.get(name) == entry.signature:
             continue
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
         try:
-            _judge(name, entry, caps, len(files), left)
-            taken = await _keep(root, name, entry.signature[1], caps.each, keeper, workers)
+            _check(name, entry, limits, len(files), left)
+            taken = await _store(root, name, entry.signature[1], limits.each, store, workers)
         except (_Refused, ClicketError) as refusal:
             skipped.append(Skipped(what=readable_name(name), why=str(refusal)))
         else:
@@ -196,7 +211,7 @@ async def take(
             files.append(taken)
     if after.cut:
         skipped.append(Skipped(what="the rest of the folder", why=after.cut))
-    return Takings(
+    return CollectedFiles(
         files=tuple(files),
         skipped=_bounded(skipped),
         signatures=after.signatures,
@@ -204,41 +219,41 @@ async def take(
     )
 
 
-async def _keep(root: int, name: str, size: int, most: int, keeper: Keeper, workers: Workers) -> File:
+async def _store(root: int, name: str, size: int, most: int, store: ArtifactStore, workers: Workers) -> File:
     if size > _SMALL:
         pieces, digest = await workers.run(lambda: _read(root, name, most))
     else:
         pieces, digest = _read(root, name, most)
-    artifact = await keeper.put(pieces)
+    artifact = await store.put(pieces)
     return File(name=name, size=sum(map(len, pieces)), sha256=digest, artifact=artifact)
 
 
-def _judge(name: str, entry: Entry, caps: Caps, count: int, left: int) -> None:
-    """Refuse what the look has shown not to be a file to take."""
+def _check(name: str, entry: Entry, limits: OutputLimits, count: int, left: int) -> None:
+    """Raise `_Refused` for what is not a regular file within the limits."""
     size = entry.signature[1]
     if not stat.S_ISREG(entry.mode):
-        raise _Refused(next((why for is_it, why in _SPECIAL if is_it(entry.mode)), "a device is no file to keep"))
+        raise _Refused(next((why for is_it, why in _SPECIAL if is_it(entry.mode)), "it is a device, not a file"))
     if entry.links != 1:
-        raise _Refused("a file with more than one name (a hard link) is not taken")
+        raise _Refused("a file with more than one name (a hard link) is not stored")
     if readable_name(name) != name:
         raise _Refused("its name is not plain UTF-8 text; give it another one")
-    if count >= caps.count:
-        raise _Refused(f"a run may bring out {caps.count} files; put them in one archive")
-    if size > caps.each:
-        raise _Refused(f"it has {size:,} bytes, and a file may have {caps.each:,}")
+    if count >= limits.count:
+        raise _Refused(f"a run may store {limits.count} files; put them in one archive")
+    if size > limits.each:
+        raise _Refused(f"it has {size:,} bytes, and a file may have {limits.each:,}")
     if size > left:
-        raise _Refused(f"all files of a run together may have {caps.whole:,} bytes")
+        raise _Refused(f"all files of a run together may have {limits.whole:,} bytes")
 
 
 def _read(root: int, name: str, most: int) -> tuple[list[bytes], str]:
-    """The bytes and their hash. What is opened is judged again: it may be another thing by now."""
+    """The bytes and their hash. The opened file is checked again, because the program may have replaced it."""
     pieces: list[bytes] = []
     digest = hashlib.sha256()
     try:
         with open_below(root, tuple(name.split("/"))) as fd:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-                raise _Refused("it was replaced while it was looked at")
+                raise _Refused("it was replaced during the scan")
             left = min(status.st_size, most)
             while left > 0 and (piece := os.read(fd, min(_PIECE, left))):
                 pieces.append(piece)

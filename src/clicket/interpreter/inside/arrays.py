@@ -1,14 +1,14 @@
-"""What can be told of numpy's arrays and pandas' tables: shape, a small part of the content. Only of the real ones, and only
-where none of the program's own objects would be asked for its text."""
+"""Shape and a small part of the content of numpy arrays and pandas tables. Only of the real types, and without running `__repr__` of
+the program's objects."""
 
 from __future__ import annotations
 
 import sys
 
-from clicket.interpreter.inside.own import BUILTINS, clean
-from clicket.interpreter.inside.texts import belongs, name_of, short
+from clicket.interpreter.inside.safe_builtins import BUILTINS, clean
+from clicket.interpreter.inside.safe_repr import belongs, name_of, short
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from typing import Any
 
@@ -17,7 +17,7 @@ __all__ = ["Arrays"]
 globals()["__builtins__"] = BUILTINS
 
 _SAFE = "biufcSUmM"
-"""Kinds of numpy's types whose items are plain values."""
+"""numpy dtype kinds whose items are plain values."""
 _MAX_ITEM = 256
 _SMALL = 16 * 1024
 _MAX_SAMPLE = 512
@@ -30,7 +30,7 @@ class Arrays:
         self._tables: tuple[Any, ...] = ()
 
     def refresh(self) -> None:
-        """See whether the libraries are there by now."""
+        """Find the types, if the libraries are imported by now."""
         if self._array is None and (numpy := sys.modules.get("numpy")) is not None:
             kind = vars(numpy).get("ndarray")
             self._array = kind if isinstance(kind, type) and belongs(kind, "numpy", "ndarray") else None
@@ -39,7 +39,7 @@ class Arrays:
             self._tables = tuple(kind for kind in kinds if type(kind) is type)
 
     def look(self, value: Any) -> tuple[list[int] | None, str] | None:
-        """Shape and text; None when it is neither array nor table."""
+        """Shape and text; None if it is neither array nor table."""
         kind = type(value)
         try:
             if kind is self._array:
@@ -53,7 +53,7 @@ class Arrays:
         return None
 
     def mark(self, value: Any, kind: Any) -> Any:
-        """A little of the content, to see a change by."""
+        """A sample of the content, to detect changes."""
         if self._array is None:
             return None
         try:
@@ -71,7 +71,7 @@ class Arrays:
         return None
 
     def _part(self, column: Any) -> Any:
-        """The same of a table's column, or of those that it keeps as one array."""
+        """The same for a table's column, or for several that pandas keeps as one array."""
         for name in ("_ndarray", "_data", "_pa_array"):  # where pandas' own arrays have their content
             column = getattr(column, name, column)
         return (id(column), _sample(column)) if type(column) is self._array else id(column)
@@ -81,7 +81,7 @@ class Arrays:
 
 
 def _sample(array: Any) -> Any:
-    """Something that is another when the content is: of a large array, items from all over it stand for the rest."""
+    """A hash of the content; of a large array, of items from all over it."""
     if array.dtype.itemsize > _MAX_ITEM or not array.size:
         return None
     if array.nbytes > _SMALL:

@@ -1,18 +1,18 @@
-"""Things to look at: the rich forms of an object, sent while the block runs, bounded one by one and all together. A form that
-fails costs a note and nothing else."""
+"""Rich representations of objects, sent as display frames while the block runs, each and all together limited in size. If one
+fails, a note is displayed instead."""
 
 from __future__ import annotations
 
 import binascii
 import builtins
 
+from clicket.interpreter.inside.bounded_repr import text_of
 from clicket.interpreter.inside.figures import Figures
-from clicket.interpreter.inside.own import BUILTINS, clean, cut
-from clicket.interpreter.inside.printing import text_of
-from clicket.interpreter.inside.texts import name_of
+from clicket.interpreter.inside.safe_builtins import BUILTINS, clean, cut
+from clicket.interpreter.inside.safe_repr import PLAIN_TYPES, name_of
 from clicket.sandbox.frames import encode
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -53,15 +53,15 @@ class Displays:
         self.figures.begin()
 
     def mute(self) -> None:
-        """In a forked child: what it shows has nowhere to go."""
+        """In a forked child: send nothing."""
         self._muted = True
 
-    def adopt(self, module: Any) -> None:
-        """Programs written for notebooks import `display`: it is ours."""
+    def patch_ipython(self, module: Any) -> None:
+        """Programs written for notebooks import `display` from IPython: replace it by ours."""
         module.display = self.show
 
     def show(self, *objects: Any) -> None:
-        """Show objects in their richest form."""
+        """Display objects with all their representations."""
         for value in objects:
             if self.figures.is_figure(value):
                 self.figures.show_one(value)
@@ -71,8 +71,7 @@ class Displays:
             self._show_forms(forms)
 
     def finish(self, value: Any) -> str | None:
-        """At the end of a block: the figures that are open, and the text of the last value, which is also sent when it has
-        richer forms."""
+        """At the end of a block: display open figures, and the last value if it has rich representations. Returns its text."""
         text = None
         if value is not None:
             vars(builtins)["_"] = value
@@ -86,7 +85,7 @@ class Displays:
 
     def _forms(self, value: Any) -> dict[str, Any]:
         kind = type(value)
-        if issubclass(kind, type) or (type(kind) is type and kind in _PLAIN):
+        if issubclass(kind, type) or (type(kind) is type and kind in PLAIN_TYPES):
             return {}
         forms: dict[str, Any] = {}
         bundle = self._ask(value, "_repr_mimebundle_")
@@ -103,7 +102,7 @@ class Displays:
         return forms
 
     def _ask(self, value: Any, method: str) -> Any:
-        """One of the object's own methods. Looked up on its class, for an object may pretend to have any attribute."""
+        """Call a method of the object, looked up on its class: instances may pretend to have any attribute."""
         try:
             call = getattr(type(value), method, None)
             data = call(value) if call is not None else None
@@ -128,14 +127,14 @@ class Displays:
             return
         self._frames += 1
         data = clean(data)
-        # On the way, escapes make it several times as long; in the host's memory, a single rare character does.
+        # Escapes make a frame several times as long; one rare character does the same to text in the host's memory.
         size = max(len(encode({"": data})), str.__sizeof__(data))
         if self._frames > MAX_FRAMES or self._bytes + size > MAX_BLOCK:
             self._frames = MAX_FRAMES + 1
-            mime, data = _TEXT, "(this block shows more than is kept; the rest was left out)"
+            mime, data = _TEXT, "(this block displays more than the limit; the rest was left out)"
         self._bytes += size
         frame = {"type": "display", "id": self._block, "group": self._group, "mime": clean(mime)[:100], "data": data}
-        self._flush()  # what was printed before is seen before
+        self._flush()  # earlier output must arrive before the display
         self._send(frame)
 
     def _note(self, text: str) -> None:
@@ -160,7 +159,4 @@ def _words(error: BaseException) -> str:
     try:
         return str.__str__(str(error))
     except Exception:
-        return "(without words)"
-
-
-_PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range})
+        return "(no text)"

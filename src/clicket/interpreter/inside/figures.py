@@ -1,5 +1,5 @@
-"""Figures of matplotlib: shown by `plt.show()` or at the end of the block, once, as PNG and as SVG, then closed. matplotlib is
-never imported from here."""
+"""matplotlib figures: displayed once as PNG and SVG, by `plt.show()` or at the end of the block, then closed. matplotlib is never
+imported from here."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import io
 import os
 import sys
 
-from clicket.interpreter.inside.own import BUILTINS, cut
-from clicket.interpreter.inside.texts import name_of
+from clicket.interpreter.inside.safe_builtins import BUILTINS, cut
+from clicket.interpreter.inside.safe_repr import name_of
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -38,8 +38,8 @@ class Figures:
     def begin(self) -> None:
         self._shown = []
 
-    def adopt(self, pyplot: Any) -> None:
-        """pyplot has been imported: its `show` is ours, and it does not warn that there is no window."""
+    def patch_pyplot(self, pyplot: Any) -> None:
+        """Called when pyplot was imported: replace its `show`, and silence its warning that there is no window."""
         self._pyplot = pyplot
 
         def show(

@@ -1,14 +1,14 @@
-"""The text of blocks that have run, by the name that their code carries: for our tracebacks, and for `linecache`, from which
-the program's own tracebacks and `inspect` take it."""
+"""The source text of blocks, by file name: for our tracebacks, and for `linecache`, which the program's own tracebacks and `inspect`
+use."""
 
 from __future__ import annotations
 
 import posix
 import stat
 
-from clicket.interpreter.inside.own import BUILTINS
+from clicket.interpreter.inside.safe_builtins import BUILTINS
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from typing import Any
 
@@ -20,7 +20,7 @@ MAX_KEPT = 16 * 1024 * 1024
 MAX_FILE = 4 * 1024 * 1024
 
 _open, _fstat, _read, _close = posix.open, posix.fstat, posix.read, posix.close
-_FLAGS = posix.O_RDONLY | posix.O_NONBLOCK | posix.O_NOFOLLOW | posix.O_CLOEXEC  # a pipe must not make us wait
+_FLAGS = posix.O_RDONLY | posix.O_NONBLOCK | posix.O_NOFOLLOW | posix.O_CLOEXEC  # a named pipe must not block us
 _is_regular = stat.S_ISREG
 
 
@@ -47,18 +47,18 @@ class Sources:
             self._size -= len(text)
             self._lines.pop(name, None)
 
-    def serve(self, linecache: Any) -> None:
-        """`linecache` has been imported: it knows every block, now and later."""
+    def fill_linecache(self, linecache: Any) -> None:
+        """Called when `linecache` was imported: it gets all blocks, also later ones."""
         self._linecache = linecache.cache
         for name in self._texts:
             linecache.cache[name] = self._entry(name)
 
     def is_program(self, name: str) -> bool:
-        """Written by who wrote the program: a block, or a file in the work folder."""
+        """Whether it is code of the program: a block, or a file in the work folder."""
         return name in self._texts or (name.startswith(self._home) and "/site-packages/" not in name)
 
     def line(self, name: str, number: int) -> str:
-        """One line, or nothing when it is not to be had."""
+        """One line; empty if it is not available."""
         lines = self._lines.get(name)
         if lines is None:
             text = self._texts.get(name)

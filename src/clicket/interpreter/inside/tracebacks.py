@@ -1,15 +1,15 @@
-"""Errors as the program's author wants to read them: the program's own lines, where in a library it came to pass, what led to
-it. What the program's exceptions say of themselves is their code, and may fail, lie or be endless."""
+"""Errors as text for the program's author: the program's own lines, the place in a library, causes and contexts. The `__str__` of the
+program's exceptions is their code: it may fail, lie or be endless."""
 
 from __future__ import annotations
 
 import sys
 
-from clicket.interpreter.inside.own import BUILTINS, clean, cut
+from clicket.interpreter.inside.safe_builtins import BUILTINS, clean, cut
+from clicket.interpreter.inside.safe_repr import name_of, path_of
 from clicket.interpreter.inside.sources import pick
-from clicket.interpreter.inside.texts import name_of, path_of
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -28,11 +28,11 @@ _MAX_LINE = 300
 _MAX_CHAIN = 8
 _MAX_GROUP = 12
 _ENDS = 12
-"""Of a long traceback the first and the last so many lines are shown."""
+"""Frames that are shown at the start and at the end of a long traceback."""
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
-# Through the slots of the base class: a property of the same name in the program's class is not asked.
+# Through the slots of the base class: a property of the same name in the program's class is not called.
 _slots = vars(BaseException)
 _cause_of: Callable[[Any], Any] = _slots["__cause__"].__get__
 _context_of: Callable[[Any], Any] = _slots["__context__"].__get__
@@ -48,29 +48,17 @@ class Tracebacks:
         self._sources = sources
 
     def describe(self, error: BaseException, name: str = "") -> dict[str, Any]:
-        """`name` is the block that ran: the line is one of its lines when it can be."""
+        """`name` is the block that ran: the line is one of its lines, if possible."""
         pieces: list[str] = []
         self._chain(error, pieces, "", set())
-        return {
-            "type": name_of(type(error)),
-            "message": _message(error),
-            "traceback": _middle_out("".join(pieces), MAX_TRACEBACK),
-            "line": self._line_of(error, name),
-        }
+        return _described(error, "".join(pieces), self._line_of(error, name))
 
     def describe_syntax(self, error: BaseException, text: str) -> dict[str, Any]:
-        """Of a block that does not compile: there is no traceback, only the place."""
-        if not issubclass(type(error), (SyntaxError, ValueError)):  # the compiler's stack is finite, and says little
+        """For a block that does not compile: the place instead of a traceback."""
+        if not issubclass(type(error), (SyntaxError, ValueError)):  # the compiler ran out of stack or memory
             error = type(error)("the code is too long or too deeply nested to be compiled")
-        return {
-            "type": name_of(type(error)),
-            "message": _message(error),
-            "traceback": _middle_out(
-                f"{_syntax(error, lambda _, number: pick(text.split(chr(10)), number))}{_headline(error)}",
-                MAX_TRACEBACK,
-            ),
-            "line": _line_number(error),
-        }
+        place = _syntax(error, lambda _, number: pick(text.split("\n"), number))
+        return _described(error, f"{place}{_headline(error)}", _line_number(error))
 
     # --- one exception and those before it ----------------------------------------------------------------------------
 
@@ -105,7 +93,7 @@ class Tracebacks:
     # --- frames -------------------------------------------------------------------------------------------------------
 
     def _rows(self, trace: Any) -> list[Row]:
-        """From the program's first line on; ours are left out."""
+        """From the program's first line on, without the worker's frames."""
         rows: list[Row] = []
         while trace is not None:
             code = trace.tb_frame.f_code
@@ -152,8 +140,13 @@ class Tracebacks:
         return f"{text}    {marks}\n" if marks else text
 
 
+def _described(error: BaseException, traceback: str, line: int | None) -> dict[str, Any]:
+    found = {"type": name_of(type(error)), "message": _message(error)}
+    return {**found, "traceback": _middle_out(traceback, MAX_TRACEBACK), "line": line}
+
+
 def _fold_library(rows: list[Row], is_program: Callable[[str], bool]) -> list[Any]:
-    """Of several library frames in a row the last tells where it happened; the others are counted."""
+    """Of consecutive library frames only the last is shown; the others are counted."""
     folded: list[Any] = []
     inside: list[Row] = []
     for row in [*rows, None]:
@@ -175,7 +168,7 @@ def _again(times: int) -> str:
 
 
 def _shown(name: str) -> str:
-    """Library files by their place in the library: where that is on this machine is nobody's concern."""
+    """Library files relative to the library, without the path on this machine."""
     for mark in ("/site-packages/", "/dist-packages/", _STDLIB):
         if mark in name:
             return clean(name.rsplit(mark, 1)[1])[-_MAX_LINE:]
@@ -192,7 +185,7 @@ def _columns(code: Any, number: int, position: int) -> tuple[int, int] | None:
 
 
 def _marks(line: str, columns: tuple[int, int]) -> str:
-    """Carets under that part; nothing when it is the whole line."""
+    """Carets under that part; empty if it is the whole line."""
     raw = line.encode("utf-8", "replace")
     start, end = (len(raw[:at].decode("utf-8", "replace")) for at in columns)
     margin = len(line) - len(line.lstrip())
@@ -239,7 +232,7 @@ def _line_number(error: Any) -> int | None:
 
 
 def _syntax(error: Any, line_of: Callable[[str, int], str]) -> str:
-    """The place of a syntax error, with a caret. Its fields can be anything, for the program can raise one itself."""
+    """The place of a syntax error, with a caret. Its fields can be anything, because the program can raise one itself."""
     number = _line_number(error)
     if number is None:
         return ""
@@ -266,7 +259,7 @@ def _indented(text: str, indent: str) -> str:
 
 
 def _middle_out(text: str, limit: int) -> str:
-    """The beginning and the end: the latter says what happened."""
+    """The beginning and the end, which has the error itself."""
     text = text.rstrip("\n")
     if len(text) <= limit:
         return clean(text)

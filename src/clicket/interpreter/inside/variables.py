@@ -1,15 +1,15 @@
-"""Which names a block made or changed, and what they hold: type, length, shape, short text. Nothing of the program is run,
-and nothing large is kept alive, to find that out."""
+"""Which global names a block created or changed, with type, length, shape and short text. No code of the program is run, and no
+large object is kept alive for it."""
 
 from __future__ import annotations
 
 import sys
 
 from clicket.interpreter.inside.arrays import Arrays
-from clicket.interpreter.inside.own import BUILTINS, clean
-from clicket.interpreter.inside.texts import name_of, short
+from clicket.interpreter.inside.safe_builtins import BUILTINS, clean
+from clicket.interpreter.inside.safe_repr import name_of, short
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -37,12 +37,12 @@ class Variables:
         self._marks: dict[str, Any] = {}
 
     def names(self) -> list[str]:
-        """Every name that a program could miss, modules too."""
+        """All global names without dunder names, also modules."""
         found = [n for n in self._names if type(n) is str and not n.startswith("__") and len(n) <= MAX_NAME]
         return [clean(name) for name in found[:MAX_NAMES]]
 
     def changes(self) -> list[dict[str, Any]]:
-        """Since the last time."""
+        """Since the last call."""
         self._arrays.refresh()
         before, after = self._marks, {}
         changed = []
@@ -63,13 +63,13 @@ class Variables:
     def _describe(self, name: str, value: Any, change: str) -> dict[str, Any]:
         kind = type(value)
         array = self._arrays.look(value)
-        if array is not None:
-            shape, text = array
-            return _row(name, kind, text, shape[0] if shape else None, shape, change)
-        return _row(name, kind, short(value), _length(value, kind), None, change)
+        shape, text = (None, short(value)) if array is None else array
+        length = _length(value, kind) if array is None else shape[0] if shape else None
+        found = {"type": name_of(kind), "value": text, "length": length, "shape": shape}
+        return {"name": clean(name), **found, "change": change}
 
     def _mark(self, value: Any, kind: Any) -> Any:
-        """What to compare by. Small values stand for themselves; of others only the address and a little of the content."""
+        """What to compare: a small value itself, of others the id and a sample of the content."""
         if kind is int or kind is str or kind is bytes:
             return kind, _brief(value, kind)
         if kind is list or kind is tuple:
@@ -79,7 +79,7 @@ class Variables:
             if len(value) <= _FEW:
                 return kind, id(value), list(map(id, value)), _glance(value.values())
             return kind, id(value), len(value), _glance(_ends(value))
-        if type(kind) is not type:  # a metaclass of the program may answer to comparisons
+        if type(kind) is not type:  # a metaclass of the program may override comparisons
             return type, id(kind), id(value)
         if kind in _SCALARS:
             return kind, value
@@ -89,7 +89,7 @@ class Variables:
 
 
 def _brief(value: Any, kind: Any) -> Any:
-    """The value itself, when it is not long."""
+    """The value itself if it is short, else its length, ends and hash."""
     if kind is int:
         bits = value.bit_length()
         return value if bits <= _LONG else (bits, value & 0xFFFFFFFF)
@@ -97,7 +97,7 @@ def _brief(value: Any, kind: Any) -> Any:
 
 
 def _glance(items: Any) -> list[Any]:
-    """Numbers as they are, everything else by its address, containers by their size as well."""
+    """Numbers as they are, everything else by id, containers also by size."""
     seen: list[Any] = []
     for item in items:
         kind = type(item)
@@ -108,17 +108,6 @@ def _glance(items: Any) -> list[Any]:
         else:
             seen.append(id(item))
     return seen
-
-
-def _row(name: str, kind: Any, text: str, length: int | None, shape: Any, change: str) -> dict[str, Any]:
-    return {
-        "name": clean(name),
-        "type": name_of(kind),
-        "value": text,
-        "length": length,
-        "shape": shape,
-        "change": change,
-    }
 
 
 def _length(value: Any, kind: Any) -> int | None:

@@ -1,29 +1,30 @@
-"""The program's end of the line: takes one command at a time, answers each, and lives until the host closes the line or the
-program brings it down. It never says more than the host will read, and leaves without running anything on the way out."""
+"""The worker: reads one command at a time from the host and answers it, until the host closes the pipe or the program ends the
+process. Answers stay within the host's limits; the process exits without exit handlers."""
 
 from __future__ import annotations
 
 import _thread
 import builtins
 import fcntl
+import os
 import posix
 import sys
 
-from clicket.interpreter.inside.checking import check
+from clicket.interpreter.inside.block_runner import BlockRunner, run_guarded
+from clicket.interpreter.inside.code_check import check
 from clicket.interpreter.inside.displays import Displays
-from clicket.interpreter.inside.imports import Arrivals
+from clicket.interpreter.inside.file_locks import patch_flock
+from clicket.interpreter.inside.import_hooks import ImportHooks
 from clicket.interpreter.inside.interrupts import Interrupts
-from clicket.interpreter.inside.locks import adopt as adopt_locks
-from clicket.interpreter.inside.own import BUILTINS, cut
-from clicket.interpreter.inside.running import Program, attempt
+from clicket.interpreter.inside.process_state import ProcessState
+from clicket.interpreter.inside.safe_builtins import BUILTINS, cut
+from clicket.interpreter.inside.safe_repr import name_of
 from clicket.interpreter.inside.sources import Sources
-from clicket.interpreter.inside.stage import Stage
-from clicket.interpreter.inside.texts import name_of
 from clicket.interpreter.inside.tracebacks import Tracebacks
 from clicket.interpreter.inside.variables import Variables
 from clicket.sandbox.frames import pack, read
 
-TYPE_CHECKING = False  # the checkers know the name
+TYPE_CHECKING = False  # type checkers treat this name as true
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -35,13 +36,15 @@ globals()["__builtins__"] = BUILTINS
 BROKEN = 70
 """The exit status when the program has broken the worker itself."""
 
+_MAX_FONT_LIST = 8 * 1024 * 1024
+
 _write, _exit, _getpid, _close = posix.write, posix._exit, posix.getpid, posix.close
 _count_threads = _thread._count
 
 
 def main(commands: int, answers: int, settings: dict[str, Any], layers: list[str]) -> None:
-    """Never comes back."""
-    status, leave = BROKEN, _exit  # a name of this function's own: the program may empty our modules
+    """Never returns."""
+    status, leave = BROKEN, _exit  # a local name: the program may empty our modules
     try:
         Worker(commands, answers, settings).serve(layers)
         status = 0
@@ -56,12 +59,12 @@ class Worker:
         self._pid = _getpid()
         self._lock = _thread.allocate_lock()
         self._interrupts = Interrupts(commands)
-        self._stage = Stage(home)
+        self._state = ProcessState(home)
         self._sources = Sources(home)
-        self._program = Program(self._stage.names)
-        self._displays = Displays(self._send, self._stage.flush_own)
+        self._runner = BlockRunner(self._state.names)
+        self._displays = Displays(self._send, self._state.flush_own)
         self._tracebacks = Tracebacks(self._sources)
-        self._variables = Variables(self._stage.names)
+        self._variables = Variables(self._state.names)
         self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "exec": self._exec,
             "check": self._check,
@@ -70,82 +73,76 @@ class Worker:
         self._prepare(home, settings)
 
     def serve(self, layers: list[str]) -> None:
-        """Until the host closes the line."""
+        """Answer commands until the host closes the pipe."""
         self._interrupts.restore()
         self._send({"type": "ready", "layers": layers, "python": "{}.{}.{}".format(*sys.version_info[:3])})
         while True:
             self._interrupts.wait()
-            order = read(self._commands)
-            if order is None:
+            command = read(self._commands)
+            if command is None:
                 return
-            answer = self._operations[order["op"]](order)
+            answer = self._operations[command["op"]](command)
             self._interrupts.finish()
             self._send(answer)
 
     def _prepare(self, home: str, settings: dict[str, Any]) -> None:
-        posix.register_at_fork(before=self._stage.flush_own, after_in_child=self._on_fork)
+        posix.register_at_fork(before=self._state.flush_own, after_in_child=self._on_fork)
         vars(builtins)["display"] = self._displays.show
-        adopt_locks(fcntl)
-        arrivals = Arrivals()
-        arrivals.after("linecache", self._sources.serve)
-        arrivals.after("matplotlib.pyplot", self._displays.figures.adopt)
-        arrivals.after("IPython.display", self._displays.adopt)
-        _take_ourselves_out()
+        patch_flock(fcntl)
+        hooks = ImportHooks()
+        hooks.after("linecache", self._sources.fill_linecache)
+        hooks.after("matplotlib.pyplot", self._displays.figures.patch_pyplot)
+        hooks.after("IPython.display", self._displays.patch_ipython)
+        _remove_own_path()
         sys.argv = [""]
         sys.path.insert(0, home)
-        _put_in_front_of_site(settings.get("path") or [])
+        _insert_before_site(settings.get("path") or [])
         if settings.get("packages") is not None:
-            from clicket.interpreter.inside.allowed import install
+            from clicket.interpreter.inside.import_allowlist import install
 
             install(settings["packages"], home)
-        if isinstance(settings.get("seed"), str):
-            from clicket.interpreter.inside.seed import plant
-
-            plant(settings["seed"])
-        _forget_our_modules()
+        _copy_font_cache(settings.get("font_cache"))
+        _remove_own_modules()
 
     # --- operations ---------------------------------------------------------------------------------------------------
 
-    def _check(self, order: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "type": "checked",
-            "id": order["id"],
-            "blocks": [check(text, self._tracebacks) for text in order["codes"]],
-        }
+    def _check(self, command: dict[str, Any]) -> dict[str, Any]:
+        blocks = [check(text, self._tracebacks) for text in command["codes"]]
+        return {"type": "checked", "id": command["id"], "blocks": blocks}
 
-    def _preload(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Modules that the program is likely to want. One that fails will fail again when the program asks for it."""
+    def _preload(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Import modules that the program is likely to need. The errors of others come when the program imports them."""
         found = []
-        for name in order["modules"]:
+        for name in command["modules"]:
             try:
                 __import__(name)
             except BaseException:  # noqa: S112 - a package may raise anything while it is imported
                 continue
             found.append(name)
-        return {"type": "preloaded", "id": order["id"], "modules": found}
+        return {"type": "preloaded", "id": command["id"], "modules": found}
 
-    def _exec(self, order: dict[str, Any]) -> dict[str, Any]:
-        text, name = order["code"], order["name"]
-        if order.get("check"):
-            looked = self._check({"id": order["id"], "codes": (text,)})
-            if looked["blocks"][0]["error"] is not None:
-                return looked
-            self._send(looked)
-        self._stage.restore()
+    def _exec(self, command: dict[str, Any]) -> dict[str, Any]:
+        text, name = command["code"], command["name"]
+        if command.get("check"):
+            checked = self._check({"id": command["id"], "codes": (text,)})
+            if checked["blocks"][0]["error"] is not None:
+                return checked
+            self._send(checked)
+        self._state.restore()
         self._interrupts.seen = False
         self._sources.add(name, text)
-        self._displays.begin(order["id"])
-        value, error = self._step(self._program.run, text, name)
+        self._displays.begin(command["id"])
+        value, error = self._step(self._runner.run, text, name)
         shown, second = self._step(self._displays.finish, value)
         error = second if error is None else error
         status, code = self._status_of(error)
         described = self._describe(error, status, name)
         del value, error, second  # see `_step`
-        self._step(self._stage.flush)
-        self._interrupts.restore()  # now, and not when the next block comes: an interrupt may come before it
+        self._step(self._state.flush)
+        self._interrupts.restore()  # not only at the next block: an interrupt may arrive before it
         return {
             "type": "done",
-            "id": order["id"],
+            "id": command["id"],
             "status": status,
             "value": shown,
             "error": described,
@@ -158,18 +155,18 @@ class Worker:
     def _changes(self) -> list[dict[str, Any]]:
         try:
             return self._variables.changes()
-        except Exception:  # a thread of the program changed something while we looked at it
+        except Exception:  # a thread of the program changed the namespace meanwhile
             return []
 
     def _step(self, call: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
-        outcome = attempt(self._interrupts, call, *arguments)
-        self._stage.settle()
+        outcome = run_guarded(self._interrupts, call, *arguments)
+        self._state.clear_hooks()
         if _getpid() != self._pid:
-            self._leave(outcome[1])
+            self._exit_child(outcome[1])
         try:
             return outcome
         finally:
-            del outcome  # its traceback leads back to this frame: in a circle, all that the block held would live on
+            del outcome  # its traceback refers to this frame: the cycle would keep alive all that the block held
 
     def _status_of(self, error: BaseException | None) -> tuple[str, int | None]:
         if error is None:
@@ -184,7 +181,7 @@ class Worker:
         if error is None:
             return None
         if status == "exit":
-            self._step(_say_farewell, error)
+            self._step(_print_exit_message, error)
             return None
         described: dict[str, Any]
         described, failure = self._step(self._tracebacks.describe, error, name)
@@ -197,10 +194,8 @@ class Worker:
             "line": None,
         }
 
-    # --- the line -----------------------------------------------------------------------------------------------------
-
     def _send(self, frame: dict[str, Any]) -> None:
-        """Whole or not at all: neither an interrupt nor another thread comes between two parts of a frame."""
+        """Write a whole frame: neither an interrupt nor another thread can split it."""
         data = memoryview(pack(frame))
         held = self._interrupts.hold()
         try:
@@ -214,7 +209,7 @@ class Worker:
     # --- forks --------------------------------------------------------------------------------------------------------
 
     def _on_fork(self) -> None:
-        """A child has no voice on the line."""
+        """A forked child must not write to the host."""
         self._displays.mute()
         for fd in (self._commands, self._answers):
             try:  # noqa: SIM105 - contextlib is not loaded for this
@@ -222,18 +217,18 @@ class Worker:
             except OSError:
                 pass
 
-    def _leave(self, error: BaseException | None) -> None:
-        """The end of a child that came back from the block: as a script would end."""
+    def _exit_child(self, error: BaseException | None) -> None:
+        """A forked child has finished the block: exit as a script would."""
         status = 0
         try:
             kind, code = self._status_of(error)
             if kind == "exit":
                 status = (code or 0) & 0xFF
-                _say_farewell(error)
+                _print_exit_message(error)
             elif error is not None:
                 status = 1
                 sys.stderr.write(self._tracebacks.describe(error)["traceback"] + "\n")
-            self._stage.flush()
+            self._state.flush()
         finally:
             _exit(status)
 
@@ -243,13 +238,13 @@ def _exit_code(error: BaseException) -> int:
     if code is None:
         return 0
     if issubclass(type(code), int):
-        code = int.__index__(code)  # not a method of the program's
+        code = int.__index__(code)  # not a method of the program
         return code if -(1 << 31) <= code < 1 << 31 else -1
     return 1
 
 
-def _say_farewell(error: BaseException | None) -> None:
-    """`sys.exit("words")` says them."""
+def _print_exit_message(error: BaseException | None) -> None:
+    """`sys.exit("text")` prints the text."""
     code = _code_of(error)
     if code is not None and not issubclass(type(code), int):
         sys.stderr.write(f"{cut(str(code), 10_000)}\n")
@@ -258,17 +253,32 @@ def _say_farewell(error: BaseException | None) -> None:
 _code_of: Callable[[Any], Any] = vars(SystemExit)["code"].__get__
 
 
-def _take_ourselves_out() -> None:
-    """The folder from which we came is not the program's to import from."""
+def _remove_own_path() -> None:
+    """The program cannot import from the folder with the worker's modules."""
     root = __file__.rsplit("/clicket/", 1)[0]
     sys.path[:] = [entry for entry in sys.path if entry != root]
 
 
-def _forget_our_modules() -> None:
+def _remove_own_modules() -> None:
     for name in [name for name in sys.modules if name.split(".", 1)[0] == "clicket"]:
         del sys.modules[name]
 
 
-def _put_in_front_of_site(folders: list[str]) -> None:
+def _insert_before_site(folders: list[str]) -> None:
     at = next((i for i, entry in enumerate(sys.path) if entry.endswith("site-packages")), len(sys.path))
     sys.path[at:at] = folders
+
+
+def _copy_font_cache(folder: str | None) -> None:
+    """Copy matplotlib's font list to where it looks for it. Errors are ignored: matplotlib then makes its own list."""
+    target = os.environ.get("MPLCONFIGDIR")
+    try:
+        names = os.listdir(folder) if folder and target else []
+        if names:
+            os.makedirs(target, mode=0o700, exist_ok=True)  # type: ignore[arg-type] # set, for there are names
+        for name in names:
+            if os.stat(f"{folder}/{name}").st_size <= _MAX_FONT_LIST:
+                with open(f"{folder}/{name}", "rb") as source, open(f"{target}/{name}", "xb") as copy:
+                    copy.write(source.read())
+    except OSError:
+        return

@@ -1,5 +1,7 @@
-"""One task's way through the states of the code table. Each step does the work of one state; a change is announced once it has
-happened, and whatever comes, the run ends and its result is the last thing that is said."""
+"""Drives one run through the states of the code table (`kernel/code.py`). Each step does the work of one state.
+
+A change of state is announced after it has happened. Every run ends, and its result is the last message.
+"""
 
 from __future__ import annotations
 
@@ -12,89 +14,79 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError
-from clicket.interpreter.files.inputs import FileRefused, Inputs, put_in
-from clicket.interpreter.files.keeper import Keeper
-from clicket.interpreter.files.outputs import Caps, take
+from clicket.interpreter.files.artifacts import ArtifactStore
+from clicket.interpreter.files.inputs import FileRefused, Inputs, write_inputs
+from clicket.interpreter.files.outputs import OutputLimits, collect
 from clicket.interpreter.result import Display, ProgramError, Result, Status
-from clicket.interpreter.run import messages
-from clicket.interpreter.run.checking import (
-    Refusal,
-    check,
-    check_steps,
-    compiled,
-    lost,
-    may_be_code,
-    on_request,
-    parsed,
-)
-from clicket.interpreter.run.endings import Bounds, error_of_check
+from clicket.interpreter.run import messages, validation
+from clicket.interpreter.run.block_errors import RunLimits, error_of_check
 from clicket.interpreter.run.messages import Message
-from clicket.interpreter.run.parsing import Fence, Parsed, is_quick
-from clicket.interpreter.run.report import Report
-from clicket.interpreter.run.seat import Seat
-from clicket.interpreter.session.fate import SessionGone
+from clicket.interpreter.run.result_builder import ResultBuilder
+from clicket.interpreter.run.session_slot import SessionSlot
+from clicket.interpreter.run.task_parser import Fence, Parsed, is_quick
+from clicket.interpreter.run.validation import TaskRefused
+from clicket.interpreter.session.block_run import BlockEnd, BlockItem, OutputItem
+from clicket.interpreter.session.exit_reason import SessionGone
 from clicket.interpreter.session.session import Checked, Session
-from clicket.interpreter.session.watched import Ended, Item, Out
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox.isolation import Isolation
 
-__all__ = ["Machine", "Terms"]
+__all__ = ["Machine", "RunOptions"]
 
-_CHECK = 30.0
-"""Seconds in which a worker must have compiled what it was sent."""
+_CHECK_TIMEOUT = 30.0
+"""Seconds for the worker to compile all blocks."""
 _SHORT = 64 * 1024
-"""Characters of a block that the worker may run as soon as it has compiled it: while it compiles, it cannot be stopped."""
+"""Characters of a block that may be compiled and run in one request: compiling cannot be interrupted."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What every run of an interpreter keeps to."""
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The same for every run of an interpreter."""
 
-    bounds: Bounds
+    limits: RunLimits
     max_steps: int = 10
     folder: Path | None = None
-    """Host folder that file names may come from."""
-    caps: Caps = Caps()
+    """Host folder for names in `file_names`."""
+    output_limits: OutputLimits = OutputLimits()
 
 
 class Machine:
-    """Step until `state` is terminal, or let it `finish`; then `result` is there. One that is `quiet` makes no messages."""
+    """Call `step` until `state` is terminal, or `finish`; then `result` is set."""
 
     def __init__(
         self,
         task: str,
         *,
-        seat: Seat,
+        slot: SessionSlot,
         isolation: Isolation,
-        terms: Terms,
-        keeper: Keeper,
+        options: RunOptions,
+        store: ArtifactStore,
         workers: Workers,
         inputs: Inputs | None = None,
-        quiet: bool = False,
     ) -> None:
         self.state: CodeState = CODE.initial
         self.result: Result | None = None
         self.stepping: bool = False
         self.recorded = False
-        """For the owner: is the result where it belongs?"""
+        """Set by the interpreter when the result is in its history."""
         self._task = task
-        self._seat = seat
+        self._slot = slot
         self._isolation = isolation
-        self._terms = terms
-        self._keeper = keeper
+        self._options = options
+        self._store = store
         self._workers = workers
         self._inputs = inputs or Inputs()
-        self._said: list[Message] | None = None if quiet else []
-        """What the current step has to say."""
-        self._report = Report(task, terms.bounds)
+        self._messages: list[Message] | None = []
+        """Messages of the current step; None if the caller wants none."""
+        self._builder = ResultBuilder(task, options.limits)
         self._parsed = Parsed(text="", fences=())
         self._blocks: tuple[Fence, ...] = ()
         self._checked: list[Checked] = []
         self._at = 0
-        """The block that is next, or that runs."""
+        """Index of the next or running block."""
         self._running = False
-        self._items: AsyncIterator[Item] | None = None
-        """What comes from the block that runs."""
-        self._ended: Ended | None = None
+        self._items: AsyncIterator[BlockItem] | None = None
+        """Items of the running block."""
+        self._ended: BlockEnd | None = None
         self._stopped = False
         self._fatal: ProgramError | None = None
 
@@ -103,28 +95,29 @@ class Machine:
         return self.state in CODE.terminal
 
     async def step(self) -> AsyncGenerator[Message, None]:
-        """Do the work of the current state and say what happened. Left early, or cancelled, it stops the program first."""
-        async with self._driven():
+        """Do the work of the current state and yield its messages. Closed early or cancelled, it stops the program first."""
+        async with self._driving():
             was = self.state
             while self.state is was:
                 for message in await self._more():
                     yield message
 
     async def stream(self) -> AsyncGenerator[Message, None]:
-        """All steps that are left, as one. Left early, or cancelled, it stops the program first."""
-        async with self._driven():
+        """All remaining steps. Closed early or cancelled, it stops the program first."""
+        async with self._driving():
             while not self.done:
                 for message in await self._more():
                     yield message
 
     async def finish(self) -> None:
-        """The same for those who only want the result."""
-        async with self._driven():
+        """All remaining steps, without messages."""
+        async with self._driving():
+            self._messages = None
             while not self.done:
                 await self._more()
 
     @asynccontextmanager
-    async def _driven(self) -> AsyncIterator[None]:
+    async def _driving(self) -> AsyncIterator[None]:
         if self.done:
             raise UsageError(f"this run has ended ({self.state}). Begin another one.")
         if self.stepping:
@@ -133,154 +126,152 @@ class Machine:
         try:
             yield
         except BaseException as error:
-            await self._left(error)
+            await self._on_aborted(error)
             raise
         finally:
             self.stepping = False
 
     async def interrupt(self) -> None:
-        """Stop the block that runs, and run no further one. Comes back when it has ended."""
+        """Stop the running block and run no further one. Returns when it has ended."""
         self._stopped = True
-        if self._running and self._seat.session is not None:
-            await self._seat.session.stop("cancel")
+        if self._running and self._slot.session is not None:
+            await self._slot.session.stop("cancel")
 
     def kill(self) -> None:
-        """End the program at once, whatever it is doing."""
+        """Kill the program at once."""
         self._stopped = True
-        if not self.done and self._seat.session is not None:
-            self._seat.session.kill("cancel")
+        if not self.done and self._slot.session is not None:
+            self._slot.session.kill("cancel")
 
     async def abandon(self) -> None:
-        """Nobody listens any more: stop what runs and end the run. Does nothing when it has ended."""
+        """Stop the running block and end the run, if it has not ended."""
         if self.done:
             return
         self._stopped = True
-        if self._running and self._seat.session is not None:  # else it was closed, and the block ended with it
-            await self._halt(self._seat.session)
+        if self._running and self._slot.session is not None:  # otherwise the session was closed, which ended the block
+            await self._halt(self._slot.session)
         if self._ended is not None and self.state is CodeState.MONITORING:
-            self._note(self._ended)
+            self._record_end(self._ended)
         self.state = CODE.advance(self.state, CodeState.ERROR)
-        dead = self._seat.session is not None and not self._seat.session.alive
-        self.result = self._report.result(self._isolation, "interrupted", "cancel")
-        self._report.close()
+        dead = self._slot.session is not None and not self._slot.session.alive
+        self.result = self._builder.result(self._isolation, "interrupted", "cancel")
+        self._builder.close()
         if dead or (self._fatal is not None and self.result.status == "exit"):
             await self._drop()
-        elif self._seat.session is not None:
-            self._seat.session.rest()
+        elif self._slot.session is not None:
+            self._slot.session.idle()
 
     # --- the work of each state ---------------------------------------------------------------------------------------
 
     async def _more(self) -> Sequence[Message]:
-        """The next thing that a running block writes, shows or comes to; otherwise the work of the state. What was said."""
+        """Handle the next item of a running block, or do the work of the state. Returns the messages."""
         if self.state is CodeState.MONITORING and self._ended is None:
             if self._items is None:
                 self._items = self._session.watch()
             self._on_item(await anext(self._items))
         else:
             await self._advance()
-        if not self._said:
+        if not self._messages:
             return ()
-        said, self._said = self._said, []
-        return said
+        found, self._messages = self._messages, []
+        return found
 
     async def _advance(self) -> None:
         try:
             if self._stopped and self.state not in (CodeState.MONITORING, CodeState.COLLECTING):
-                raise on_request()
+                raise validation.stopped()
             await _WORK[self.state](self)
-        except Refusal as refusal:
-            self._report.errors.extend(refusal.errors)
+        except TaskRefused as refusal:
+            self._builder.errors.extend(refusal.errors)
             await self._fail(refusal.errors[0], refusal.status, refusal.reason)
         except SessionGone as gone:
-            error = error_of_check(gone.fate)
-            self._report.errors.append(error)
-            await self._fail(error, gone.fate.status, gone.fate.reason)
+            error = error_of_check(gone.exit_reason)
+            self._builder.errors.append(error)
+            await self._fail(error, gone.exit_reason.status, gone.exit_reason.reason)
 
     async def _parse(self) -> None:
         quick = is_quick(self._task)
-        self._parsed = parsed(self._task) if quick else await self._workers.run(lambda: parsed(self._task))
-        self._report.skipped.extend(self._parsed.skipped)
+        self._parsed = (
+            validation.parsed(self._task) if quick else await self._workers.run(lambda: validation.parsed(self._task))
+        )
+        self._builder.skipped.extend(self._parsed.skipped)
         self._blocks = self._parsed.blocks
         self._change(CodeState.VALIDATING, "the blocks are found")
-        self._say(messages.progress, len(self._blocks))
+        self._announce(messages.progress, len(self._blocks))
 
     async def _validate(self) -> None:
-        check(self._parsed)
-        session = await self._seat.take()
+        validation.check(self._parsed)
+        session = await self._slot.take()
         self._isolation = session.isolation
         if self._needs_no_preparation() and await self._run_at_once(session):
             return
         before = len(self._blocks)
-        self._parsed, self._checked = await compiled(self._parsed, session, _CHECK, self._workers, self._checked)
+        self._parsed, self._checked = await validation.compiled(
+            self._parsed, session, _CHECK_TIMEOUT, self._workers, self._checked
+        )
         self._blocks = self._parsed.blocks
-        self._report.skipped[:] = self._parsed.skipped
-        check_steps(len(self._blocks), self._terms.max_steps)
+        self._builder.skipped[:] = self._parsed.skipped
+        validation.check_steps(len(self._blocks), self._options.max_steps)
         self._validated()
         if len(self._blocks) != before:
-            self._say(messages.progress, len(self._blocks))
+            self._announce(messages.progress, len(self._blocks))
 
     def _validated(self) -> None:
         for answer in self._checked:
-            self._report.imports.update(dict.fromkeys(answer.imports))
+            self._builder.imports.update(dict.fromkeys(answer.imports))
         self._change(CodeState.PREPARING, "every block is Python")
 
     async def _prepare(self) -> None:
         loads = {name for answer in self._checked for name in answer.loads}
         stores = {name for answer in self._checked for name in answer.stores}
-        if missed := self._seat.missed(loads - stores):
-            raise lost(missed, self._seat.why)
-        self._tell_news()
-        limits = self._terms.bounds.limits
+        if missed := self._slot.missed(loads - stores):
+            raise validation.session_lost(missed, self._slot.why)
+        self._add_notice()
+        limits = self._options.limits.sandbox
         try:
-            written = await put_in(
-                self._session.cage,
+            written = await write_inputs(
+                self._session.process,
                 self._inputs,
-                folder=self._terms.folder,
-                keeper=self._keeper,
+                folder=self._options.folder,
+                store=self._store,
                 workers=self._workers,
                 each=limits.file_size,
                 whole=limits.disk,
             )
         except FileRefused as error:
-            raise Refusal(ProgramError(type=error.kind, message=f"{error} Nothing was run.", fatal=True)) from None
-        self._seat.signatures.update(written)
-        self._prepared()
-
-    def _tell_news(self) -> None:
-        if notice := self._seat.news():
-            self._report.notices.append(notice)
-
-    def _prepared(self) -> None:
+            raise TaskRefused(ProgramError(type=error.kind, message=f"{error} Nothing was run.", fatal=True)) from None
+        self._slot.signatures.update(written)
         self._change(CodeState.EXECUTING, "the session is ready")
+
+    def _add_notice(self) -> None:
+        if notice := self._slot.take_notice():
+            self._builder.notices.append(notice)
 
     async def _execute(self) -> None:
         self._send()
         self._sent()
 
-    def _send(self, passed: Callable[[Checked], None] | None = None) -> None:
-        run = "" if self._seat.runs == 1 else f"run {self._seat.runs}, "
+    def _send(self, on_checked: Callable[[Checked], None] | None = None) -> None:
+        run = "" if self._slot.runs == 1 else f"run {self._slot.runs}, "
         name = f"<{run}block {self._at + 1}>"
         self._ended = None
         self._running = True
-        code, timeout = self._blocks[self._at].code, self._terms.bounds.timeout
-        if passed is None:
-            self._session.begin(code, name=name, timeout=timeout)
-        else:
-            self._session.begin(code, name=name, timeout=timeout, passed=passed)
+        code, timeout = self._blocks[self._at].code, self._options.limits.timeout
+        self._session.begin(code, name=name, timeout=timeout, on_checked=on_checked)
 
     def _sent(self) -> None:
         block = self._blocks[self._at]
-        self._say(messages.block_started, self._at, block.code, None if self._parsed.bare else block.lines)
+        self._announce(messages.block_started, self._at, block.code, None if self._parsed.bare else block.lines)
         self._change(CodeState.MONITORING, f"block {self._at + 1} of {len(self._blocks)} runs")
 
     async def _monitored(self) -> None:
-        """The block has ended; what it was, and where that leads."""
+        """The block has ended: record it and choose the next state."""
         assert self._ended is not None
         ended, self._ended = self._ended, None
-        self._note(ended)
+        self._record_end(ended)
         if self._fatal is None and self._stopped and self._at < len(self._blocks):
-            self._fatal = on_request().errors[0]
-            self._report.errors.append(self._fatal)
+            self._fatal = validation.stopped().errors[0]
+            self._builder.errors.append(self._fatal)
         if self._fatal is not None:
             self._change(CodeState.COLLECTING, f"the run ends here: {ended.status}")
         elif self._at < len(self._blocks):
@@ -289,91 +280,92 @@ class Machine:
             self._change(CodeState.COLLECTING, "all blocks have run")
 
     async def _collect(self) -> None:
-        seat = self._seat
-        work = self._session.cage.work_fd
-        taken = await take(work, seat.signatures, self._keeper, self._workers, self._terms.caps, seat.empty_at)
-        seat.signatures, seat.empty_at = taken.signatures, taken.empty_at
-        self._report.files = taken.files
-        self._report.skipped.extend(taken.skipped)
-        await self._report.keep(self._keeper)
+        slot = self._slot
+        work = self._session.process.work_fd
+        taken = await collect(
+            work, slot.signatures, self._store, self._workers, self._options.output_limits, slot.empty_at
+        )
+        slot.signatures, slot.empty_at = taken.signatures, taken.empty_at
+        self._builder.files = taken.files
+        self._builder.skipped.extend(taken.skipped)
+        await self._builder.store_large(self._store)
         if self._fatal is not None:
             await self._fail(self._fatal, *(("interrupted", "cancel") if self._stopped else (None, None)))
             return
-        self._session.rest()
+        self._session.idle()
         self._change(CodeState.COMPLETED, "the run is complete")
         self._conclude(None, None)
 
     # --- the short way ------------------------------------------------------------------------------------------------
 
     def _needs_no_preparation(self) -> bool:
-        """Nobody follows the single steps, nothing has to be put in place, and nothing can be missed: then all that could
-        keep the only block from being run is its text."""
+        """One short block, no messages, no input files, no lost names: only a syntax error could prevent the block from running."""
         return (
-            self._said is None
+            self._messages is None
             and len(self._blocks) == 1
             and len(self._blocks[0].code) <= _SHORT
             and not (self._inputs.files or self._inputs.file_names)
-            and not self._seat.misses
-            and not may_be_code(self._parsed)
+            and not self._slot.misses
+            and not validation.may_be_code(self._parsed)
         )
 
     async def _run_at_once(self, session: Session) -> bool:
-        """Leave it to the worker to run the block as soon as it has compiled: one question instead of two. False when it
-        does not compile."""
-        self._send(self._passed)
+        """Let the worker compile and run the block in one request. False if the block does not compile."""
+        self._send(self._on_checked)
         async for item in session.watch():
             self._on_item(item)
         if self.state is CodeState.MONITORING:
             return True
         self._ended = None
         if not self._checked:
-            assert session.fate is not None
-            raise SessionGone(session.fate)
+            assert session.exit_reason is not None
+            raise SessionGone(session.exit_reason)
         return False
 
-    def _passed(self, answer: Checked) -> None:
-        """Called when the worker has looked at the block; it runs when there was no error."""
+    def _on_checked(self, answer: Checked) -> None:
+        """Called when the worker has compiled the block. It runs now, unless there was an error."""
         self._checked = [answer]
         if answer.error is None:
             self._validated()
-            self._tell_news()
-            self._prepared()
+            self._add_notice()
+            self._change(CodeState.EXECUTING, "the session is ready")
             self._sent()
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
-    async def _left(self, error: BaseException) -> None:
-        """The driver of this run did not get to its end."""
+    async def _on_aborted(self, error: BaseException) -> None:
+        """The caller stopped driving this run, or the host failed."""
         await self.abandon()
         if not isinstance(error, asyncio.CancelledError | GeneratorExit):
-            self.result = None  # the host's own failure: there is no result of the program's
+            self.result = None  # a failure of the host is not a result of the program
 
     async def _fail(self, error: ProgramError, status: Status | None, reason: str | None) -> None:
-        was, session = self.state, self._seat.session
+        was, session = self.state, self._slot.session
         self._change(CodeState.ERROR, f"{error.type}: {error.message}")
-        self._say(messages.error, error.message, error.block_index or 0, was)
+        self._announce(messages.error, error.message, error.block_index or 0, was)
         self._conclude(status, reason)
         assert self.result is not None
         if session is not None and (not session.alive or self.result.status == "exit"):
             await self._drop()
         elif session is not None:
-            session.rest()
+            session.idle()
 
     def _conclude(self, status: Status | None, reason: str | None) -> None:
-        self.result = self._report.result(self._isolation, status, reason)
-        self._report.close()
-        if self._said is not None:
-            self._said.append(messages.final_result(self.result.to_json()))
+        self.result = self._builder.result(self._isolation, status, reason)
+        self._builder.close()
+        if self._messages is not None:
+            self._messages.append(messages.final_result(self.result.to_json()))
 
     async def _drop(self) -> None:
-        """The session is of no more use. What its blocks were about to bind counts as lost, too."""
+        """Drop the session. Names that its blocks were about to bind count as lost too."""
         assert self.result is not None
-        begun = self._checked[: len(self._report.blocks)]
-        words = f"{self.result.status}{f' ({self.result.reason})' if self.result.reason else ''}"
-        await self._seat.drop(f"a run ended as {words}", {name for answer in begun for name in answer.stores})
+        begun = self._checked[: len(self._builder.blocks)]
+        reason = f" ({self.result.reason})" if self.result.reason else ""
+        why = f"a run ended as {self.result.status}{reason}"
+        await self._slot.drop(why, {name for answer in begun for name in answer.stores})
 
     async def _halt(self, session: Session) -> None:
-        """Stop the block and hear its end. Whoever is impatient cancels again: then it is killed."""
+        """Stop the block and wait for its end. A second cancellation kills it."""
         stopping = asyncio.ensure_future(session.stop("cancel"))
         while not stopping.done():
             try:
@@ -381,7 +373,7 @@ class Machine:
             except asyncio.CancelledError:
                 session.kill("cancel")
         async for item in session.watch():
-            if isinstance(item, Ended):
+            if isinstance(item, BlockEnd):
                 self._ended = item
         self._running = False
 
@@ -389,43 +381,43 @@ class Machine:
 
     @property
     def _session(self) -> Session:
-        session = self._seat.session
+        session = self._slot.session
         if session is None:
             raise UsageError("the session of this run was closed while it ran. Begin another run.")
         return session
 
-    def _say(self, message: Callable[..., Message], *about: object) -> None:
-        if self._said is not None:
-            self._said.append(message(*about))
+    def _announce(self, message: Callable[..., Message], *about: object) -> None:
+        if self._messages is not None:
+            self._messages.append(message(*about))
 
     def _change(self, to: CodeState, text: str) -> None:
         was, self.state = self.state, CODE.advance(self.state, to)
-        if self._said is not None:
-            self._said.append(messages.state_change(was, to, text))
+        if self._messages is not None:
+            self._messages.append(messages.state_change(was, to, text))
 
-    def _on_item(self, item: Item) -> None:
-        if isinstance(item, Ended):
+    def _on_item(self, item: BlockItem) -> None:
+        if isinstance(item, BlockEnd):
             self._ended, self._running, self._items = item, False, None
-        elif isinstance(item, Out):
-            self._say(messages.output, item.stream, item.text, self._at)
+        elif isinstance(item, OutputItem):
+            self._announce(messages.output, item.stream, item.text, self._at)
         else:
-            shown = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)
-            self._report.show(shown)
-            self._say(messages.displayed, shown)
+            display = Display(mime=item.mime, data=item.data, group=item.group, block_index=self._at)
+            self._builder.add_display(display)
+            self._announce(messages.displayed, display)
 
-    def _note(self, ended: Ended) -> None:
-        """Write a block's end into the report, and say it."""
+    def _record_end(self, ended: BlockEnd) -> None:
+        """Add the block to the result, and announce its end."""
         index, self._at = self._at, self._at + 1
-        block, error = self._report.block_ended(index, self._blocks[index], self._parsed.bare, ended)
+        block, error = self._builder.add_block(index, self._blocks[index], self._parsed.bare, ended)
         for variable in ended.variables:
-            self._say(messages.variable, variable, index)
+            self._announce(messages.variable, variable, index)
         if error is None:
-            self._say(messages.block_ended, block)
+            self._announce(messages.block_ended, block)
             return
         if error.fatal:
             self._fatal = error
-        self._say(messages.execution_error, error)
-        self._say(messages.block_failed, block, error)
+        self._announce(messages.execution_error, error)
+        self._announce(messages.block_failed, block, error)
 
 
 _WORK: dict[CodeState, Callable[[Machine], Awaitable[None]]] = {

@@ -1,4 +1,4 @@
-"""What a run says while it goes on: plain dicts with a `type` and a `timestamp`, one function for each type."""
+"""The messages of a run while it goes on: plain dicts with a `type` and a `timestamp`, one function for each type."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _message(type: str, **fields: Any) -> Message:
 
 
 def state_change(was: str, now: str, text: str) -> Message:
-    """Said when the change has happened, not before."""
+    """Sent after the change."""
     return _message("state_change", **{"from": str(was), "to": str(now)}, message=text)
 
 
@@ -53,7 +53,7 @@ def displayed(display: Display) -> Message:
 
 
 def variable(made: Variable, index: int) -> Message:
-    """`variable_created`, or `variable_changed` for one that was there before."""
+    """`variable_created`, or `variable_changed` for a name that existed before."""
     fields: dict[str, Any] = {"name": made.name, "value": made.value, "var_type": made.type, "block_index": index}
     if made.length is not None:
         fields["length"] = made.length
@@ -68,7 +68,7 @@ def block_ended(block: Block) -> Message:
 
 
 def execution_error(error: ProgramError) -> Message:
-    """What went wrong, with the program's own lines."""
+    """The error, with the program's own traceback."""
     fields = {"error": error.message, "error_type": error.type, "traceback": error.traceback, "line": error.line}
     return _message("execution_error", **fields, block_index=error.block_index)
 
@@ -81,7 +81,7 @@ def block_failed(block: Block, error: ProgramError) -> Message:
 
 
 def error(message: str, step: int, state: str) -> Message:
-    """The run cannot go on. `step` is the block that it is about, `state` where the machine was."""
+    """The run ends with an error. `step` is the block concerned, `state` the state of the run."""
     return _message("error", message=message, step=step, state=str(state))
 
 

@@ -1,5 +1,5 @@
-"""A raw stream, kept within bounds: its head and its tail in memory, the whole in an unlinked file up to a limit. No bytes that
-a program writes can break it: what is no UTF-8 is replaced, also across the borders of pieces."""
+"""Captures an output stream: head and tail in memory, the whole in an unlinked file up to a limit. Bytes that are not UTF-8 are
+replaced, also across pieces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _decoder = codecs.getincrementaldecoder("utf-8")
 
 
 class Spool:
-    """What a stream brought, from its first byte on, in a file that has no name any more. Gone when nobody holds it."""
+    """The beginning of a stream in an unlinked file, which is gone when it is closed."""
 
     __slots__ = ("_fd", "size")
 
@@ -50,8 +50,8 @@ class Spool:
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream that has ended. `text` is all of it, or head and tail around a note; `spool` is there when it was cut, and has
-    the whole, or the beginning of it (`spool.size < size`) when that was too long, too."""
+    """A stream that has ended. `text` is all of it, or head and tail around a note if it was `cut`; then `spool` has the whole, or
+    the beginning if that was too long too (`spool.size < size`)."""
 
     text: str = ""
     size: int = 0
@@ -63,7 +63,7 @@ _EMPTY = Captured()
 
 
 class Capture:
-    """Takes a stream piece by piece; gives each piece back as text, for those who look on."""
+    """Takes a stream piece by piece; returns each piece as text."""
 
     __slots__ = ("_decoder", "_folder", "_half", "_head", "_max_spooled", "_spool", "_tail", "size")
 
@@ -80,13 +80,13 @@ class Capture:
     def feed(self, data: bytes) -> str:
         self._keep(data)
         if self._decoder is None:
-            if data.isascii():  # most output: no decoder is needed until something else comes
+            if data.isascii():  # most output: no decoder needed
                 return data.decode("ascii")
             self._decoder = _decoder("replace")
         return self._decoder.decode(data)
 
     def last(self) -> str:
-        """The text of bytes that waited for the rest of their character in vain."""
+        """The text of an incomplete character at the end."""
         return self._decoder.decode(b"", final=True) if self._decoder else ""
 
     def finish(self) -> Captured:
@@ -113,14 +113,14 @@ class Capture:
                 del self._tail[: -self._half]
 
     def _spill(self, data: bytes) -> None:
-        """Into the file: from now on, and first all that was kept until now, which is still whole."""
+        """Write to the file; first what was kept in memory, which is still complete."""
         try:
             if self._spool is None:
                 self._spool = Spool(self._folder)
                 self._write(self._head)
                 self._write(self._tail)
             self._write(data)
-        except OSError:  # no room on the disk: what is there stays, nothing is added
+        except OSError:  # the disk is full: nothing is added
             self._max_spooled = 0
 
     def _write(self, data: bytes | bytearray) -> None:
@@ -131,10 +131,10 @@ class Capture:
 
 
 def _whole_end(data: bytearray) -> bytearray:
-    """Without a character at the end that the cut went through."""
+    """Without an incomplete character at the end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
-        if byte >= 0xC0:  # the start of a character: how long should it be?
+        if byte >= 0xC0:  # the first byte of a character, which tells its length
             return data if back >= (4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2) else data[:-back]
         if byte < 0x80:
             break
@@ -142,7 +142,7 @@ def _whole_end(data: bytearray) -> bytearray:
 
 
 def _whole_start(data: bytearray) -> bytearray:
-    """Without the rest of a character at the start."""
+    """Without an incomplete character at the start."""
     skip = 0
     while skip < min(3, len(data)) and data[skip] & 0xC0 == 0x80:
         skip += 1

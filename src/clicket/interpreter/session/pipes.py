@@ -1,5 +1,4 @@
-"""Pipes to a cage, from the loop's side. Nothing here blocks, and nothing that the other end does raises: a pipe that cannot
-be used any more has ended."""
+"""Non-blocking pipes on the event loop. Errors of a pipe count as its end; nothing that the other side does raises here."""
 
 from __future__ import annotations
 
@@ -7,88 +6,88 @@ import asyncio
 import os
 from collections.abc import Callable
 
-__all__ = ["Inlet", "Outlet"]
+__all__ = ["PipeReader", "PipeWriter"]
 
-_PIECE = 256 * 1024
-_MOST = 1024 * 1024
-"""The most that a pipe holds, and so the most that can have been written before a given moment and not been read."""
+_CHUNK = 256 * 1024
+_MAX_PIPE = 1024 * 1024
+"""The largest pipe buffer, so the most that can be unread at any moment."""
 
 
-class Inlet:
-    """The reading end. While it is shut, what is written stays in the pipe, and the writer waits when that is full."""
+class PipeReader:
+    """While it is paused, data stays in the pipe, and the writer blocks when the pipe is full."""
 
-    __slots__ = ("_at_end", "_ended", "_fd", "_listening", "_loop", "_shut", "_take")
+    __slots__ = ("_fd", "_listening", "_loop", "_on_data", "_on_eof", "_paused", "_stopped")
 
-    def __init__(self, fd: int, take: Callable[[bytes], None], at_end: Callable[[], None] | None = None) -> None:
+    def __init__(self, fd: int, on_data: Callable[[bytes], None], on_eof: Callable[[], None] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._fd = fd
-        self._take = take
-        self._at_end = at_end
+        self._on_data = on_data
+        self._on_eof = on_eof
         self._listening = False
-        self._shut = True
-        self._ended = False
+        self._paused = True
+        self._stopped = False
 
-    def open(self) -> None:
-        self._shut = False
-        if not self._listening and not self._ended:
+    def resume(self) -> None:
+        self._paused = False
+        if not self._listening and not self._stopped:
             self._listening = True
             self._loop.add_reader(self._fd, self._ready)
 
-    def shut(self) -> None:
-        """Takes effect when something comes: blocks follow each other quickly, and the loop's list is dear to change."""
-        self._shut = True
+    def pause(self) -> None:
+        """Takes effect when data arrives: blocks follow each other quickly, and changing the selector is expensive."""
+        self._paused = True
 
     def drain(self) -> None:
-        """Take what is in the pipe now. Bounded: somebody may be writing all the while."""
-        left = _MOST
+        """Deliver what is in the pipe now; bounded, because the program may go on writing."""
+        left = _MAX_PIPE
         while left > 0 and (data := self._read()):
             left -= len(data)
-            self._take(data)
-            if len(data) < _PIECE:
+            self._on_data(data)
+            if len(data) < _CHUNK:
                 return
 
-    def end(self) -> None:
-        self._ended = True
+    def stop(self) -> None:
+        self._stopped = True
         if self._listening:
             self._listening = False
             self._loop.remove_reader(self._fd)
 
     def _ready(self) -> None:
-        if self._shut:
+        if self._paused:
             self._listening = False
             self._loop.remove_reader(self._fd)
         elif data := self._read():
-            self._take(data)
+            self._on_data(data)
 
     def _read(self) -> bytes:
-        if self._ended:
+        if self._stopped:
             return b""
         try:
-            data = os.read(self._fd, _PIECE)
+            data = os.read(self._fd, _CHUNK)
         except (BlockingIOError, InterruptedError):
             return b""
         except OSError:
             data = b""
         if not data:
-            self.end()
-            if self._at_end is not None:
-                self._at_end()
+            self.stop()
+            if self._on_eof is not None:
+                self._on_eof()
         return data
 
 
-class Outlet:
-    """The writing end. What does not fit now waits here and goes when there is room."""
+class PipeWriter:
+    """Data that does not fit into the pipe waits here."""
 
-    __slots__ = ("_ended", "_fd", "_loop", "_waiting")
+    __slots__ = ("_fd", "_loop", "_stopped", "_waiting")
 
     def __init__(self, fd: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._fd = fd
         self._waiting: memoryview | None = None
-        self._ended = False
+        self._stopped = False
 
     def send(self, data: bytes) -> None:
-        if self._ended:
+        if self._stopped:
             return
         if self._waiting is not None:
             self._waiting = memoryview(bytes(self._waiting) + data)
@@ -98,8 +97,8 @@ class Outlet:
             self._waiting = rest
             self._loop.add_writer(self._fd, self._ready)
 
-    def end(self) -> None:
-        self._ended = True
+    def stop(self) -> None:
+        self._stopped = True
         self._stop_waiting()
 
     def _stop_waiting(self) -> None:
@@ -115,7 +114,7 @@ class Outlet:
             self._stop_waiting()
 
     def _write(self, data: memoryview) -> memoryview:
-        """What did not fit. Nobody reads any more: nothing is left to be sent, and the cage's end tells the rest."""
+        """What did not fit; nothing if the reader is gone."""
         try:
             return data[os.write(self._fd, data) :]
         except (BlockingIOError, InterruptedError):

@@ -1,5 +1,7 @@
-"""One worker in its cage, from the host's side. Whatever the program inside does, a block that was begun ends: by its own
-answer, by an interrupt, or with the cage."""
+"""One worker process in the sandbox, from the host's side.
+
+Whatever the program does, a block that was begun ends: by the worker's answer, by an interrupt, or with the worker process.
+"""
 
 from __future__ import annotations
 
@@ -8,66 +10,77 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from clicket.errors import UsageError
-from clicket.interpreter.session import wire
-from clicket.interpreter.session.fate import Fate, SessionGone, StopReason, fate_of
-from clicket.interpreter.session.line import Line, Timers
-from clicket.interpreter.session.watched import Ended, Item, Out, Shown, Stream, Watched, ended_of
-from clicket.interpreter.session.wire import CheckedBlock as Checked
-from clicket.sandbox import Cage, Exit, Isolation, Sandbox, SandboxFailed
+from clicket.interpreter.session import protocol
+from clicket.interpreter.session.block_run import (
+    BlockEnd,
+    BlockItem,
+    BlockRun,
+    DisplayItem,
+    OutputItem,
+    Stream,
+    block_end_of,
+)
+from clicket.interpreter.session.connection import Connection
+from clicket.interpreter.session.exit_reason import ExitReason, SessionGone, StopReason, exit_reason_of
+from clicket.interpreter.session.protocol import CheckedBlock as Checked
+from clicket.interpreter.session.timers import Timers
+from clicket.sandbox import Exit, Isolation, Sandbox, SandboxFailed, SandboxProcess
 
-__all__ = ["Checked", "Ended", "Fate", "Out", "Session", "SessionGone", "Shown", "StopReason"]
+__all__ = ["BlockEnd", "Checked", "DisplayItem", "ExitReason", "OutputItem", "Session", "SessionGone", "StopReason"]
 
 MIB = 1024 * 1024
 PROGRAM = "clicket.interpreter.inside.worker"
-_START = 60.0
-_REST = 0.25
-_PATIENCE = 5.0
-"""Seconds after a kill until a cage that does not report its end counts as ended all the same."""
-_LOOK = 30.0
-"""Seconds in which a worker must have compiled a block that it is to run at once."""
-_FROM_INSIDE = ("rlimits", "landlock", "seccomp")
-"""Layers that a worker puts on itself, before it runs anything."""
-_MAX_SHOWN = 64 * MIB
+_START_TIMEOUT = 60.0
+_FREEZE_AFTER = 0.25
+_KILL_TIMEOUT = 5.0
+"""Seconds after a kill until a process that does not report its exit counts as ended."""
+_CHECK_TIMEOUT = 30.0
+"""Seconds for the worker to compile a block that it then runs."""
+_APPLIED_INSIDE = ("rlimits", "landlock", "seccomp")
+"""Layers that the worker process applies to itself before it runs anything."""
+_MAX_DISPLAYED = 64 * MIB
 _MAX_LATE = 16 * MIB
-_LATE = 16 * 1024
-"""What an answer that nobody waits for weighs, however short it is: to read it costs, too."""
+_LATE_OVERHEAD = 16 * 1024
+"""Bytes that count for a late answer besides its data, because reading it takes time too."""
 
-F = TypeVar("F", wire.CheckedFrame, wire.PreloadedFrame)
+F = TypeVar("F", protocol.CheckedFrame, protocol.PreloadedFrame)
 
 
 class Session:
-    """Blocks of code, one at a time, in one namespace: `begin` sends one, `watch` follows it to its end."""
+    """Runs blocks of code, one at a time, in one namespace: `begin` sends a block, `watch` yields its output until its end."""
 
-    def __init__(self, cage: Cage, *, grace: float, max_output: int, kept_output: int, max_spooled: int) -> None:
-        self.cage = cage
+    def __init__(
+        self, process: SandboxProcess, *, grace: float, max_output: int, kept_output: int, max_spooled: int
+    ) -> None:
+        self.process = process
         self.names: frozenset[str] = frozenset()
-        """The program's names after the last block, as the worker told."""
+        """The program's global names after the last block, as the worker reported them."""
         self.python: str = ""
         self.layers: tuple[str, ...] = ()
-        """Put on from inside, as the worker told before it ran anything."""
+        """Layers applied inside, as the worker reported them before it ran anything."""
         self._grace = grace
         self._max_output = max_output
         self._kept = kept_output
         self._max_spooled = max_spooled
         self._id = 0
-        self._block: Watched | None = None
-        self._asked: tuple[type[wire.Answer], int, asyncio.Future[Any]] | None = None
-        self._passed: tuple[Callable[[Checked], None], float | None] | None = None
-        """Whom to tell when the block turns out to compile, and how long it may then run."""
-        self._doom: Fate | None = None
-        """A fate that was decided here, from then until it has happened."""
-        self._fate: Fate | None = None
+        self._block: BlockRun | None = None
+        self._request: tuple[type[protocol.Answer], int, asyncio.Future[Any]] | None = None
+        self._on_checked: tuple[Callable[[Checked], None], float | None] | None = None
+        """For a block that is checked first: the callback, and how long the block may then run."""
+        self._kill_reason: ExitReason | None = None
+        """Set when the host kills the worker; becomes `_exit_reason` when the worker has ended."""
+        self._exit_reason: ExitReason | None = None
         self._late = 0
-        self._stray = False
-        """An interrupt was sent, and its block ended otherwise: it may still be on its way."""
+        self._late_interrupt = False
+        """An interrupt was sent, but its block ended otherwise: the signal may still arrive."""
         self._waiting: tuple[int, bytes] | None = None
-        """A block that is sent when the worker has answered the request of this number."""
+        """A block to be sent when the worker has answered the request with this id."""
         self._frozen = False
         self._closed = False
         self._timers = Timers()
-        self._line = Line(cage, self)
-        cage.exited.add_done_callback(self._exited)
-        cage.breach.add_done_callback(self._breached)
+        self._connection = Connection(process, self)
+        process.exited.add_done_callback(self._on_exit)
+        process.breach.add_done_callback(self._on_breach)
 
     @classmethod
     async def start(
@@ -80,10 +93,10 @@ class Session:
         kept_output: int = MIB,
         max_spooled: int = 64 * MIB,
     ) -> Session:
-        """A worker that is ready. A block that writes more than `max_output` is killed; `kept_output` is what stays in memory
-        of each of its streams, and `max_spooled` bounds the file that has the whole of one."""
-        cage = await sandbox.start(PROGRAM, dict(settings))
-        session = cls(cage, grace=grace, max_output=max_output, kept_output=kept_output, max_spooled=max_spooled)
+        """Start a worker. A block that writes more than `max_output` bytes is killed; `kept_output` bytes of each stream stay in
+        memory, and the file with the whole stream may have `max_spooled`. Raises `SandboxFailed`."""
+        process = await sandbox.start(PROGRAM, dict(settings))
+        session = cls(process, grace=grace, max_output=max_output, kept_output=kept_output, max_spooled=max_spooled)
         try:
             await session._open()
         except BaseException:
@@ -93,321 +106,330 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        return self.fate is None and not self._closed
+        return self.exit_reason is None and not self._closed
 
     @property
     def busy(self) -> bool:
-        return self._asked is not None or (self._block is not None and self._block.ended is None)
+        return self._request is not None or (self._block is not None and self._block.ended is None)
 
     @property
-    def fate(self) -> Fate | None:
-        """Why it is not alive any more."""
-        return self._fate or self._doom
+    def exit_reason(self) -> ExitReason | None:
+        """Why the session is not alive; None while it is."""
+        return self._exit_reason or self._kill_reason
 
     @property
     def isolation(self) -> Isolation:
-        return self.cage.isolation
+        return self.process.isolation
 
     async def check(self, codes: Sequence[str], timeout: float) -> list[Checked]:
-        """Look at the text of blocks: does it parse, what does it import, read and bind. Nothing of it runs."""
-        self._ready_for_next()
-        answer = await self._ask(wire.check(self._id, codes), wire.CheckedFrame, len(codes), timeout)
+        """Compile blocks without running them: their syntax errors, imports, and the names that they read and bind."""
+        self._begin_request()
+        answer = await self._ask(protocol.check(self._id, codes), protocol.CheckedFrame, len(codes), timeout)
         return list(answer.blocks)
 
     async def preload(self, modules: Sequence[str], timeout: float) -> list[str]:
-        """Import modules before they are needed. Those that could be; none when the session ended over it."""
-        self._ready_for_next()
+        """Import modules in advance. Returns those that could be imported; none if the session ended meanwhile."""
+        self._begin_request()
         try:
-            answer = await self._ask(wire.preload(self._id, modules), wire.PreloadedFrame, len(modules), timeout)
+            answer = await self._ask(
+                protocol.preload(self._id, modules), protocol.PreloadedFrame, len(modules), timeout
+            )
         except SessionGone:
             return []
         return list(answer.modules)
 
     def begin(
-        self, code: str, *, name: str, timeout: float | None, passed: Callable[[Checked], None] | None = None
+        self, code: str, *, name: str, timeout: float | None, on_checked: Callable[[Checked], None] | None = None
     ) -> None:
-        """Send a block. In a session that has ended, the block has ended too, and says why.
+        """Send a block. In a session that has ended, the block ends at once with the same reason.
 
-        With `passed`, the worker looks at the text first, as `check` does, and `passed` is told what it saw. A text that
-        does not compile ends the block there and then: nothing of it has run.
+        With `on_checked`, the worker first checks the code as `check` does, and the callback gets the answer. Code that does not
+        compile ends the block without running.
         """
-        self._ready_for_next()
-        block = self._block = self._watched()
+        self._begin_request()
+        block = self._block = self._new_block()
         if not self.alive:
-            if self._fate is not None:
-                self._end_with_fate(block)
+            if self._exit_reason is not None:
+                self._end_with(self._exit_reason, block)
             return
-        if passed is not None:
-            self._passed = (passed, timeout)
-            self._line.listen()
-            self._timers.start("deadline", _LOOK, self._give_up)
+        if on_checked is not None:
+            self._on_checked = (on_checked, timeout)
+            self._connection.read_answers()
+            self._timers.start("deadline", _CHECK_TIMEOUT, self._on_check_timeout)
         else:
             self._run_for(timeout)
-        if self._stray:
+        if self._late_interrupt:
             self._id += 1
-            self._waiting = (self._id - 1, wire.execute(self._id, code, name, check=passed is not None))
-            self._line.send(wire.check(self._id - 1, ()))
+            self._waiting = (self._id - 1, protocol.execute(self._id, code, name, check=on_checked is not None))
+            self._connection.send(protocol.check(self._id - 1, ()))
         else:
-            self._line.send(wire.execute(self._id, code, name, check=passed is not None))
+            self._connection.send(protocol.execute(self._id, code, name, check=on_checked is not None))
 
-    def watch(self) -> AsyncIterator[Item]:
-        """What the block writes and shows, live, and last how it ended."""
+    def watch(self) -> AsyncIterator[BlockItem]:
+        """The block's output and displays as they come, and last how it ended."""
         if self._block is None:
             raise UsageError("no block was begun in this session. Call begin(code, name=..., timeout=...) first.")
         return self._block.items()
 
     async def stop(self, reason: StopReason) -> None:
-        """End the running block: interrupt, grace, kill. Comes back when it has ended; without a block, at once."""
+        """End the running block: interrupt, wait for the grace period, kill. Returns when the block has ended."""
         block = self._block
         if block is not None and block.ended is None:
             self._interrupt(reason)
-            await block.over()
+            await block.wait()
 
     def kill(self, reason: StopReason = "cancel") -> None:
-        """End the worker now, whatever it is at; also while `stop` is waiting for it to stop by itself."""
-        self._end_look()
+        """Kill the worker now, also while `stop` is waiting."""
+        self._finish_check()
         self._kill(reason, "it was told to end at once")
 
-    def rest(self) -> None:
-        """Nothing is asked for now: freeze the cage in a moment, so that nothing runs on unseen. The next request thaws it."""
+    def idle(self) -> None:
+        """No request follows for now: freeze the worker soon, so that no thread runs on. The next request thaws it."""
         if self.alive and not self.busy and not self._frozen:
-            self._timers.start("rest", _REST, self._freeze)
+            self._timers.start("freeze", _FREEZE_AFTER, self._freeze)
 
     async def close(self) -> None:
-        """End the worker and all it started. A block that runs ends as killed."""
+        """End the worker and all that it started. A running block ends as killed."""
         if not self._closed:
             self._closed = True
-            self._settle(self.fate or Fate(status="killed", reason="cancel", detail="the session was closed"))
-        await self.cage.close()
+            closed = ExitReason(status="killed", reason="cancel", detail="the session was closed")
+            self._end_session(self.exit_reason or closed)
+        await self.process.close()
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _open(self) -> None:
-        """The start is a block of its own, so that whatever goes wrong in it is seen the same way."""
-        block = self._block = self._watched()
-        self._line.flow()
-        self._timers.start("deadline", _START, self._kill, "timeout", f"it was not ready after {_START:g} s")
-        ended = await block.over()
+        """Wait for the worker's first frame. Handled as a block, so that errors are handled the same way."""
+        block = self._block = self._new_block()
+        self._connection.read_all()
+        detail = f"it was not ready after {_START_TIMEOUT:g} s"
+        self._timers.start("deadline", _START_TIMEOUT, self._kill, "timeout", detail)
+        ended = await block.wait()
         self._block = None
         if ended.status != "ok":
-            words = (ended.stderr.text or ended.stdout.text).strip()[-2000:]
-            said = f" It wrote: {words}" if words else ""
-            raise SandboxFailed(f"The Python worker did not start in the sandbox: {ended.detail}.{said}")
+            output = (ended.stderr.text or ended.stdout.text).strip()[-2000:]
+            wrote = f" It wrote: {output}" if output else ""
+            raise SandboxFailed(f"The Python worker did not start in the sandbox: {ended.detail}.{wrote}")
 
-    def _ready_for_next(self) -> None:
+    def _begin_request(self) -> None:
         if self._closed:
             raise UsageError("this session is closed. Start another one.")
         if self.busy:
             raise UsageError("this session is busy. Watch its block to the end, or stop it, before the next request.")
-        self._timers.stop("rest")
+        self._timers.stop("freeze")
         if self._frozen:
             self._frozen = False
-            self.cage.thaw()
-        self.cage.watching = self.alive  # until it is frozen: what earlier blocks left running may do harm any time
+            self.process.thaw()
+        self.process.watching = (
+            self.alive
+        )  # until it is frozen: threads of earlier blocks may exceed limits at any time
         self._late = 0
         self._id += 1
 
     async def _ask(self, frame: bytes, kind: type[F], size: int, timeout: float) -> F:
-        if (gone := self.fate) is not None:
+        if (gone := self.exit_reason) is not None:
             raise SessionGone(gone)
         answer: asyncio.Future[F] = asyncio.get_running_loop().create_future()
-        self._asked = (kind, size, answer)
-        self._line.listen()
+        self._request = (kind, size, answer)
+        self._connection.read_answers()
         self._timers.start("deadline", timeout, self._kill, "timeout", f"it did not answer within {timeout:g} s")
-        self._line.send(frame)
+        self._connection.send(frame)
         try:
             return await answer
-        finally:  # also when cancelled: the answer will then be a late one
-            self._asked = None
+        finally:  # also when cancelled: the answer then comes late
+            self._request = None
             self._timers.stop("deadline")
 
     def _freeze(self) -> None:
         if self.alive and not self.busy:
             self._frozen = True
-            self.cage.freeze()
-            self.cage.watching = False
+            self.process.freeze()
+            self.process.watching = False
 
-    def _watched(self) -> Watched:
-        return Watched(kept=self._kept, max_spooled=self._max_spooled, made_room=self._made_room)
+    def _new_block(self) -> BlockRun:
+        return BlockRun(kept=self._kept, max_spooled=self._max_spooled, on_drained=self._on_drained)
 
-    # --- what comes out: called by the line ---------------------------------------------------------------------------
+    # --- called by the connection -------------------------------------------------------------------------------------
 
-    def wrote(self, stream: Stream, data: bytes) -> None:
+    def on_output(self, stream: Stream, data: bytes) -> None:
         block = self._block
-        if block is None or block.ended is not None:  # the last words of a cage that ended while nothing ran
+        if block is None or block.ended is not None:  # output of a process that ended while no block ran
             return
-        block.wrote(stream, data)
+        block.add_output(stream, data)
         if block.written > self._max_output:
             self._kill("output", f"it wrote more than {self._max_output} bytes")
-        elif block.full and not block.stopping:
-            self._line.hold()
+        elif block.full and not block.stop_reason:
+            self._connection.pause_all()
 
-    def heard(self, frame: wire.Answer) -> None:
-        if isinstance(frame, wire.ReadyFrame | wire.RefusedFrame):
-            self._opened(frame)
-        elif self._waiting is not None and frame.id == self._waiting[0] and isinstance(frame, wire.CheckedFrame):
+    def on_frame(self, frame: protocol.Answer) -> None:
+        if isinstance(frame, protocol.ReadyFrame | protocol.RefusedFrame):
+            self._on_ready(frame)
+        elif self._waiting is not None and frame.id == self._waiting[0] and isinstance(frame, protocol.CheckedFrame):
             self._send_waiting(self._waiting[1])
         elif frame.id > self._id:
-            raise wire.Violation(f"an answer to request {frame.id}, which was never made")
+            raise protocol.Violation(f"an answer to request {frame.id}, which was never made")
         elif frame.id < self._id or not self.busy:
-            self._came_late(frame)
-        elif self._asked is not None:
-            self._answered(*self._asked, frame)
-        elif self._passed is not None and self._block is not None:
-            self._looked(self._block, *self._passed, frame)
-        elif isinstance(frame, wire.DoneFrame | wire.DisplayFrame) and self._block is not None:
-            self._line.take_output()  # what was written before this frame
-            if self._doom is None:
-                self._told(self._block, frame)
+            self._on_late_frame(frame)
+        elif self._request is not None:
+            self._on_answer(*self._request, frame)
+        elif self._on_checked is not None and self._block is not None:
+            self._on_check(self._block, *self._on_checked, frame)
+        elif isinstance(frame, protocol.DoneFrame | protocol.DisplayFrame) and self._block is not None:
+            self._connection.drain_output()  # it was written before this frame
+            if self._kill_reason is None:
+                self._on_block_frame(self._block, frame)
         else:
-            raise wire.Violation(f"{type(frame).__name__} about a block")
+            raise protocol.Violation(f"{type(frame).__name__} about a block")
 
-    def broke(self, why: str) -> None:
-        self._kill("protocol", f"what came from the worker is none of its answers: {why}")
+    def on_violation(self, why: str) -> None:
+        self._kill("protocol", f"the worker sent an invalid answer: {why}")
 
-    def fell_silent(self) -> None:
-        """Usually the end of the cage, which tells more. If that does not come, a program has closed the line."""
-        if self.fate is None:
-            self._timers.start("silent", self._grace, self._kill, "protocol", "the line to the worker was closed")
+    def on_eof(self) -> None:
+        """Usually the process has ended, which `_on_exit` reports. Otherwise the program has closed the pipe."""
+        if self.exit_reason is None:
+            detail = "the connection to the worker was closed"
+            self._timers.start("eof", self._grace, self._kill, "protocol", detail)
 
-    def _made_room(self) -> None:
+    def _on_drained(self) -> None:
         if self.alive and self.busy:
-            self._line.flow()
+            self._connection.read_all()
 
-    def _opened(self, frame: wire.ReadyFrame | wire.RefusedFrame) -> None:
+    def _on_ready(self, frame: protocol.ReadyFrame | protocol.RefusedFrame) -> None:
         block = self._block
         if self._id or block is None or block.ended is not None:
-            raise wire.Violation("it said twice that it is ready")
-        if isinstance(frame, wire.RefusedFrame):
+            raise protocol.Violation("it reported twice that it is ready")
+        if isinstance(frame, protocol.RefusedFrame):
             self._kill("protocol", f"layer {frame.layer} does not hold: {frame.message}")
-        elif missing := [name for name in _FROM_INSIDE if name in self.isolation.layers and name not in frame.layers]:
-            self._kill("protocol", f"it has not put on what results would name: {', '.join(missing)}")
+        elif missing := [
+            name for name in _APPLIED_INSIDE if name in self.isolation.layers and name not in frame.layers
+        ]:
+            self._kill("protocol", f"it has not applied layers that results would name: {', '.join(missing)}")
         else:
             self.python, self.layers = frame.python, frame.layers
-            self._end(block, Ended(status="ok"))
+            self._end(block, BlockEnd(status="ok"))
 
-    def _came_late(self, frame: wire.Answer) -> None:
-        """Old ids: a thread that shows something after its block, or the true end after a forged one. Both do no harm."""
-        self._late += _LATE + (len(frame.data) if isinstance(frame, wire.DisplayFrame) else 0)
+    def _on_late_frame(self, frame: protocol.Answer) -> None:
+        """An old id: a thread displays something after its block, or the true end follows a forged one. Both are harmless."""
+        self._late += _LATE_OVERHEAD + (len(frame.data) if isinstance(frame, protocol.DisplayFrame) else 0)
         if self._late > _MAX_LATE:
-            raise wire.Violation("too many answers that nobody waits for")
+            raise protocol.Violation("too many late answers")
 
-    def _answered(self, kind: type[wire.Answer], size: int, answer: asyncio.Future[Any], frame: wire.Answer) -> None:
+    def _on_answer(
+        self, kind: type[protocol.Answer], size: int, answer: asyncio.Future[Any], frame: protocol.Answer
+    ) -> None:
         if type(frame) is not kind:
-            raise wire.Violation(f"{type(frame).__name__} to another question")
-        if isinstance(frame, wire.CheckedFrame) and len(frame.blocks) != size:
-            raise wire.Violation(f"{len(frame.blocks)} blocks were looked at, {size} were sent")
+            raise protocol.Violation(f"{type(frame).__name__} in answer to another request")
+        if isinstance(frame, protocol.CheckedFrame) and len(frame.blocks) != size:
+            raise protocol.Violation(f"{len(frame.blocks)} blocks were checked, {size} were sent")
         if not answer.done():
             answer.set_result(frame)
 
     def _send_waiting(self, frame: bytes) -> None:
-        """Whoever was answered has seen all interrupts that came before the question: none of them hits the next block."""
-        self._waiting, self._stray = None, False
-        self._line.send(frame)
-        if self._block is not None and self._block.stopping:
-            self.cage.interrupt()
+        """The worker has answered, so earlier interrupts have reached it: none of them can hit the next block."""
+        self._waiting, self._late_interrupt = None, False
+        self._connection.send(frame)
+        if self._block is not None and self._block.stop_reason:
+            self.process.interrupt()
 
-    def _looked(
-        self, block: Watched, passed: Callable[[Checked], None], timeout: float | None, frame: wire.Answer
+    def _on_check(
+        self, block: BlockRun, on_checked: Callable[[Checked], None], timeout: float | None, frame: protocol.Answer
     ) -> None:
-        if not isinstance(frame, wire.CheckedFrame) or len(frame.blocks) != 1:
-            raise wire.Violation(f"{type(frame).__name__} about a block that was to be looked at first")
-        self._passed = None
+        if not isinstance(frame, protocol.CheckedFrame) or len(frame.blocks) != 1:
+            raise protocol.Violation(f"{type(frame).__name__} about a block that was to be checked first")
+        self._on_checked = None
         checked = frame.blocks[0]
         if checked.error is not None:
-            self._stray = block.stopping is not None
-            self._end(block, Ended(status="error", names=self.names))
-            passed(checked)
-            return
-        block.began()
-        self._timers.stop("deadline")
-        self._run_for(timeout)
-        passed(checked)
+            self._late_interrupt = block.stop_reason is not None
+            self._end(block, BlockEnd(status="error", names=self.names))
+        else:
+            block.restart_clock()
+            self._timers.stop("deadline")
+            self._run_for(timeout)
+        on_checked(checked)
 
-    def _end_look(self) -> None:
-        """Whoever ends a block that is looked at first wants to know whether it runs already."""
-        if self._passed is not None:
-            self._line.take_answers()
+    def _finish_check(self) -> None:
+        """Read an answer that has arrived, so that it is known whether the block runs already."""
+        if self._on_checked is not None:
+            self._connection.drain_answers()
 
-    def _give_up(self) -> None:
-        self._end_look()
-        if self._passed is not None:
-            self._kill("timeout", f"it did not answer within {_LOOK:g} s")
+    def _on_check_timeout(self) -> None:
+        self._finish_check()
+        if self._on_checked is not None:
+            self._kill("timeout", f"it did not answer within {_CHECK_TIMEOUT:g} s")
 
     def _run_for(self, timeout: float | None) -> None:
-        self._line.flow()
+        self._connection.read_all()
         if timeout is not None:
             self._timers.start("deadline", timeout, self._interrupt, "timeout")
 
-    def _told(self, block: Watched, frame: wire.DoneFrame | wire.DisplayFrame) -> None:
-        if isinstance(frame, wire.DoneFrame):
-            ended = ended_of(frame, block.stopping)
-            self._stray = block.stopping is not None and frame.status != "interrupted"
+    def _on_block_frame(self, block: BlockRun, frame: protocol.DoneFrame | protocol.DisplayFrame) -> None:
+        if isinstance(frame, protocol.DoneFrame):
+            ended = block_end_of(frame, block.stop_reason)
+            self._late_interrupt = block.stop_reason is not None and frame.status != "interrupted"
             self.names = ended.names
             self._end(block, ended)
             return
-        block.show(Shown(mime=frame.mime, data=frame.data, group=frame.group))
-        if block.shown > _MAX_SHOWN:
-            self._kill("output", f"it showed more than {_MAX_SHOWN} bytes")
-        elif block.full and not block.stopping:
-            self._line.hold()
+        block.add_display(DisplayItem(mime=frame.mime, data=frame.data, group=frame.group))
+        if block.displayed > _MAX_DISPLAYED:
+            self._kill("output", f"it displayed more than {_MAX_DISPLAYED} bytes")
+        elif block.full and not block.stop_reason:
+            self._connection.pause_all()
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
-    def _end(self, block: Watched, ended: Ended) -> None:
+    def _end(self, block: BlockRun, ended: BlockEnd) -> None:
         self._timers.stop("deadline")
-        if block.stopping is not None:
+        if block.stop_reason is not None:
             self._timers.stop("grace")
-        self._waiting = self._passed = None
-        self._line.rest()
+        self._waiting = self._on_checked = None
+        self._connection.pause_output()
         block.end(ended)
 
     def _interrupt(self, reason: StopReason) -> None:
-        self._line.take_answers()  # it may have ended, and we have only not heard of it
+        self._connection.drain_answers()  # the block may have ended already
         block = self._block
-        if block is None or block.ended is not None or block.stopping or not self.alive:
+        if block is None or block.ended is not None or block.stop_reason or not self.alive:
             return
-        block.stopping = reason
-        self._line.flow()
+        block.stop_reason = reason
+        self._connection.read_all()
         if self._waiting is None:
-            self.cage.interrupt()
+            self.process.interrupt()
         detail = f"it did not stop within {self._grace:g} s of an interrupt"
         self._timers.start("grace", self._grace, self._kill, reason, detail)
 
     def _kill(self, reason: StopReason, detail: str) -> None:
-        if self.fate is None:
-            self._doom = Fate(status="killed", reason=reason, detail=detail)
+        if self.exit_reason is None:
+            self._kill_reason = ExitReason(status="killed", reason=reason, detail=detail)
             self._timers.stop_all()
-            self._line.hang_up()
-            self.cage.kill()
-            self._timers.start("patience", _PATIENCE, self._settle, self._doom)
+            self._connection.close_answers()
+            self.process.kill()
+            self._timers.start("kill", _KILL_TIMEOUT, self._end_session, self._kill_reason)
 
-    def _breached(self, breach: asyncio.Future[str]) -> None:
+    def _on_breach(self, breach: asyncio.Future[str]) -> None:
         if breach.cancelled() or self._closed:
             return
-        self._end_look()
+        self._finish_check()
         if breach.result() == "memory":
             self._kill("memory", "it used more memory than it may")
         else:
             self._kill("disk", "it put more into its folder than it may")
 
-    def _exited(self, exited: asyncio.Future[Exit]) -> None:
-        if exited.cancelled() or self._fate is not None:
+    def _on_exit(self, exited: asyncio.Future[Exit]) -> None:
+        if exited.cancelled() or self._exit_reason is not None:
             return
-        self._line.take_answers()  # the last of them may be the end of the block
-        self._line.take_output()
-        self._settle(self._doom or fate_of(exited.result()))
+        self._connection.drain_answers()  # the last one may be the end of the block
+        self._connection.drain_output()
+        self._end_session(self._kill_reason or exit_reason_of(exited.result()))
 
-    def _settle(self, fate: Fate) -> None:
-        self._fate = self._fate or fate
+    def _end_session(self, exit_reason: ExitReason) -> None:
+        final = self._exit_reason = self._exit_reason or exit_reason
         self._timers.stop_all()
-        self._line.close()
-        self.cage.watching = False
+        self._connection.close()
+        self.process.watching = False
         if self._block is not None and self._block.ended is None:
-            self._end_with_fate(self._block)
-        if self._asked is not None and not self._asked[2].done():
-            self._asked[2].set_exception(SessionGone(self._fate))
+            self._end_with(final, self._block)
+        if self._request is not None and not self._request[2].done():
+            self._request[2].set_exception(SessionGone(final))
 
-    def _end_with_fate(self, block: Watched) -> None:
-        assert self._fate is not None
-        block.end(Ended(status=self._fate.status, reason=self._fate.reason, detail=self._fate.detail))
+    def _end_with(self, final: ExitReason, block: BlockRun) -> None:
+        block.end(BlockEnd(status=final.status, reason=final.reason, detail=final.detail))

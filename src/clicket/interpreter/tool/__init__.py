@@ -1,1 +1,7 @@
-"""The interpreter as a tool: a session for each thread, some kept warm."""
+"""The tool `code_interpreter`, over the interpreters of many callers.
+
+tool             `CodeInterpreter`: the tool; follows a run and reports it as the call's events
+options          `InterpreterOptions`: its options, from Python or from `[interpreter]` of a settings file
+pool             `Pool`: one interpreter per caller and thread, a limited number of sessions, one spare session
+message_batcher  bounds the messages of a run before they are written to the call's journal
+"""

@@ -12,11 +12,11 @@ import msgspec
 from clicket.bridge import Workers
 from clicket.errors import UsageError, did_you_mean
 from clicket.interpreter.interpreter import Interpreter, check_seconds
-from clicket.interpreter.starting.starter import Starter, limits_of
-from clicket.interpreter.tool.pool import Start
+from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
+from clicket.interpreter.tool.pool import StartSession
 from clicket.sandbox import Limits, size_of
 
-__all__ = ["Setup", "setup_of"]
+__all__ = ["InterpreterOptions", "parse_options"]
 
 _DESCRIPTION = (
     "Run Python code in a sandbox without network. Give Markdown with fenced python blocks, or bare code. {} The value of a "
@@ -28,65 +28,63 @@ _KEPT = {
 }
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
+class InterpreterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Times are seconds; sizes are bytes, or text like `512MiB`."""
 
     require: str = "full"
-    """The least isolation with which a program is run: full, partial, process, none."""
+    """The required isolation level: full, partial, process, none."""
     timeout: float | None = 30.0
     """One block."""
     memory: int | str | None = None
-    """One session: 1 GiB, unless this or `limits` say otherwise. All together may take `max_sessions` times as much, and once
-    more for the spare."""
+    """One session; 1 GiB by default. All sessions together may take `max_sessions` + 1 times as much, with the spare."""
     max_steps: int = 10
     limits: Limits | None = None
     grace: float = 1.0
     max_output: int | str = "64MiB"
-    """One block; more ends the program."""
+    """One block; a program that writes more is killed."""
     kept_output: int | str = "64KiB"
-    """Beginning and end of what a block wrote to one stream, in the result, which a model reads; the whole is an artifact."""
+    """What the result has of each stream of a block, its beginning and end; the whole is an artifact."""
     python: str | None = None
-    """The interpreter that programs run on."""
+    """The Python that programs run on."""
     without: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     packages: tuple[str, ...] | None = None
     wheels: str | None = None
     install: tuple[str, ...] = ()
     files: str | None = None
-    """A folder from which `file_names` may be taken."""
+    """A host folder for `file_names`."""
     max_files: int = 100
     max_files_size: int | str = "128MiB"
-    """All the files that one run brings out; one file may have half of it."""
+    """All files that one run stores; one file may have half of it."""
     session: Literal["thread", "call"] = "thread"
     max_sessions: int = 16
     idle_after: float | None = 1800.0
     warm: bool = True
     cache: float | bool | None = None
     call_timeout: float | None = 300.0
-    """One call, all its blocks."""
+    """One call with all its blocks."""
     name: str = "code_interpreter"
     description: str | None = None
-    """What the model is told of the tool; None: what it does, and what one call leaves for the next."""
+    """The tool's description for the model; None: a default text that depends on `session`."""
     options: dict[str, Any] = {}
-    """Everything else that `@tool` takes."""
+    """All other options of `@tool`."""
 
-    def words(self) -> str:
-        """The description."""
+    def description_text(self) -> str:
         return _DESCRIPTION.format(_KEPT[self.session]) if self.description is None else self.description
 
     def tool_options(self) -> dict[str, Any]:
-        """A program has no effect outside of its sandbox, so after a crash it is run again; what it did is not tried again."""
+        """A program has no effect outside of its sandbox, so it runs again after a crash of the host; a failed one is not retried."""
         own = {"timeout": self.call_timeout, "max_retries": 0, "recovery": "rerun", "cache": self.cache}
         return {**own, **self.options}
 
-    def starter(self) -> Starter:
-        return Starter(
-            require=self.require, limits=self.limits, memory=self.memory, python=self.python, without=self.without,
+    def factory(self) -> SessionFactory:
+        return SessionFactory(
+            require=self.require, limits=limits_of(self.limits, self.memory), python=self.python, without=self.without,
             packages=self.packages, wheels=self.wheels, install=self.install, preload=self.preload, grace=self.grace,
             max_output=self.max_output, kept_output=self.kept_output,
         )  # fmt: skip
 
-    def interpreter(self, start: Start, workers: Workers) -> Interpreter:
+    def interpreter(self, start: StartSession, workers: Workers) -> Interpreter:
         return Interpreter(
             require=self.require, timeout=self.timeout, max_steps=self.max_steps, grace=self.grace,
             limits=limits_of(self.limits, self.memory), max_output=self.max_output,
@@ -95,11 +93,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
-_TYPES = {field.name: field.type for field in msgspec.structs.fields(Setup)}
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(InterpreterOptions)}
 
 
-def setup_of(given: Mapping[str, Any], base: Setup | None = None, where: str = "code_interpreter") -> Setup:
-    """`base` with other values; every wrong one is refused by its name."""
+def parse_options(
+    given: Mapping[str, Any], base: InterpreterOptions | None = None, where: str = "code_interpreter"
+) -> InterpreterOptions:
+    """`base` with these values. Raises `UsageError` with the name of the first wrong option."""
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in _TYPES:
@@ -117,12 +117,12 @@ def setup_of(given: Mapping[str, Any], base: Setup | None = None, where: str = "
             values[name] = msgspec.convert(plain, _TYPES[name])
         except msgspec.ValidationError as error:
             raise UsageError(f"{where}: {name} = {value!r} does not fit: {str(error).rstrip('.')}.") from None
-    setup = msgspec.structs.replace(base or Setup(), **values)
+    setup = msgspec.structs.replace(base or InterpreterOptions(), **values)
     if setup.max_sessions < 1 or setup.max_steps < 1:
         raise UsageError(f"{where}: max_sessions and max_steps must be at least 1.")
-    try:  # all of it is used once: what does not fit is said now, and not when the first call comes
+    try:  # an interpreter is made once, so that wrong values are reported now and not at the first call
         check_seconds(idle_after=setup.idle_after)
-        setup.interpreter(setup.starter(), Workers(1, "unused"))
+        setup.interpreter(setup.factory(), Workers(1, "unused"))
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     return setup

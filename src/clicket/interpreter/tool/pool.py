@@ -1,7 +1,8 @@
-"""Interpreters of many callers over one sandbox: one per key, a bounded number of them with a session, and one spare session
-that is warm. When all sessions are taken, one that is idle is closed for the next run: of the caller that has the most, the one
-that was used least recently. No caller takes a session from another that has as few as itself; then, and when all are in use, the
-run waits. A place that becomes free goes to the waiting caller that has the fewest sessions.
+"""Interpreters of many callers over one sandbox: one for each key, a limited number of sessions, and one spare session.
+
+When all sessions are taken, an idle one is closed for the next run: of the caller with the most sessions, the least recently
+used. A caller takes no session from another that has as few as itself; then, and when all sessions are busy, the run waits. A free
+place goes to the waiting caller with the fewest sessions.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ from typing import TYPE_CHECKING
 
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
-from clicket.interpreter.starting.starter import WARM, Starter
+from clicket.interpreter.setup.session_factory import WARM_MODULES, SessionFactory
 
 if TYPE_CHECKING:
     from clicket.interpreter.interpreter import Interpreter
     from clicket.interpreter.session.session import Session
 
-__all__ = ["Guest", "Pool"]
+__all__ = ["Pool", "PooledInterpreter"]
 
 logger = logging.getLogger("clicket.interpreter")
-_REMEMBERED = 200
-"""Interpreters without a session that are kept, so that their owners are told what became of it."""
+_MAX_WITHOUT_SESSION = 200
+"""Interpreters without a session that are kept, so that their callers learn why the session is gone."""
 _THREADS = 2
-"""Threads that read and write files of programs, where there are many bytes of them."""
-_SOONEST = 0.05
-_FULL = "other sessions needed the room, and this one had not been used for longest"
+"""Threads that read and write large files of programs."""
+_MIN_SWEEP_DELAY = 0.05
+_EVICTED = "other runs needed a session, and this one was the least recently used"
 
-Start = Callable[[], Awaitable["Session"]]
+StartSession = Callable[[], Awaitable["Session"]]
 Note = Callable[[str], object]
 
 
-class Guest:
-    """One key's interpreter, as people may look at it."""
+class PooledInterpreter:
+    """The interpreter of one key."""
 
     def __init__(self, key: Hashable, caller: str = "") -> None:
         self.key = key
@@ -46,11 +47,11 @@ class Guest:
         self.runs = 0
         self.used_at: float = time.monotonic()
         self.placed = False
-        """Does it hold one of the places for sessions?"""
+        """Whether it holds one of the places for sessions."""
         self.note: Note = str
         self.lock: asyncio.Lock = asyncio.Lock()
         self.callers = 0
-        """Those whose run goes on, or waits for the lock: which is free for a moment between two of them."""
+        """Runs that hold the lock or wait for it: between two of them the lock is free for a moment."""
 
     @property
     def busy(self) -> bool:
@@ -58,16 +59,15 @@ class Guest:
 
 
 class Pool:
-    """`make` gives an interpreter that gets its sessions from the function it is given, and shares the threads for files.
+    """`make` returns an interpreter that starts its sessions with the given function and uses the given threads.
 
-    At most `max_sessions` sessions live at once, and one spare; with the memory that each may use, that is what all of them
-    together can take. `idle_after` seconds without a run end a session.
+    At most `max_sessions` sessions and one spare are alive at once. A session ends after `idle_after` seconds without a run.
     """
 
     def __init__(
         self,
-        starter: Starter,
-        make: Callable[[Start, Workers], Interpreter],
+        factory: SessionFactory,
+        make: Callable[[StartSession, Workers], Interpreter],
         *,
         max_sessions: int = 16,
         idle_after: float | None = 1800.0,
@@ -77,19 +77,19 @@ class Pool:
             raise UsageError(f"max_sessions must be a whole number of at least 1, not {max_sessions!r}.")
         self.max_sessions = max_sessions
         self.idle_after = idle_after
-        self.guests: dict[Hashable, Guest] = {}
+        self.interpreters: dict[Hashable, PooledInterpreter] = {}
         """By key, the least recently used first."""
-        self._starter = starter
+        self._factory = factory
         self._make = make
         self._workers = Workers(_THREADS, "clicket-interpreter")
         self._warm = warm
         self._used = 0
         self._closing = 0
-        """Sessions that are being closed to make room."""
+        """Sessions that are being closed for waiting runs."""
         self._held: Counter[str] = Counter()
-        """Sessions of each caller, those that are being started among them."""
-        self._waiting: dict[asyncio.Future[None], Guest] = {}
-        """Those who wait for a place, in the order in which they came."""
+        """Sessions of each caller, also those that are being started."""
+        self._waiting: dict[asyncio.Future[None], PooledInterpreter] = {}
+        """Runs that wait for a place, in order."""
         self._spare: asyncio.Task[Session] | None = None
         self._spare_at = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
@@ -97,38 +97,40 @@ class Pool:
         self._closed = False
 
     @asynccontextmanager
-    async def lend(self, key: Hashable | None, note: Note = str, *, caller: str = "") -> AsyncIterator[Guest]:
-        """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards. `caller` has its share of
-        the sessions."""
+    async def lend(
+        self, key: Hashable | None, note: Note = str, *, caller: str = ""
+    ) -> AsyncIterator[PooledInterpreter]:
+        """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards. `note` gets a text when
+        the run has to wait; sessions are shared fairly between callers."""
         if self._closed:
             raise UsageError("the sessions are closed; open the runtime again.")
-        guest = self.guests.pop(key, None) if key is not None else None
-        if guest is None:
-            guest = Guest(key, caller)
-            guest.interpreter = self._make(self._start_of(guest), self._workers)
+        pooled = self.interpreters.pop(key, None) if key is not None else None
+        if pooled is None:
+            pooled = PooledInterpreter(key, caller)
+            pooled.interpreter = self._make(self._start_of(pooled), self._workers)
         if key is not None:
-            self.guests[key] = guest  # at the end: used last
-        guest.callers += 1
+            self.interpreters[key] = pooled  # at the end: used last
+        pooled.callers += 1
         try:
-            async with guest.lock:
-                guest.note = note
-                guest.runs += 1
+            async with pooled.lock:
+                pooled.note = note
+                pooled.runs += 1
                 try:
-                    await guest.interpreter.open()
-                    yield guest
+                    await pooled.interpreter.open()
+                    yield pooled
                 finally:
-                    await self._given_back(guest)
+                    await self._given_back(pooled)
         finally:
-            guest.callers -= 1
+            pooled.callers -= 1
 
     async def sweep(self, busy: Collection[Hashable] = frozenset()) -> int:
-        """Close the sessions that were idle for too long, and the spare that nobody came for."""
+        """Close the sessions that were idle for too long, and an unused spare. Returns how many sessions were closed."""
         if self.idle_after is None:
             return 0
         limit, closed = time.monotonic() - self.idle_after, 0
-        for guest in list(self.guests.values()):
-            if guest.placed and not guest.busy and guest.used_at < limit and guest.key not in busy:
-                closed += await self._drop(guest, f"nobody used it for {self.idle_after:g} seconds")
+        for pooled in list(self.interpreters.values()):
+            if pooled.placed and not pooled.busy and pooled.used_at < limit and pooled.key not in busy:
+                closed += await self._drop(pooled, f"it was not used for {self.idle_after:g} seconds")
         if self._spare is not None and self._spare_at < limit:
             await self._end_spare()
         await self._make_room()
@@ -142,23 +144,23 @@ class Pool:
         if self._sweeping is not None:
             await asyncio.wait([self._sweeping])
         await self._end_spare()
-        for guest in list(self.guests.values()):
-            await self._close(guest)
-        self.guests.clear()
-        await self._starter.close()
+        for pooled in list(self.interpreters.values()):
+            await self._close(pooled)
+        self.interpreters.clear()
+        await self._factory.close()
         self._workers.close()
 
-    # Idle sessions end on time, also where nobody calls `sweep`.
+    # --- idle sessions end in time, also if `sweep` is not called -------------------------------------------------------
 
-    def _look_later(self) -> None:
-        idle = [guest.used_at for guest in self.guests.values() if guest.placed]
+    def _schedule_sweep(self) -> None:
+        idle = [pooled.used_at for pooled in self.interpreters.values() if pooled.placed]
         if self._spare is not None:
             idle.append(self._spare_at)
         if idle and self.idle_after is not None and self._timer is None and not self._closed:
-            wait = max(min(idle) + self.idle_after - time.monotonic(), _SOONEST)
-            self._timer = asyncio.get_running_loop().call_later(wait, self._look)
+            wait = max(min(idle) + self.idle_after - time.monotonic(), _MIN_SWEEP_DELAY)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._on_timer)
 
-    def _look(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         if self._sweeping is None or self._sweeping.done():
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep_quietly())
@@ -169,104 +171,104 @@ class Pool:
         except (ClicketError, OSError) as error:
             logger.warning("an idle session could not be closed: %s", error)
         finally:
-            self._look_later()
+            self._schedule_sweep()
 
-    # Places: each session has one, from before it is started until it is gone.
+    # --- places: each session has one, from before its start until its end ---------------------------------------------
 
-    def _start_of(self, guest: Guest) -> Start:
+    def _start_of(self, pooled: PooledInterpreter) -> StartSession:
         async def start() -> Session:
-            if not guest.placed:
-                await self._find_place(guest)
+            if not pooled.placed:
+                await self._find_place(pooled)
             self._spare_at = time.monotonic()
-            return await self._take_spare() or await self._starter()
+            return await self._take_spare() or await self._factory()
 
         return start
 
-    async def _find_place(self, guest: Guest) -> None:
+    async def _find_place(self, pooled: PooledInterpreter) -> None:
         if self._used < self.max_sessions:
             self._used += 1
-            self._place(guest)
+            self._place(pooled)
             return
-        turn = self._wait(guest)
+        turn = self._wait(pooled)
         try:
-            await (
-                self._make_room()
-            )  # a place that is free then goes to whoever has the fewest, and we are among them now
+            await self._make_room()  # a freed place goes to the waiting caller with the fewest sessions, maybe this one
             if not turn.done():
-                guest.note(f"all {self.max_sessions} sessions are in use; this run waits for one")
+                pooled.note(f"all {self.max_sessions} sessions are in use; this run waits for one")
             await turn
         except BaseException:
             if self._waiting.pop(turn, None) is None and not turn.cancelled():
-                self._take_place(guest)  # it was ours already: the next one's now
+                self._unplace(pooled)  # this run had got a place: pass it on
                 self._free()
             raise
 
-    def _wait(self, guest: Guest) -> asyncio.Future[None]:
+    def _wait(self, pooled: PooledInterpreter) -> asyncio.Future[None]:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[turn] = guest
+        self._waiting[turn] = pooled
         return turn
 
     async def _make_room(self) -> None:
-        """Close idle sessions for those who wait, as long as one of them may take one, and no more than are waited for."""
+        """Close idle sessions for waiting runs that may take one, and no more than runs wait."""
         while len(self._waiting) > self._closing and (found := self._idle_for_waiting()) is not None:
             self._closing += 1
             try:
-                await self._drop(found, _FULL)
+                await self._drop(found, _EVICTED)
             finally:
                 self._closing -= 1
 
-    def _idle_for_waiting(self) -> Guest | None:
-        idle = [each for each in self.guests.values() if each.placed and not each.busy] if self._waiting else []
+    def _idle_for_waiting(self) -> PooledInterpreter | None:
+        idle = [each for each in self.interpreters.values() if each.placed and not each.busy] if self._waiting else []
         for waiting in self._waiting.values():
             taken = [each for each in idle if self._may_take(waiting, each)]
             if taken:
-                return max(taken, key=lambda each: self._held[each.caller])  # of equals, the first: used least recently
+                return max(
+                    taken, key=lambda each: self._held[each.caller]
+                )  # of equals the first: the least recently used
         return None
 
-    def _may_take(self, guest: Guest, other: Guest) -> bool:
-        return guest.caller == other.caller or self._held[guest.caller] < self._held[other.caller]
+    def _may_take(self, pooled: PooledInterpreter, other: PooledInterpreter) -> bool:
+        return pooled.caller == other.caller or self._held[pooled.caller] < self._held[other.caller]
 
-    def _place(self, guest: Guest) -> None:
-        guest.placed = True
-        self._held[guest.caller] += 1
+    def _place(self, pooled: PooledInterpreter) -> None:
+        pooled.placed = True
+        self._held[pooled.caller] += 1
 
-    def _take_place(self, guest: Guest) -> None:
-        guest.placed = False
-        self._held[guest.caller] -= 1
-        if not self._held[guest.caller]:
-            del self._held[guest.caller]
+    def _unplace(self, pooled: PooledInterpreter) -> None:
+        pooled.placed = False
+        self._held[pooled.caller] -= 1
+        if not self._held[pooled.caller]:
+            del self._held[pooled.caller]
 
-    async def _drop(self, guest: Guest, why: str) -> bool:
-        async with guest.lock:
-            had = guest.interpreter.session is not None
-            await guest.interpreter.drop(why)
-            self._settle(guest)
+    async def _drop(self, pooled: PooledInterpreter, why: str) -> bool:
+        async with pooled.lock:
+            had = pooled.interpreter.session is not None
+            await pooled.interpreter.drop(why)
+            self._release_place(pooled)
         return had
 
-    async def _given_back(self, guest: Guest) -> None:
-        guest.used_at = time.monotonic()
-        guest.note = str
-        guest.interpreter.history.clear()  # results are the callers' to keep
+    async def _given_back(self, pooled: PooledInterpreter) -> None:
+        pooled.used_at = time.monotonic()
+        pooled.note = str
+        pooled.interpreter.history.clear()  # callers keep their results
         try:
-            if guest.key is None or self._closed:
-                await guest.interpreter.close()
-            elif any(self._may_take(waiting, guest) for waiting in self._waiting.values()):
-                await guest.interpreter.drop(_FULL)
+            if pooled.key is None or self._closed:
+                await pooled.interpreter.close()
+            elif any(self._may_take(waiting, pooled) for waiting in self._waiting.values()):
+                await pooled.interpreter.drop(_EVICTED)
         finally:
-            self._settle(guest)
+            self._release_place(pooled)
         await self._make_room()
         await self._forget_some()
         self._warm_up()
-        self._look_later()
+        self._schedule_sweep()
 
-    def _settle(self, guest: Guest) -> None:
-        """A guest whose session is gone has no place any more."""
-        if guest.placed and guest.interpreter.session is None:
-            self._take_place(guest)
+    def _release_place(self, pooled: PooledInterpreter) -> None:
+        """If its session is gone."""
+        if pooled.placed and pooled.interpreter.session is None:
+            self._unplace(pooled)
             self._free()
 
     def _free(self) -> None:
-        """A place is handed on, so that nobody overtakes a caller that waits with no more sessions."""
+        """Hand the place directly to a waiting run, so that no later run overtakes it."""
         waiting = [turn for turn in self._waiting if not turn.done()]
         if not waiting:
             self._used -= 1
@@ -276,28 +278,28 @@ class Pool:
         turn.set_result(None)
 
     async def _forget_some(self) -> None:
-        lost = [guest for guest in self.guests.values() if not guest.placed and not guest.busy]
-        for guest in lost[: max(len(lost) - _REMEMBERED, 0)]:
-            del self.guests[guest.key]
-            await self._close(guest)
+        lost = [pooled for pooled in self.interpreters.values() if not pooled.placed and not pooled.busy]
+        for pooled in lost[: max(len(lost) - _MAX_WITHOUT_SESSION, 0)]:
+            del self.interpreters[pooled.key]
+            await self._close(pooled)
 
-    async def _close(self, guest: Guest) -> None:
+    async def _close(self, pooled: PooledInterpreter) -> None:
         try:
-            await guest.interpreter.close()
+            await pooled.interpreter.close()
         except ClicketError as error:
             logger.warning("a session could not be closed: %s", error)
-        self._settle(guest)
+        self._release_place(pooled)
 
-    # The spare.
+    # --- the spare session ----------------------------------------------------------------------------------------------
 
     def _warm_up(self) -> None:
-        """After a run, so that it takes nothing from it."""
+        """Called after a run, so that it does not slow the run down."""
         if self._warm and self._spare is None and not self._closed:
             self._spare = asyncio.get_running_loop().create_task(self._make_spare())
 
     async def _make_spare(self) -> Session:
-        session = await self._starter(WARM)
-        session.rest()
+        session = await self._factory(WARM_MODULES)
+        session.idle()
         return session
 
     async def _take_spare(self) -> Session | None:
@@ -305,7 +307,7 @@ class Pool:
             return None
         made, self._spare = self._spare, None
         if made.cancelled() or (error := made.exception()) is not None:
-            logger.warning("no spare session could be made, so none is: %s", None if made.cancelled() else error)
+            logger.warning("no spare session could be made, and none will be: %s", None if made.cancelled() else error)
             self._warm = False
             return None
         session = made.result()

@@ -1,5 +1,7 @@
-"""The tool `code_interpreter`: programs of a model, in the session of its thread. A program that fails is the program's affair;
-only a sandbox that does not start is a failure of the tool."""
+"""The tool `code_interpreter`: runs programs of a model in the session of its thread.
+
+A program that fails is not a failure of the tool; a sandbox that does not start is.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,12 @@ from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import ClicketError, ProgramFailed
 from clicket.interpreter.interpreter import Interpreter
 from clicket.interpreter.result import Result
-from clicket.interpreter.tool.merging import Merging
-from clicket.interpreter.tool.options import Setup, setup_of
-from clicket.interpreter.tool.pool import Guest, Pool, Start
+from clicket.interpreter.tool.message_batcher import MessageBatcher
+from clicket.interpreter.tool.options import InterpreterOptions, parse_options
+from clicket.interpreter.tool.pool import Pool, PooledInterpreter
 from clicket.tools import Options, SessionKey, ToolContext, Traits, defaults, make_options, session_key
 from clicket.tools.schema import DIALECT
 
@@ -43,16 +44,16 @@ _SCHEMA: Mapping[str, Any] = {
     "required": ["task"],
     "additionalProperties": False,
 }
-_SEEN = 1_200
-"""Characters of a traceback, and of what was printed last, in the message of a program that failed."""
+_MAX_EXCERPT = 1_200
+"""Characters of a traceback, and of output, in the message of a failed program."""
 _NEW = (
-    "The session of this thread is new here: nothing that earlier calls defined is in it. "
+    "The session of this thread is new: it has nothing that earlier calls defined. "
     "Run the code that defines what is missing again."
 )
 
 
 class SandboxBroken(ClicketError):
-    """The program was not run, and it is not its fault."""
+    """The sandbox failed, so the program was not run."""
 
     code = "tool_error"
 
@@ -62,7 +63,7 @@ class SandboxBroken(ClicketError):
 
 
 class CodeInterpreter:
-    """A tool with a session for each caller and thread. Calling it gives another one, with other options."""
+    """A tool with a session for each caller and thread. Calling it returns a tool with other options."""
 
     is_async = True
     run_sync = None
@@ -70,10 +71,10 @@ class CodeInterpreter:
     bind_plain = defaults.never_plain
     data_version = defaults.no_data_version
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: InterpreterOptions) -> None:
         self.setup = setup
         self.name: str = setup.name
-        self.description: str = setup.words()
+        self.description: str = setup.description_text()
         self.input_schema = _SCHEMA
         # A timeout is the program's, not the tool's.
         self.traits: Traits = Traits(
@@ -86,16 +87,16 @@ class CodeInterpreter:
     def __call__(self, **options: Any) -> CodeInterpreter:
         """The same tool with these options in place of its own: `code_interpreter(timeout=5, memory="512MiB")`.
 
-        Those of `Interpreter`, and: `session` ("thread": what a call defines is there for the next one of its thread; "call":
-        each call has a session of its own, and only then may results be cached), `max_sessions` (16), `idle_after` (1800 s),
-        `warm` (keep a spare session with numpy, pandas and matplotlib loaded), `cache`, `call_timeout` (300 s, the whole
-        call), `name`, `description`, and `options` for everything else that `@tool` takes.
+        The options of `Interpreter`, and: `session` ("thread": a call finds what earlier calls of its thread defined; "call": each
+        call has its own session, and only then may results be cached), `max_sessions` (16), `idle_after` (1800 s), `warm` (keep a
+        spare session with numpy, pandas and matplotlib imported), `cache`, `call_timeout` (300 s, the whole call), `name`,
+        `description`, and `options` for all other options of `@tool`.
         """
-        return CodeInterpreter(setup_of(options, self.setup))
+        return CodeInterpreter(parse_options(options, self.setup))
 
     def owned_by(self, owner: object) -> CodeInterpreter:
-        """This tool, for the tools of one runtime; for a second one that is there at the same time, one just like it. Threads
-        of the same name in two runtimes have nothing to do with each other."""
+        """This tool, bound to one runtime. A second runtime at the same time gets a copy, because threads of the same name in two
+        runtimes are unrelated."""
         other = self._owner() if self._owner is not None else None
         if other is not None and other is not owner:
             return CodeInterpreter(self.setup).owned_by(owner)
@@ -106,9 +107,10 @@ class CodeInterpreter:
         return f"<tool {self.name}>"
 
     @property
-    def sessions(self) -> dict[SessionKey, Guest]:
-        """Who has a session, or had one lately: `sessions["ann"]`, and those of callers as `sessions["key-1", "ann"]`."""
-        return {key: guest for pool in self._pools.values() for key, guest in pool.guests.items()}  # type: ignore[misc]
+    def sessions(self) -> dict[SessionKey, PooledInterpreter]:
+        """Interpreters that have or had a session, by thread: `sessions["ann"]`, or by caller and thread:
+        `sessions["key-1", "ann"]`."""
+        return {key: found for pool in self._pools.values() for key, found in pool.interpreters.items()}  # type: ignore[misc]
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"task": arguments["task"], "file_names": list(arguments.get("file_names") or ())}
@@ -116,9 +118,9 @@ class CodeInterpreter:
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         key = session_key(ctx.caller, ctx.thread) if self.traits.one_call_per_thread else None
         try:
-            async with self._pool().lend(key, ctx.note, caller=ctx.caller) as guest:
-                result = await _follow(guest.interpreter, bound, ctx)
-                is_new = guest.runs == 1
+            async with self._pool().lend(key, ctx.note, caller=ctx.caller) as pooled:
+                result = await _follow(pooled.interpreter, bound, ctx)
+                is_new = pooled.runs == 1
         except ProgramFailed:
             raise
         except ClicketError as error:
@@ -132,7 +134,7 @@ class CodeInterpreter:
         return result.to_json()
 
     def is_cacheable(self, output: Any) -> bool:
-        """May it be cached? Not a program that raised or was stopped: next time there may be more memory, or more time."""
+        """Only successful programs: a failed one may succeed with more memory or time."""
         return bool(output["status"] == "ok")
 
     async def sweep(self, busy: frozenset[SessionKey] = frozenset()) -> int:
@@ -148,26 +150,23 @@ class CodeInterpreter:
             await pool.close()
 
     def _pool(self) -> Pool:
-        """One for each event loop: a runtime that is opened again, or in another thread, has sessions of its own."""
+        """One for each event loop: a runtime that is opened again, or in another thread, has its own sessions."""
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
             setup = self.setup
             pool = self._pools[loop] = Pool(
-                setup.starter(),
-                self._make,
+                setup.factory(),
+                setup.interpreter,
                 max_sessions=setup.max_sessions,
                 idle_after=setup.idle_after,
                 warm=setup.warm,
             )
         return pool
 
-    def _make(self, start: Start, workers: Workers) -> Interpreter:
-        return self.setup.interpreter(start, workers)
 
-
-class _Kept:
-    """Files of a run are artifacts of its call."""
+class _CallArtifacts:
+    """Stores the files of a run as artifacts of its call."""
 
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
@@ -180,26 +179,26 @@ class _Kept:
 
 
 async def _follow(interpreter: Interpreter, bound: Mapping[str, Any], ctx: ToolContext) -> Result:
-    merging = Merging(ctx.emit, ctx.put_artifact)
+    batcher = MessageBatcher(ctx.emit, ctx.put_artifact)
     progress = _Progress(ctx)
-    messages = interpreter.stream(bound["task"], file_names=bound["file_names"], keep=_Kept(ctx))
+    messages = interpreter.stream(bound["task"], file_names=bound["file_names"], keep=_CallArtifacts(ctx))
     try:
         async with aclosing(messages):
             async for message in messages:
-                await merging.take(message)
+                await batcher.take(message)
                 progress.see(message)
     finally:
-        merging.flush(wholly=True)
+        batcher.flush(wholly=True)
     return interpreter.history[-1]
 
 
 class _Progress:
-    """Blocks done, of blocks in all."""
+    """Reports how many of the blocks are done."""
 
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
         self._total: int | None = None
-        ctx.progress(0, None, "reading the task")  # before any message, so that who counts steps does not count those
+        ctx.progress(0, None, "reading the task")  # before any message, so that messages do not count as progress
 
     def see(self, message: Mapping[str, Any]) -> None:
         kind = message["type"]
@@ -214,7 +213,7 @@ class _Progress:
 
 
 def _failure(result: Result) -> str:
-    """For the model: what happened and what to do, where, and what was printed last."""
+    """For the model: the error, the traceback, and the end of the output."""
     error = result.error
     how = f"{result.status} ({result.reason})" if result.reason else result.status
     if error is not None and error.block_index is not None:
@@ -222,13 +221,13 @@ def _failure(result: Result) -> str:
     said = "the program did not end well." if error is None else error.message
     parts = [said if how == "error" else f"{how}: {said}"]
     if error is not None and error.traceback:
-        parts.append(error.traceback[-_SEEN:].strip())
+        parts.append(error.traceback[-_MAX_EXCERPT:].strip())
     for name in ("stdout", "stderr"):
         text = getattr(result, name)
         if text.strip():
-            parts.append(f"The last of {name}:\n{text[-_SEEN // 2 :].strip()}")
+            parts.append(f"The last of {name}:\n{text[-_MAX_EXCERPT // 2 :].strip()}")
     return "\n".join(parts)
 
 
-code_interpreter: CodeInterpreter = CodeInterpreter(Setup())
-"""Runs Python code in a sandbox. A tool as it is; `code_interpreter(memory="2GiB", session="call")` gives one with other options."""
+code_interpreter: CodeInterpreter = CodeInterpreter(InterpreterOptions())
+"""Runs Python code in a sandbox. Usable as it is; `code_interpreter(memory="2GiB", session="call")` returns one with other options."""

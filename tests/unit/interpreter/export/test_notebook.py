@@ -30,8 +30,10 @@ def test_prose_and_blocks_come_in_the_order_of_the_task() -> None:
 
 def test_prose_of_a_task_that_is_indented_as_a_whole_is_no_code() -> None:
     block = Block(index=0, code="x\n", lines=(3, 6), status="ok")
-    run = Result(status="ok", blocks=(block,), isolation=ISOLATION, task="\n    Look:\n\n    ```\n    x\n    ```\n    ")
-    assert [cell["source"] for cell in valid(run)] == ["Look:", "x"]
+    run = Result(
+        status="ok", blocks=(block,), isolation=ISOLATION, task="\n    FolderScan:\n\n    ```\n    x\n    ```\n    "
+    )
+    assert [cell["source"] for cell in valid(run)] == ["FolderScan:", "x"]
 
 
 def test_outputs_are_what_jupyter_calls_them() -> None:

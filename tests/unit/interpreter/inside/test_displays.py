@@ -167,7 +167,7 @@ def test_figures(worker: Worker) -> None:
     assert worker.said().lower() == "agg\n"
     assert worker.said("stderr") == ""
     assert forms(worker, "plt.get_fignums()") == []  # shown figures are closed
-    # Shown once, though it is displayed, open and the last value; an empty one not at all.
+    # DisplayItem once, though it is displayed, open and the last value; an empty one not at all.
     assert (
         len(forms(worker, "plt.figure()\nfig, ax = plt.subplots()\nax.plot([1])\ndisplay(fig)\nfig.show()\nNone")) == 2
     )

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.interpreter.inside.worker_process import Ended, Worker, started
+from tests.unit.interpreter.inside.worker_process import BlockEnd, Worker, started
 
 EACH = "for name in dir(module):\n    if not name.startswith('__'): setattr(module, name, None)"
 
@@ -73,7 +73,7 @@ def test_without_sys_it_ends_or_goes_on(fresh: Worker) -> None:
     fresh.run(f"import sys as module\n{EACH}")
     try:
         assert fresh.run("x = 1")["id"] == 2
-    except Ended:
+    except BlockEnd:
         assert fresh.exit_code() == 70
 
 
@@ -90,7 +90,7 @@ def test_without_sys_it_ends_or_goes_on(fresh: Worker) -> None:
 )
 def test_what_cannot_be_survived_ends_at_once(fresh: Worker, code: str, status: int) -> None:
     fresh.run("import atexit, time\natexit.register(time.sleep, 1000)")
-    with pytest.raises(Ended):
+    with pytest.raises(BlockEnd):
         fresh.run(code)
     assert fresh.exit_code() == status
 

@@ -1,4 +1,4 @@
-"""The worker as a plain child of the test: no cage, the same line. It finds only the few modules that a cage would show it."""
+"""The worker as a plain child of the test: no sandbox, the same frames. It can import only the modules that a sandbox has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START = (
 )
 
 
-class Ended(Exception):
+class BlockEnd(Exception):
     """The worker has closed the line."""
 
 
@@ -79,7 +79,7 @@ class Worker:
         finally:
             watchdog.cancel()
         if frame is None:
-            raise Ended
+            raise BlockEnd
         return frame
 
     def begin(self, code: str, name: str | None = None) -> int:
@@ -149,7 +149,7 @@ class Worker:
 
 
 def lay_out(folder: Path) -> Path:
-    """What a cage sees of clicket."""
+    """The clicket modules of a sandbox."""
     for package in ("clicket", "clicket/sandbox", "clicket/interpreter", "clicket/interpreter/inside"):
         (folder / package).mkdir(parents=True)
         (folder / package / "__init__.py").touch()

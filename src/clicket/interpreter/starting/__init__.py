@@ -1,1 +1,0 @@
-"""How a session comes to be: its packages, its fonts, its sandbox."""

@@ -28,6 +28,9 @@ from clicket.models.connection import Capabilities
 from clicket.models.openai import _Chat
 from clicket.models.transcript import Names
 
+# A long script is shown whole when it fails.
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
+
 MAX_STEPS, MAX_CALLS, THREADS, TURNS = 5, 12, 3, 2
 LIMITS: dict[str, Any] = {"max_steps": MAX_STEPS, "max_calls": MAX_CALLS, "max_repeats": 4, "max_tokens": 60}
 

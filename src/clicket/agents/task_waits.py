@@ -14,9 +14,7 @@ async def wait_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     try:
         done, _ = await asyncio.wait(tasks)
     except asyncio.CancelledError:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        await _cancel(tasks)
         raise
     for task in done:
         task.result()
@@ -29,5 +27,19 @@ async def ended_before(deadline: asyncio.Future[None], work: asyncio.Future[Any]
         return work.done()
     finally:
         if not work.done():
-            work.cancel()
-            await asyncio.wait((work,))
+            await _cancel((work,))
+
+
+async def _cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Cancel tasks, and wait until all have ended. A second cancellation of the wait, as by a stop and a caller that leaves, does not
+    end it earlier: a task that records how it ended must not do so after its turn is over."""
+    for task in tasks:
+        task.cancel()
+    again: asyncio.CancelledError | None = None
+    while not all(task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError as cancelled:
+            again = cancelled
+    if again is not None:
+        raise again

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["BOUNDED", "MADE", "NOT_OUTSIDE"]
 
 BOUNDED: dict[str, tuple[int, str]] = {
-    "search/synthesis/answer_types.py:_TOLD": (400, "a sentence is cut at MAX_SENTENCE"),
+    "search/synthesis/answer_types.py:_ANSWERS": (400, "a sentence is cut at MAX_SENTENCE"),
     "search/text/names.py:_AFTER_NAME": (40, "_UNSPACED_LEAD matches no more"),
     "search/text/sentences.py:_WORD": (24, "the search begins that far before a full stop"),
 }

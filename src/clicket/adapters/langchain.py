@@ -24,7 +24,8 @@ from clicket.errors import UsageError
 from clicket.model.foreign import clean
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
-from clicket.tools import Tool, ToolContext, Traits, defaults
+from clicket.tools import Tool, ToolContext
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.function import name_of
 from clicket.tools.options import Options, make_options
 from clicket.tools.provider_schema import shown
@@ -119,17 +120,7 @@ def from_langchain(tool: BaseTool, *, name: str | None = None, description: str 
     return _Wrapped(tool, name, description, options)
 
 
-class _Wrapped:
-    traits = Traits()
-    run_sync = None
-    output_schema = None
-    bind_plain = defaults.never_plain
-    data_version = defaults.no_data_version
-    is_cacheable = defaults.always_cacheable
-    sweep = defaults.no_sessions
-    close = defaults.nothing_to_close
-    owned_by = defaults.shared_by_owners
-
+class _Wrapped(ToolDefaults):
     def __init__(self, tool: BaseTool, name: str | None, description: str | None, options: Mapping[str, Any]) -> None:
         where = f"LangChain tool {tool.name!r}"
         self._tool = tool

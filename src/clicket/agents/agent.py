@@ -26,7 +26,8 @@ from clicket.model.codec import encode
 from clicket.model.ids import new_id
 from clicket.model.request import check_name
 from clicket.ports import AgentHost, Taken
-from clicket.tools import Options, ToolContext, Traits, defaults
+from clicket.tools import Options, ToolContext, Traits
+from clicket.tools.defaults import ToolDefaults
 
 __all__ = ["Agent", "HasHost"]
 
@@ -51,19 +52,11 @@ class HasHost(Protocol):
     def host(self) -> Any: ...
 
 
-class TurnTool:
+class TurnTool(ToolDefaults):
     """The internal tool whose calls are turns, and the state that agents of one name on one runtime share."""
 
     traits = Traits(internal=True, holds_slot=False)
     is_async = True
-    run_sync = None
-    output_schema = None
-    bind_plain = defaults.never_plain
-    data_version = defaults.no_data_version
-    is_cacheable = defaults.always_cacheable
-    sweep = defaults.no_sessions
-    close = defaults.nothing_to_close
-    owned_by = defaults.shared_by_owners
     description = "One turn of an agent."
     input_schema: Mapping[str, Any] = _SCHEMA
     options = Options(timeout=None, max_retries=0, recovery="rerun")

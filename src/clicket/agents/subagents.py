@@ -13,7 +13,8 @@ from clicket.agents.turn_limits import Limits
 from clicket.errors import ProgramFailed
 from clicket.execution import turn_log
 from clicket.model.ids import alias_of
-from clicket.tools import Options, ToolContext, Traits, defaults
+from clicket.tools import Options, ToolContext, Traits
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.function import name_of
 
 __all__ = ["AgentTool", "AskedAgent"]
@@ -42,20 +43,12 @@ class AskedAgent(Protocol):
     async def look(self, thread: str) -> ThreadView: ...
 
 
-class AgentTool:
+class AgentTool(ToolDefaults):
     """Its output is the agent's answer. It holds no slot of the runtime: the agent's tool calls do. It may always run again, because it
     continues the turn that a crash interrupted."""
 
     traits = Traits(holds_slot=False)
     is_async: bool = True
-    run_sync = None
-    output_schema = None
-    bind_plain = defaults.never_plain
-    data_version = defaults.no_data_version
-    is_cacheable = defaults.always_cacheable
-    sweep = defaults.no_sessions
-    close = defaults.nothing_to_close
-    owned_by = defaults.shared_by_owners
     input_schema: Mapping[str, Any] = _SCHEMA
 
     def __init__(

@@ -16,7 +16,8 @@ from clicket.errors import ClicketError
 from clicket.mcp.connection import Connection, Unreachable
 from clicket.mcp.content import MARK, reply
 from clicket.mcp.transports import KEY_META
-from clicket.tools import ToolContext, Traits, defaults
+from clicket.tools import ToolContext
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Options, make_options
 from clicket.tools.response import OutcomeUnknown
 
@@ -47,17 +48,10 @@ def local_name(prefix: str, name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.\-]", "_", f"{prefix}{name}")[:128]
 
 
-class ImportedTool:
+class ImportedTool(ToolDefaults):
     """`name` is the name in the runtime, `remote_name` the server's. Cancelling the call cancels the request to the server."""
 
     is_async = True
-    traits = Traits()
-    run_sync = None
-    bind_plain = defaults.never_plain
-    data_version = defaults.no_data_version
-    is_cacheable = defaults.always_cacheable
-    sweep = defaults.no_sessions
-    owned_by = defaults.shared_by_owners
 
     def __init__(
         self,

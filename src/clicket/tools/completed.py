@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clicket.errors import UsageError
-from clicket.tools import defaults
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Options
 from clicket.tools.protocol import BasicTool, Traits
 
@@ -18,18 +18,8 @@ _OPTIONAL = ("traits", "run_sync", "output_schema", "data_version", "is_cacheabl
 _AWAITED = ("sweep", "close")
 
 
-class CompletedTool:
+class CompletedTool(ToolDefaults):
     """`given` does the work. Where it has an optional part of the contract, that part takes the place of the default."""
-
-    traits: Traits = Traits()
-    run_sync: Callable[[Any, Any], Any] | None = None
-    output_schema: Mapping[str, Any] | None = None
-    bind_plain = defaults.never_plain
-    data_version = defaults.no_data_version
-    is_cacheable = defaults.always_cacheable
-    sweep = defaults.no_sessions
-    close = defaults.nothing_to_close
-    owned_by = defaults.shared_by_owners
 
     def __init__(self, given: BasicTool) -> None:
         self.given = given

@@ -11,8 +11,8 @@ from types import FunctionType, MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from clicket.errors import UsageError
-from clicket.tools import defaults
 from clicket.tools.context import STREAMED, ToolContext
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Breaker, Isolation, Options, Recovery, make_options
 from clicket.tools.output_schema import return_schema
 from clicket.tools.place import placed
@@ -30,11 +30,11 @@ _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 class FunctionTool(Generic[P, R]):
     """A function with its name, schema and options. Calling it calls the function, so tests need no runtime."""
 
-    data_version = defaults.no_data_version
-    is_cacheable = defaults.always_cacheable
-    sweep = defaults.no_sessions
-    close = defaults.nothing_to_close
-    owned_by = defaults.shared_by_owners
+    data_version = ToolDefaults.data_version
+    is_cacheable = ToolDefaults.is_cacheable
+    sweep = ToolDefaults.sweep
+    close = ToolDefaults.close
+    owned_by = ToolDefaults.owned_by
 
     def __init__(
         self,

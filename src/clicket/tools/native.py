@@ -14,8 +14,8 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import UsageError
-from clicket.tools import defaults
 from clicket.tools.context import ToolContext
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.function import name_of, snake_case
 from clicket.tools.options import Options, make_options
 from clicket.tools.place import placed
@@ -80,16 +80,10 @@ class Session(msgspec.Struct, kw_only=True):
         return {key: value for key, value in vars(self.instance).items() if not key.startswith("_")}
 
 
-class SessionTool:
+class SessionTool(ToolDefaults):
     """The tool that the runtime calls. It passes each call to the instance of the call's thread."""
 
     traits = Traits(one_call_per_thread=True)
-    run_sync = None
-    output_schema = None
-    bind_plain = defaults.never_plain
-    data_version = defaults.no_data_version
-    is_cacheable = defaults.always_cacheable
-    owned_by = defaults.shared_by_owners
 
     def __init__(self, given: NativeTool | type[NativeTool]) -> None:
         kind = given if isinstance(given, type) else type(given)

@@ -14,12 +14,11 @@ import msgspec
 
 from clicket.bridge import Workers
 from clicket.errors import InvalidInput, UsageError, did_you_mean
-from clicket.tools import defaults
 from clicket.tools.context import ToolContext
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
 from clicket.tools.openapi import read_operations
 from clicket.tools.options import Options, make_options
-from clicket.tools.protocol import Traits
 from clicket.tools.request import BodyKind, Prepared, UrlTemplate, check_headers, declare, header_safe, prepare
 from clicket.tools.response import OutcomeUnknown, RestError
 
@@ -41,7 +40,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: float | None
 
 
-class RestTool:
+class RestTool(ToolDefaults):
     """One HTTP operation as a tool.
 
     `parameters` maps each argument to its JSON Schema, which may also say `in` ("path", "query", "header" or "body"),
@@ -50,14 +49,6 @@ class RestTool:
     """
 
     is_async = True
-    traits = Traits()
-    run_sync = None
-    output_schema = None
-    bind_plain = defaults.never_plain
-    data_version = defaults.no_data_version
-    is_cacheable = defaults.always_cacheable
-    sweep = defaults.no_sessions
-    owned_by = defaults.shared_by_owners
 
     def __init__(
         self,

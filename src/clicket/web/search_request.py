@@ -18,7 +18,8 @@ from clicket.errors import ClicketError, RetryableError, UsageError
 from clicket.model.document import Document
 from clicket.model.version import version
 from clicket.search.extract.html import plain_text
-from clicket.tools import ToolContext, Traits, defaults
+from clicket.tools import ToolContext
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Options, make_options
 from clicket.tools.rest import RestTool
 from clicket.web.certificates import certificates
@@ -63,18 +64,10 @@ class RequestTemplate(msgspec.Struct, frozen=True, kw_only=True):
     max_words: int = 1_000
 
 
-class SearchTool:
+class SearchTool(ToolDefaults):
     """A `Tool` around a REST tool, which sends the request."""
 
     is_async = True
-    traits = Traits()
-    run_sync = None
-    output_schema = None
-    bind_plain = defaults.never_plain
-    data_version = defaults.no_data_version
-    is_cacheable = defaults.always_cacheable
-    sweep = defaults.no_sessions
-    owned_by = defaults.shared_by_owners
 
     def __init__(
         self,

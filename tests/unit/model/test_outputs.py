@@ -18,7 +18,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from pydantic import BaseModel
-from tests.unit.model.test_arguments import JSON, exactly
+from tests.unit.model.arguments_kit import JSON, exactly
 
 from clicket.errors import ResultUnserializable
 from clicket.model.codec import as_text, decode

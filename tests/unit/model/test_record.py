@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.model.test_arguments import JSON, OBJECTS, exactly
+from tests.unit.model.arguments_kit import JSON, OBJECTS, exactly
 
 from clicket.errors import InvalidTransition, StoreUnavailable
 from clicket.kernel import CALL, State

@@ -19,7 +19,8 @@ from clicket.interpreter.result import Result
 from clicket.interpreter.tool.message_batcher import MessageBatcher
 from clicket.interpreter.tool.options import InterpreterOptions, parse_options
 from clicket.interpreter.tool.pool import Pool, PooledInterpreter
-from clicket.tools import Options, SessionKey, ToolContext, Traits, defaults, make_options, session_key
+from clicket.tools import Options, SessionKey, ToolContext, Traits, make_options, session_key
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.schema import DIALECT
 
 __all__ = ["CodeInterpreter", "code_interpreter"]
@@ -62,14 +63,10 @@ class SandboxBroken(ClicketError):
         self.type: str = type(cause).__name__
 
 
-class CodeInterpreter:
+class CodeInterpreter(ToolDefaults):
     """A tool with a session for each caller and thread. Calling it returns a tool with other options."""
 
     is_async = True
-    run_sync = None
-    output_schema = None
-    bind_plain = defaults.never_plain
-    data_version = defaults.no_data_version
 
     def __init__(self, setup: InterpreterOptions) -> None:
         self.setup = setup

@@ -23,26 +23,32 @@ _PLACES = (
     "neighbou?rhood"
 )
 _QUESTIONS = [
-    (kind, re.compile(pattern))
-    for kind, pattern in (
-        (
-            "number",
-            r"\bhow (?:many|much|long|old|far|tall|high|large|big|fast|often)\b|\bpopulation\b|\bpercent|\bnumber of\b",
+    (
+        "number",
+        re.compile(
+            r"\bhow (?:many|much|long|old|far|tall|high|large|big|fast|often)\b|\bpopulation\b|\bpercent|\bnumber of\b"
         ),
-        (
-            "date",
-            r"\bwhen\b|\b(?:what|which|in what|the) (?:year|date|day|month|decade|century)\b|\bdate of\b|\bhow early\b",
+    ),
+    (
+        "date",
+        re.compile(
+            r"\bwhen\b|\b(?:what|which|in what|the) (?:year|date|day|month|decade|century)\b|\bdate of\b|\bhow early\b"
         ),
-        ("place", rf"\bwhere\b|\bplace of\b|\bbirthplace\b|\b(?:what|which) (?:\w+ )?(?:{_PLACES})\b|\bnationality\b"),
-        (
-            "person",
-            r"\bwho(?:m|se)?\b|\b(?:what|which) (?:person|man|woman|actor|actress|singer|author|director|president)\b",
+    ),
+    (
+        "place",
+        re.compile(rf"\bwhere\b|\bplace of\b|\bbirthplace\b|\b(?:what|which) (?:\w+ )?(?:{_PLACES})\b|\bnationality\b"),
+    ),
+    (
+        "person",
+        re.compile(
+            r"\bwho(?:m|se)?\b|\b(?:what|which) (?:person|man|woman|actor|actress|singer|author|director|president)\b"
         ),
-        ("number", "多少|几[个位人次年岁天座条部]|多[大长高远]"),
-        ("date", "何时|什么时候|哪[一]?年|哪[一]?天|几月|日期|年份"),
-        ("place", "哪里|哪儿|何处|何地|什么地方|哪[个一座]?(?:国|省|市|城|县|州|地|岛|河)|国籍|出生地"),
-        ("person", "谁|哪位|何人|什么人"),
-    )
+    ),
+    ("number", re.compile("多少|几[个位人次年岁天座条部]|多[大长高远]")),
+    ("date", re.compile("何时|什么时候|哪[一]?年|哪[一]?天|几月|日期|年份")),
+    ("place", re.compile("哪里|哪儿|何处|何地|什么地方|哪[个一座]?(?:国|省|市|城|县|州|地|岛|河)|国籍|出生地")),
+    ("person", re.compile("谁|哪位|何人|什么人")),
 ]
 _OTHER_QUESTION_WORD = re.compile(r"\b(?:what|which|how|why)\b")
 _RELATIVE_PRONOUN = re.compile(r"wh(?:ere|en|o|om|ose)\b")

@@ -21,7 +21,8 @@ from clicket.search.run.messages import Message
 from clicket.search.run.spec import Budget
 from clicket.search.tool.engines import Engines, data_version_of
 from clicket.search.tool.options import MAX_LOOP, Setup, refuse_unknown, setup_of
-from clicket.tools import Options, ToolContext, Traits, defaults, make_options
+from clicket.tools import Options, ToolContext, make_options
+from clicket.tools.defaults import ToolDefaults
 from clicket.tools.schema import DIALECT
 
 __all__ = ["DeepSearch", "deep_search", "deep_search_stream"]
@@ -35,17 +36,13 @@ _LARGE = 64 * 1024
 _STAGES = ("decomposing", "searching", "analyzing")
 
 
-class DeepSearch:
+class DeepSearch(ToolDefaults):
     """`await deep_search("question", engine=index)` returns a `SearchResult`; in `Runtime(tools=[deep_search])` it is a tool.
 
     `deep_search.tool(engine=index, max_loop=2)` returns a tool with other options.
     """
 
     is_async = True
-    traits = Traits()
-    run_sync = None
-    output_schema = None
-    sweep = defaults.no_sessions
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -107,8 +104,6 @@ class DeepSearch:
         finally:
             heartbeats.cancel()
             await asyncio.wait((heartbeats,))
-
-    bind_plain = defaults.never_plain
 
     def data_version(self) -> str:
         """Part of the cache key: it changes when the documents change, as far as the engines report it."""

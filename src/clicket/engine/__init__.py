@@ -1,4 +1,26 @@
-"""Decides where attempts run: in this process, or in the process that claims the call from the same store."""
+"""Accepts calls, runs or hands them to another process, and ends them. `ARCHITECTURE.md` draws how the parts are connected.
+
+- `engine`: `Engine`, which makes the parts, connects them, and sets how often each chore runs
+- `admission`: accepts a call: the first three stages, then cache, approval, another process, or a slot
+- `plans`: `Limits` of a runtime, and what each tool's calls need of them
+- `running`: takes slots, starts attempts, runs bodies; abandons a body that does not stop
+- `ending`: records how a call ended here, answers its waiters, releases its slots
+- `stopping`: ends a call that waits, or stops the attempt of one that runs
+- `gate`, `shared_slots`: slots of this runtime, and slots that all runtimes over a store share
+- `caching`: the result cache, and single flight: equal calls run once
+- `approvals`, `questions`: the owner's side of an approval: ask, apply the decision; the event that asks
+- `decisions`: the other side: approve, deny or cancel a call of any process
+- `requests`: events that one process writes into a call of another
+- `handles`, `stored_calls`: follow, await and cancel a call; calls of other processes, read from the store
+- `handover`, `claimer`: calls that change their owner; claiming calls that wait
+- `recovery`: takes over the calls of dead owners
+- `background`, `chores`: timers of repeated work; the work itself
+- `closing`: closes a runtime in order
+- `live_calls`, `timers`, `tasks`, `loop_share`: calls of this process, timers of waits, tasks, fair use of the event loop
+- `arguments`: the arguments that a call runs with, read from its journal
+- `kept_outcomes`: outcomes that are kept longer than their events
+- `audit`, `activity`: the audit log; what the engine does now
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""Where tool bodies run: lanes, limits, retries, and the events that a running tool reports."""
+"""Where tool bodies run: lanes, limits, retries, and the events that a running tool reports.
+
+- `runner`: runs the attempts of a call, each in its lane, until one succeeds or fails for good
+- `loop_lane`, `caller_task`: async bodies on the event loop; a body in its caller's own task
+- `thread_lane`: blocking bodies in worker threads
+- `process_lane`, `processes/`: bodies in child processes
+- `stopping`: why a call stops, and which reason replaces which
+- `clocks`, `deadlines`: timeout, idle limit and grace of an attempt; many deadlines on few timers
+- `retry`: which failures are retried, and after how long
+- `limiter`: slots and their queue, with callers in turn
+- `sink`, `spool`: output, progress and heartbeats as events; the whole output of a call
+- `checkpoints`, `turn_log`: what a tool keeps for its next attempt; the steps of an agent's turn
+- `artifacts`: bytes by content hash, and who may read them
+- `tracebacks`: where a body raised, as bounded text
+- `loop_watch`: notices bodies that block the event loop
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Which tools a thread may use: dependencies, consecutive failures, and statuses that a person set. All processes share it."""
+"""Which tools a thread may use now: dependencies, the circuit breaker, and statuses that a person set. All processes share it.
+
+- `judge`: decides from a tool's health on record: the circuit breaker and the dependencies. `pipeline.persist` says which outcomes
+  count as failures, and `ports.health` how they are counted
+- `hub`: `Hub`, which reads the health of threads from the store and reports changes
+- `thread`: `ThreadHub`, the hub of one thread; an operator sets statuses here
+- `prompt`, `snapshot`: the statuses as text for a model, and as JSON
+- `webhook`: a POST for each change of a status
+"""
 
 from __future__ import annotations
 

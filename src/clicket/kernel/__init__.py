@@ -1,4 +1,12 @@
-"""State tables as data. This folder imports nothing but the error tree."""
+"""State tables as data. This package imports nothing but `clicket.errors`.
+
+- `table`: `Table`: states, allowed transitions, `advance`; and `to_mermaid`, which draws one
+- `call`: the states of a call, from accepted to its outcome
+- `tool_status`: whether a thread may use a tool
+- `agent`, `plan_step`: an agent in a thread; one step of a plan
+- `search`: deep search
+- `code`: the code interpreter
+"""
 
 from __future__ import annotations
 

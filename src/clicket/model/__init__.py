@@ -1,4 +1,17 @@
-"""Values: calls, events, records, results, and the JSON they are written in."""
+"""Values: calls, events, records, results, and the JSON they are written in.
+
+- `call`, `request`, `arguments`: a request to run a tool; its checks
+- `event`, `unit`: one fact about a call; the events that are written together, as they are stored
+- `record`: everything known about a call, folded from its events
+- `result`, `output`: what a caller gets back; a tool's output as plain JSON
+- `ended`, `figures`: how a call ended, for statistics; counts and run times in buckets
+- `codec`: JSON encoding and decoding
+- `ids`, `names`: ids of calls; tool names as model providers accept them
+- `chat`: messages to a language model, and its replies
+- `document`: documents that a search finds, and citations of them
+- `foreign`: reading data of other libraries
+- `version`: the installed version
+"""
 
 from __future__ import annotations
 

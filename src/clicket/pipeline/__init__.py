@@ -1,4 +1,15 @@
-"""The six stages of a call, and the policy that the authorize stage applies."""
+"""The six stages of a call, and the policy that the authorize stage applies.
+
+- `pipeline`: `Pipeline`, which runs the stages in this order and times them
+- `find`: stage 1: is there such a tool, and may its thread use it now?
+- `authorize`: stage 2: the policy allows, denies or asks
+- `validate`: stage 3: do the arguments fit the schema?
+- `execute`: stage 4: runs the tool, through `clicket.execution`
+- `process`: stage 5: the output as plain JSON, and as text for the model
+- `persist`: stage 6: writes the outcome; says which outcomes count as failures of the tool
+- `policy`, `rules`: the policy; its conditions on arguments
+- `policy_config`: reads a policy from the settings
+"""
 
 from __future__ import annotations
 

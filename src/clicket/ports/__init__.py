@@ -1,4 +1,14 @@
-"""Small Protocols between the layers. Implementations are in higher layers; `compose` chooses them."""
+"""Small Protocols between the layers. Implementations are in higher layers; `compose` chooses them.
+
+- `store`: `Store`, where the journal is kept: appending, reading, owners and leases, claims, retention
+- `records`: what a store keeps beside calls: tool health, stats, documents, the audit log
+- `health`: how an outcome changes the health of its tool: the counters of the circuit breaker
+- `query`: which calls to list
+- `caller`: `Caller` and `Handle`, the interface of every way to call the runtime
+- `clock`: time, which tests can step
+- `services`: search engines, chat models, embeddings
+- `host`: what an agent needs of its runtime
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,9 @@
-"""Where journals live. Each store keeps the laws of `ports.store`; `compose` chooses one by its URL."""
+"""Where journals are kept. Each store obeys the laws of `ports.store`; `compose` chooses one by its URL.
+
+- `memory`, `memory_call`, `memory_cache`, `memory_records`: `memory://`, for tests and for calls that need not outlive the process
+- `sqlite/`: `sqlite:///path`, one file, shared by the processes of one machine
+- `redis/`, `postgres/`: `redis://` and `postgresql://`, shared by several machines
+- `remote`: what stores behind a network share: group commit, retries after a lost connection
+- `liveness`: whether the process that owned a call still lives
+- `turns`: the caller that a claim served last; the order itself is `claim_waiting` of each store
+"""

@@ -2,11 +2,13 @@
 
 `memory_runtime` is a runtime in memory whose time and randomness a test controls. The modules:
 
-    clock           `StepClock`: time that a test advances
-    scripted_model  `ScriptedModel`: a language model with prepared answers
-    recording       `RecordingModel`, `ReplayModel`: answers of a real model, written to a file and read from it
-    store_*         `store_contract`, `shared_store_contract`: the laws of `ports.store` as checks, for the stores that ship here and
-                    for yours; `store_kit` has their helpers
+- `clock`: `StepClock`, time that a test advances
+- `scripted_model`: `ScriptedModel`, a language model with prepared answers
+- `recording`: `RecordingModel` and `ReplayModel`, answers of a real model, written to a file and read from it
+- `store_calls`, `store_documents`, `store_retention`, `store_stats`: `store_contract`, the laws of `ports.store` as checks, for the
+  stores that ship here and for yours
+- `store_ownership`, `store_stats_shared`: `shared_store_contract`, the laws of a store that several processes share
+- `store_kit`: helpers of these checks
 
 A check takes a factory of stores. For `store_contract` each store may be empty; for `shared_store_contract` all must open the
 same data, as several processes do.

@@ -1,4 +1,19 @@
-"""What can be called: tools, their schemas and options, and the context they run in."""
+"""What can be called: tools, their schemas and options, and the context they run in.
+
+- `protocol`: `Tool`, the whole contract; `defaults` for most of it, `completed` for tools from outside that have only a part of it
+- `function`: `@tool`, which makes a tool of a function
+- `options`, `depends`: options of a tool; the tools that must have completed before it
+- `context`: `ToolContext`, what a running tool knows and reports
+- `registry`: the tools of a runtime by name
+- `schema`, `plain_signature`, `pydantic_arguments`, `output_schema`: JSON Schema from type hints, and the conversion of arguments
+- `check`, `model_arguments`: the compiled check of a schema; arguments as a model wrote them, normalised
+- `provider_schema`: a schema in the form that a model provider accepts
+- `native`: tools with a session for each caller and thread
+- `rest`, `openapi`, `schema_refs`: HTTP operations as tools, also from an OpenAPI document
+- `request`, `exchange`, `response`: the HTTP request of a call, its redirects, its output
+- `guard`, `transport`: which addresses may be reached; the HTTP client of REST tools and of web pages
+- `place`: file and line of a declaration
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Secrets: recognised in arguments, masked everywhere but in the tool, and encrypted where a call must outlive its process."""
+"""Secrets: recognised in arguments, masked everywhere but in the tool, and encrypted where a call must outlive its process.
+
+- `hiding`: masks the secrets of a call in values, texts and errors
+- `shapes`, `values`: finds tokens of well-known shapes, and known values, in a text
+- `window`: masks text that arrives in pieces
+- `vault`: `Vault`, which encrypts arguments at rest
+- `logs`: masks log records
+"""
 
 from clicket.vault.hiding import (
     Secrets,

@@ -1,6 +1,15 @@
 """One module per command. A command is a function of a `Session` and its own options; it prints, or raises.
 
-A command's module is imported when the command is used: `clicket --help` only reads this table.
+A command's module is imported when the command is used: `clicket --help` only reads the table `COMMANDS`.
+
+- `demo`, `doctor`, `config`, `bench`: the tour; checks of this machine; settings and their sources; what a call costs here
+- `call`, `code`, `index`, `search`, `chat`: run a tool, a notebook, an index of files, a deep search, an agent
+- `serve`, `worker`, `mcp`: serve over HTTP; run waiting calls of a store; serve or list tools over MCP
+- `ps`, `show`, `tail`: list calls; one call; events as they happen
+- `approve` (and `deny`), `cancel`, `audit`: decide about calls; the log of decisions
+- `tools`, `states` (and `reset`): tools; which of them a thread may use
+- `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
+- `report`, `keys`: statistics; API keys of the server
 """
 
 from __future__ import annotations

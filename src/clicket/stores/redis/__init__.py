@@ -1,4 +1,16 @@
-"""Redis: every change is a script on the server, so that no two processes can step between a look and a write."""
+"""Redis: every change is a script on the server, so no other process can write between a script's read and its write.
+
+- `store`: `RedisStore`
+- `scripts`, `lua/`: the scripts, and how the server knows them. A write renews the lease if a twentieth of it is over (`lua/write.lua`)
+- `writer`: appends, a group of them in one round trip
+- `session`: runs every other script, and repeats it after a lost connection
+- `connection`, `address`, `listener`: connections, the server's address, hints of other processes
+- `claims`, `dead_owners`: taking over calls; which owners are dead
+- `rows`: rows as calls
+- `records`, `artifacts`: tool health, stats, documents, the audit log; artifacts
+- `retention`: removal of ended calls
+- `persistence`: what the server can lose with its settings
+"""
 
 from __future__ import annotations
 

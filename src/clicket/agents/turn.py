@@ -1,5 +1,10 @@
 """One running turn. Each step is recorded before the next one depends on it. After a crash the same code runs again, and gets the
-recorded replies and results instead of new ones."""
+recorded replies and results instead of new ones.
+
+`Turn.count_call` counts tool calls and repeats, and decides about `max_calls` and `max_repeats`; `Turn.over` decides whether the model
+may be asked again. `turn_limits.py` has the limits and the counters that a turn shares with its forks; repeats are counted for each
+fork by itself.
+"""
 
 from __future__ import annotations
 

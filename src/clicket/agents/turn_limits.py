@@ -1,4 +1,7 @@
-"""Limits of one turn, and the counters that are checked against them. Counts are our own, except for the tokens that a model reports."""
+"""Limits of one turn, and the counters that are checked against them. Counts are our own, except for the tokens that a model reports.
+
+`Spent.over` decides about steps, tokens, cost and seconds. `Turn.count_call` in `turn.py` decides about tool calls and repeats.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """HTTP to a server: one pool of connections; the server's problems become the errors that a runtime would raise.
 
-Also what every stream of events needs: the parser of server-sent events, and the waits before a broken stream is opened again.
+Also what every stream of events needs: the parser of server-sent events, and `Reconnection`, the waits before a broken stream is opened
+again. The streams are in `handle.py` (one call), `subscription.py` (all calls) and `agent.py` (one thread of an agent).
 """
 
 from __future__ import annotations

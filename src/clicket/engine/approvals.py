@@ -1,8 +1,8 @@
-"""Calls that wait for a person. The question and the decision are in the journal, so both survive restarts and cross processes.
+"""The owner's side of an approval: asks, waits without a slot, and applies the decision. `decisions.py` takes the decision, in any process.
 
-A decision may come with other arguments. The process that takes the decision checks them like the first ones, and the process
-that runs the call checks them again: the whole schema, and the policy's denials. Both versions stay on record; the id belongs to
-the first one.
+The question and the decision are in the journal, so both survive restarts and cross processes. A decision may come with other
+arguments. The process that takes the decision checks them like the first ones, and the process that runs the call checks them again:
+the whole schema, and the policy's denials. Both versions stay on record; the id belongs to the first one.
 """
 
 from __future__ import annotations

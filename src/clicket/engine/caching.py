@@ -1,4 +1,5 @@
-"""Equal calls of tools that allow it are run once: served from the cache, or from the one that is running.
+"""Result cache and single flight: equal calls of tools that allow it run once. Others are served from the cache, or from the call that
+is running.
 
 Calls are equal if they have the same tool, version, arguments (in any spelling), scope and time window. Of equal calls at the same
 time, in all processes, one leads and runs; the others are durable, hold no slot, and get its result. If it fails, each of them

@@ -1,4 +1,12 @@
-"""The engine's own chores: read requests of other processes, release stray calls, remove old calls."""
+"""The engine's own chores, which `engine.py` runs at intervals:
+
+- `read_requests`: read cancels and decisions that other processes wrote into calls of this one; claim waiting calls (`claimer.py`)
+- `recover`: take over calls of dead owners; release calls that the store says are ours but that are not tracked here; let go of
+  waiting calls that another process has taken over
+- `sweep_all`: remove ended calls that retention no longer keeps, and old outcomes; close idle sessions of tools
+
+The renewal of the lease is `Store.renew` itself, and the sweep of cached results is `Caching.sweep`.
+"""
 
 from __future__ import annotations
 

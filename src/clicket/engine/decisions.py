@@ -1,4 +1,7 @@
-"""What people decide about calls of any process: approve, deny, cancel."""
+"""Decisions of people about calls of any process: approve, deny, cancel. This process checks a decision and writes it into the call.
+
+The process that owns the call applies it: `approvals.py` an approval or a denial, `stopping.py` a cancel.
+"""
 
 from __future__ import annotations
 

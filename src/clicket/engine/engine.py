@@ -1,6 +1,10 @@
 """Wires the core: only this module creates the engine's parts, each from the parts that it needs.
 
 Where two parts need each other, the lower one gets a callback. A callback that is wired before its part exists is a lambda.
+
+It also sets how often each chore runs, with `Background.every`: read requests every 0.25 s, renew the lease (`Store.renew`) every third
+of it, recover calls of dead owners once in a lease, sweep old calls and cached results every 300 s. While the runtime closes, only the
+first two go on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""May a tool be called in a thread now, and if not, why? Pure functions of the health that the thread has on record."""
+"""The circuit breaker and the dependencies of tools: may a tool be called in a thread now, and if not, why?
+
+Pure functions of the health that the thread has on record. `ports/health.py` counts failures, and `pipeline/persist.py` says which
+outcomes count as failures of the tool.
+"""
 
 from __future__ import annotations
 

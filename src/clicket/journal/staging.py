@@ -1,4 +1,8 @@
-"""What the next commit of a call writes. Nothing staged is visible yet; every change of state is checked against the table here."""
+"""What the next commit of a call writes. Nothing staged is visible yet. `Staging.advance` checks a change of state against the table.
+
+The two packed units of `journal.py` do not pass here: `start_and_commit` writes transitions that the table's tests check, and
+`complete` reads the table itself.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Serving: `endpoint` is HTTP, `stdio` stdin and stdout, `server` the handlers: `tool_calls` (`tools/call`), `tool_definitions`
 (`tools/list`), `tasks` and `task_state`, `subscriptions`, `log_levels`. `request_context` is what a handler knows of a request,
-`input_requests` elicitation and its kin, `results` and `image_content` the results. `content` is what tools may return.
+`input_requests` what a tool asks the client for (elicitation, sampling, roots), `results` and `image_content` the results. `content` is
+what tools may return. Approvals are asked for in `tasks`.
 
 Importing: `remote_server` is another server, `imported_tool` one of its tools, `connection` the connection to it, `transports`
 HTTP and processes, `process_ancestry` stops servers from starting each other, `client_logs` limits the SDK's log.

@@ -4,6 +4,8 @@ A tool that returned `need(...)` has ended. The server sends its input requests,
 Nothing waits inside the tool, so input requests survive everything that calls survive. 2026-07-28: the client gets them as a
 result and repeats its request with the answers; answers of earlier rounds travel in `requestState`, sealed by the SDK.
 2025-11-25: the server asks while the request is open. In a task: `tasks/get` shows them, `tasks/update` answers.
+
+Approvals are not asked here: `tasks.py` asks for them, because the call waits for them before its tool runs.
 """
 
 from __future__ import annotations

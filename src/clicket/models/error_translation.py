@@ -1,4 +1,7 @@
-"""Translates errors of the vendors' SDKs: `RetryableError` if a retry can help, else an error that says what to do. API keys are masked."""
+"""Translates errors of the vendors' SDKs: `RetryableError` if a retry can help, else an error that says what to do. API keys are masked.
+
+An HTTP status is judged in `_status`: 408, 409, 425, 429 and 5xx can be retried, except 501 and a 429 for a spent quota.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A model that replays answers from a file: for demonstrations, and to try an agent or a server without an API key."""
+"""A model that replays answers from a file: for demonstrations, and to try an agent or a server without an API key.
+
+Tests use `clicket.testing.ScriptedModel`, whose answers are Python values and which keeps the requests.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """The layer `seccomp`: which system calls a program may not make, as one filter that the kernel evaluates at each call.
 
 Refused are calls that ordinary programs do not need and that sandbox escapes have used, or that reach outside of the sandbox. Calls
-of another machine type, and calls newer than our table, are refused too: the filter fails closed."""
+of another machine type, and calls newer than our table, are refused too: the filter fails closed.
+
+`program` makes the filter on the host, for `boot_config`; `apply` installs it in the sandboxed child, for `boot`."""
 
 from __future__ import annotations
 

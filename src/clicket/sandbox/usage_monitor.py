@@ -1,4 +1,8 @@
-"""The layer `watch`: measures a busy program's memory and disk four times a second, and reports a limit that is exceeded."""
+"""The layer `watch`: measures a busy program's memory and disk four times a second, and reports a limit that is exceeded.
+
+Memory is measured here only where no cgroup limits it. A program can exceed the limit between two measurements; the address space
+(`rlimits`, four times the memory limit) is the upper bound for each process.
+"""
 
 from __future__ import annotations
 

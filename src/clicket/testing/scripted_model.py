@@ -1,4 +1,4 @@
-"""A language model with prepared answers, for tests."""
+"""A language model with prepared answers, for tests. `clicket.models.ScriptModel` reads its answers from a file, for settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pooled HTTP client of a REST tool. It connects only to addresses that the guard has checked.
+"""The pooled HTTP client of REST tools (`rest.py`) and of web pages (`web/pages.py`). It connects only to checked addresses (`guard.py`).
 
 The address is looked up where the socket is opened, so nothing can change between the check and the use; the Host header, the
 TLS server name and the certificate check still go by the host's name. Importing this module is what imports httpx2.

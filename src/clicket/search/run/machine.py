@@ -2,6 +2,9 @@
 
 Every change of state goes through the table and is announced after it happened. Stages that an earlier run finished are
 replayed from checkpoints, and are neither done nor announced again.
+
+After each round `_decide` ends the rounds or allows another one. They also end earlier if there is nothing new to ask, all engines fail
+or a budget is spent.
 """
 
 from __future__ import annotations

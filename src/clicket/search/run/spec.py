@@ -1,4 +1,8 @@
-"""One search, before it begins: the question, its limits, and the parts that do the work."""
+"""One search, before it begins. `SearchSpec`: the question and its options; `Budget`: the limits of a search; `Parts`: what does the work.
+
+`max_loop` is the number of rounds that the caller asks for; reaching it is a normal end (`stopped="max_loop"`). `Budget.max_rounds` is
+an upper limit; if it is lower, the rounds end there with `stopped="budget"` and a note.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
   waiting calls that another process has taken over
 - `sweep_all`: remove ended calls that retention no longer keeps, and old outcomes; close idle sessions of tools
 
-The renewal of the lease is `Store.renew` itself, and the sweep of cached results is `Caching.sweep`.
+Chores elsewhere: `Store.renew` renews the lease, `Caching.sweep` removes cached results, and `agent_host.py` removes idle threads of agents.
 """
 
 from __future__ import annotations

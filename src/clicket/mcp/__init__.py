@@ -1,12 +1,23 @@
 """MCP, both ways: a runtime as an MCP server, and the tools of other MCP servers in a runtime.
 
-Serving: `endpoint` is HTTP, `stdio` stdin and stdout, `server` the handlers: `tool_calls` (`tools/call`), `tool_definitions`
-(`tools/list`), `tasks` and `task_state`, `subscriptions`, `log_levels`. `request_context` is what a handler knows of a request,
-`input_requests` what a tool asks the client for (elicitation, sampling, roots), `results` and `image_content` the results. `content` is
-what tools may return. Approvals are asked for in `tasks`.
+Serving:
 
-Importing: `remote_server` is another server, `imported_tool` one of its tools, `connection` the connection to it, `transports`
-HTTP and processes, `process_ancestry` stops servers from starting each other, `client_logs` limits the SDK's log.
+- `server`: the runtime as an MCP server: handlers on the SDK's `Server`
+- `endpoint`, `stdio`: over HTTP, and over stdin and stdout
+- `tool_definitions`, `tool_calls`: `tools/list` and `tools/call`
+- `tasks`, `task_state`: calls that a client follows by id, and their stored state; approvals are asked for here
+- `input_requests`: what a tool asks the client for (elicitation, sampling, roots)
+- `subscriptions`, `log_levels`: `subscriptions/listen` and `logging/setLevel`
+- `request_context`: what a handler knows of a request
+- `results`, `image_content`, `content`: results of calls, figures as images, and what tools may return
+
+Importing:
+
+- `remote_server`: another server, whose tools are registered with a runtime
+- `imported_tool`: one of its tools
+- `connection`, `transports`: the connection to it, over HTTP or a process
+- `process_ancestry`: stops servers from starting each other without end
+- `client_logs`: limits what the SDK's client logs
 """
 
 from __future__ import annotations

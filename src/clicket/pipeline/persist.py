@@ -1,5 +1,7 @@
 """Stage 6: writes the outcome in one commit. Every call reaches this stage, also one that an earlier stage ended.
 
+`_effect` says which outcomes count as failures of the tool, for the circuit breaker (`hub/judge.py`).
+
 The stage's recorded time is the time to build the outcome. It does not include the commit, because an event cannot contain the
 time of its own write. `telemetry/persist_times.py` measures the stage with its write, where metrics are read.
 """

@@ -5,7 +5,7 @@
   waiting calls that another process has taken over
 - `sweep_all`: remove ended calls that retention no longer keeps, and old outcomes; close idle sessions of tools
 
-Chores elsewhere: `Store.renew` renews the lease, `Caching.sweep` removes cached results, and `agent_host.py` removes idle threads of agents.
+Chores elsewhere: `Store.renew` renews the lease, `Caching.sweep` removes cached results, `agent_host.py` removes idle threads of agents.
 """
 
 from __future__ import annotations

@@ -99,12 +99,17 @@ class StoredCalls:
             for follower in self.followers.get(each, ()):
                 follower.set()
 
-    async def follow(self, key: int, id: str, after: int) -> AsyncIterator[Event]:
-        """Events after a number, up to the terminal one: read when the store hints at new events, and periodically."""
+    async def follow(self, key: int, id: str, after: int, *, is_known: bool = False) -> AsyncIterator[Event]:
+        """Events after a number, up to the terminal one: read when the store hints at new events, and periodically.
+
+        `is_known`: the caller has just read or written the event of that number, so nothing is read at once.
+        """
         at, news, delay = after, asyncio.Event(), POLL_FIRST
         store = self._store
         self.followers.setdefault(key, []).append(news)
         try:
+            if is_known:
+                await self._wait_for(news, delay)
             while True:
                 news.clear()
                 # From the last known event on: if not even that is there, the call was swept.
@@ -120,11 +125,7 @@ class StoredCalls:
                 if fresh:
                     delay = POLL_FIRST
                     continue
-                timer = self._clock.call_later(delay, news.set)
-                try:
-                    await news.wait()
-                finally:
-                    timer.cancel()
+                await self._wait_for(news, delay)
                 delay = min(delay * 2, POLL_MOST)
         except StoreUnavailable:
             if self._is_closing():
@@ -135,11 +136,19 @@ class StoredCalls:
             if not self.followers[key]:
                 del self.followers[key]
 
+    async def _wait_for(self, news: asyncio.Event, delay: float) -> None:
+        timer = self._clock.call_later(delay, news.set)
+        try:
+            await news.wait()
+        finally:
+            timer.cancel()
+
     async def result(self, stored: Stored, id: str) -> ToolResult:
         """Wait for the outcome of a call that another process runs, or read the one it has."""
         events = stored.events
         if not events or not events[-1].state.is_terminal:
-            events = [*events, *[event async for event in self.follow(stored.key, id, len(events))]]
+            followed = self.follow(stored.key, id, len(events), is_known=bool(events))
+            events = [*events, *[event async for event in followed]]
         return await self._with_output(read(id, events))
 
     async def _with_output(self, record: Record) -> ToolResult:

@@ -134,8 +134,12 @@ class Journal(Staging):
     def commit(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
         """Append what is staged; `on_durable` is called once it is durable, or cannot be made so."""
         if entry.inflight is not None:
-            if on_durable is not None:
+            if on_durable is None:
+                return
+            if entry.rows or entry.later:
                 entry.later = (*entry.later, on_durable)
+            else:  # nothing is staged behind the unit under way
+                entry.callbacks = (*entry.callbacks, on_durable)
         elif on_durable is not None or entry.rows or entry.opening is not None or entry.artifacts:
             self._send(entry, () if on_durable is None else (on_durable,))
 
@@ -192,7 +196,7 @@ class Journal(Staging):
     def _on_plain_appended(self, change: Append, error: ClicketError | None) -> None:
         """As `_on_appended`, for a packed unit: it has one callback, and nothing was staged behind it."""
         entry: Any = change.call
-        if error is not None or entry.later or entry.rows:
+        if error is not None or entry.later or entry.rows or len(entry.callbacks) != 1:
             self._on_appended(change, error)
             return
         (on_durable,) = entry.callbacks

@@ -11,7 +11,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 from clicket import tool
 from clicket.engine.handles import CallHandle, Handles
 from clicket.engine.kept_outcomes import KeptOutcomes
-from clicket.engine.stored_calls import Closed, StoredCalls
+from clicket.engine.stored_calls import POLL_FIRST, Closed, StoredCalls
 from clicket.errors import NotFound
 from clicket.journal import Fenced
 from clicket.kernel import State
@@ -170,6 +170,8 @@ async def test_a_call_that_was_given_away_is_not_read_back(monkeypatch: pytest.M
     monkeypatch.setattr(world.store, "load", load)
     waiting = asyncio.ensure_future(world.handles.of(call).result())
     await world.settle()
+    assert reads == []
+    await world.clock.run(POLL_FIRST)
     assert reads == [given - 1]
     waiting.cancel()
     await world.settle()

@@ -132,8 +132,10 @@ async def test_a_store_that_is_gone_says_whether_the_runtime_closed(closing: boo
         raise StoreUnavailable("away")
 
     low.store.events = events  # type: ignore[method-assign]
+    waiting = asyncio.ensure_future(stored.result(low.store.of(call), "a"))
+    await low.clock.run(POLL_FIRST)
     with pytest.raises(error):
-        await stored.result(low.store.of(call), "a")
+        await waiting
 
 
 async def test_an_output_that_was_cut_is_read_back_from_its_artifact() -> None:

@@ -231,3 +231,12 @@ async def test_a_call_that_another_program_damaged_is_given_up_and_its_waiters_a
     (error,) = desk.answers
     assert isinstance(error, Unstorable)
     assert call.inflight is None
+
+
+async def test_a_commit_of_nothing_waits_for_the_unit_under_way_and_writes_none(desk: Desk) -> None:
+    desk.create()
+    desk.journal.commit(desk.call, desk.then)
+    assert desk.answers == []
+    desk.store.let_one_through()
+    assert desk.answers == [None, None]
+    assert (desk.store.held, desk.store.tries) == ([], 1)

@@ -169,10 +169,10 @@ EXECUTOR = {
         "scenarios/test_timeouts_cancel.py::test_an_async_body_is_stopped_when_its_time_is_up",
     ],
     "one HTTP session is used from one new loop after another": [
-        "unit/tools/test_rest.py::test_a_new_loop_gets_a_new_client",
+        "unit/tools/test_rest_redirects.py::test_a_new_loop_gets_a_new_client",
         "scenarios/test_sync_face.py::test_one_loop_in_one_thread_is_reused",
     ],
-    "every answer of 200 is taken for a failure": ["unit/tools/test_rest.py::test_client_and_server_errors"],
+    "every answer of 200 is taken for a failure": ["unit/tools/test_rest_responses.py::test_client_and_server_errors"],
     "native async tools have no timeout": [
         "scenarios/test_native.py::test_options_come_as_class_keywords_or_attributes"
     ],

@@ -351,7 +351,7 @@ class World:
         engine = process.engine
         assert not process.errands, f"somebody waits for ever: {process.errands}"
         assert not list(engine.live), f"ended, but still live: {list(engine.live)}"
-        assert not engine.ending.lingering, "a body that came back still lingers"
+        assert not engine.ending.abandoned, "a body that came back is still listed as abandoned"
         assert not any(engine.limiter.used.values()), "a slot is still taken"
         assert engine.limiter.queued == 0, "somebody still stands in line"
         assert engine.journal.unsaved == set()

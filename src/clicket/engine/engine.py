@@ -289,7 +289,7 @@ class Engine:
             max_queue=self.limiter.max_queue,
             slots_used=self.limiter.used.get(("runtime", slots), 0),
             slots=slots,
-            abandoned=len(self.ending.lingering),
+            abandoned=len(self.ending.abandoned),
             unsaved=len(self.journal.unsaved),
             listener_errors=self.journal.observers.errors,
         )

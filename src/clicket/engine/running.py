@@ -236,7 +236,7 @@ class Running:
 
     def on_returned(self, call: Call, late: Late | None) -> None:
         """An abandoned body returned: a value, an error, or None if it was cancelled in the end."""
-        self._ending.lingering.discard(call)
+        self._ending.abandoned.discard(call)
         returned(call)
         self._gate.release(call)
         if late is not None and not self.closed:

@@ -243,11 +243,11 @@ async def test_an_abandoned_body_keeps_its_slot_and_what_it_brings_is_a_late_res
     world.running_part.abandon(call)
     assert call.result is not None
     assert (call.result.state, call.result.metadata["abandoned"]) == (State.TIMEOUT, True)
-    assert (call.slot, world.ending.lingering) == (True, {call})
+    assert (call.slot, world.ending.abandoned) == (True, {call})
     keep_late(attempt_of(call), "after all", None)
     gate.set_result("after all")
     await world.settle()
-    assert (call.slot, world.ending.lingering, is_abandoned(call)) == (False, set(), False)
+    assert (call.slot, world.ending.abandoned, is_abandoned(call)) == (False, set(), False)
     last = world.store.events_of(call)[-1]
     assert (last.type, last.data) == ("late_result", {"output": "after all"})
     assert world.store.record(call).state is State.TIMEOUT

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from clicket.engine.caching import CacheOptions
     from clicket.engine.engine import Engine
     from clicket.engine.handles import CallHandle
-    from clicket.engine.plans import Limits
+    from clicket.engine.limits import Limits
     from clicket.engine.recovery import Progress, Recovered
 
 __all__ = [
@@ -33,7 +33,7 @@ _HOMES = {
     "caching": "CacheOptions",
     "engine": "Engine",
     "handles": "CallHandle",
-    "plans": "Limits",
+    "limits": "Limits",
     "recovery": "Progress Recovered",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -26,9 +26,10 @@ from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
 from clicket.engine.handover import HandOver
 from clicket.engine.kept_outcomes import KeptOutcomes
+from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
-from clicket.engine.plans import Limits, Plans
+from clicket.engine.plans import Plans
 from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.engine.running import Running
@@ -171,7 +172,7 @@ class Engine:
             registry,
             live,
             claimer,
-            decisions,
+            requests,
             recovery,
             caching,
             limits,

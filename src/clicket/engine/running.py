@@ -14,9 +14,9 @@ from clicket.call import Call, Late
 from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handover import HandOver
+from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
-from clicket.engine.plans import Limits
 from clicket.engine.stopping import Stopping
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers

@@ -12,7 +12,7 @@ from clicket import tool
 from clicket.call import Call
 from clicket.engine.approvals import Approvals
 from clicket.engine.arguments import ArgumentsOnRecord
-from clicket.engine.plans import Limits
+from clicket.engine.limits import Limits
 from clicket.engine.questions import ask_for_approval
 from clicket.engine.recovery import Recovered, Recovery
 from clicket.errors import StoreUnavailable
@@ -22,6 +22,7 @@ from clicket.kernel import State
 from clicket.model import Record
 from clicket.pipeline import Policy
 from clicket.ports import Stored
+from clicket.settings import Settings
 
 
 @tool
@@ -247,7 +248,7 @@ async def test_a_call_whose_deadline_is_over_ends_and_another_keeps_the_rest() -
 
 
 async def test_a_call_that_kills_its_workers_is_not_tried_for_ever() -> None:
-    world = World(limits=Limits(max_claims=3))
+    world = World(limits=Settings(max_claims=3).limits())
     call = world.running("repeatable")
     for death in (1, 2):
         assert (await world.recover(call))[0] == "rerun", death
@@ -261,7 +262,7 @@ async def test_a_call_that_kills_its_workers_is_not_tried_for_ever() -> None:
 
 
 async def test_waiting_while_workers_die_is_no_death_of_the_call() -> None:
-    world = World(limits=Limits(max_claims=2))
+    world = World(limits=Settings(max_claims=2).limits())
     call = world.pending("plain")
     for _ in range(6):
         assert (await world.recover(call))[0] == "queued"

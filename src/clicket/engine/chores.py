@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from clicket.call import Call
-from clicket.engine.caching import Caching
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.limits import Limits
@@ -37,7 +36,6 @@ class Chores:
         claimer: WorkClaimer,
         requests: Requests,
         recovery: Recovery,
-        caching: Caching,
         limits: Limits,
         kept: KeptOutcomes,
         *,
@@ -51,7 +49,6 @@ class Chores:
         self._claimer = claimer
         self._requests = requests
         self._recovery = recovery
-        self._caching = caching
         self._limits = limits
         self._kept = kept
         self._spawn = spawn

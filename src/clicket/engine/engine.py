@@ -167,18 +167,7 @@ class Engine:
             admission, claimer, limits, gives_away=gives_away, spawn=spawn,
         )  # fmt: skip
         chores = Chores(
-            store,
-            clock,
-            registry,
-            live,
-            claimer,
-            requests,
-            recovery,
-            caching,
-            limits,
-            kept,
-            lose=ending.lose,
-            spawn=spawn,
+            store, clock, registry, live, claimer, requests, recovery, limits, kept, lose=ending.lose, spawn=spawn
         )
         background = Background(clock, spawn)
         background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
@@ -187,7 +176,7 @@ class Engine:
         background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
         background.every(SWEEP_EVERY, "cache", caching.sweep)
         closing = Closing(
-            journal, store, registry, live, limiter, runner, processes, (workers, results), ending, stopping, tasks,
+            store, registry, live, limiter, runner, processes, (workers, results), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
             closed_first=(caching, slots, gate, claimer), closed_last=(journal, running),
         )  # fmt: skip

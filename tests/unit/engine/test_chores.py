@@ -65,7 +65,7 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
     unused: Any = None
     told: list[int] = []
     kept: Any = Kept()
-    chores = Chores(store, *[unused] * 8, kept, lose=unused, spawn=unused)
+    chores = Chores(store, *[unused] * 7, kept, lose=unused, spawn=unused)
     total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
     assert told == [200, 400, 403]
@@ -127,7 +127,6 @@ class World(Lower):
 
         requests: Any = Recorder(read=read)
         self.recovery: Any = Recorder(recover=recover, broken=set())
-        unused: Any = None
         self.chores = Chores(
             self.store,
             self.clock,
@@ -136,7 +135,6 @@ class World(Lower):
             self.claimer,
             requests,
             self.recovery,
-            unused,
             self.limits,
             KeptOutcomes(self.store, self.clock, retention=0.0),
             lose=lambda call: self.log.append(("lost", call)),

@@ -81,22 +81,17 @@ class Caching:
         """How an ending call used the cache; the store writes it with the outcome."""
         if call.cached:
             return CacheUse(key, True)
-        if (
-            call.outcome is not State.COMPLETED
-            or call.truncated
-            or call.is_masked
-            or call.tool_artifacts
-            or call.tool is None
-        ):
+        tool, partial = call.tool, call.truncated or call.is_masked or call.tool_artifacts
+        if tool is None or partial or call.outcome is not State.COMPLETED:
             return CacheUse(key, False)
-        if not call.tool.is_cacheable(call.output):  # a completed call can report something that failed
+        if not tool.is_cacheable(call.output):  # a completed call can report something that failed
             return CacheUse(key, False)
-        ttl = self._ttl(call.tool)
+        ttl = self._ttl(tool)
         body = encode(call.output)
         if ttl is None or len(body) > self.options.max_bytes:
             return CacheUse(key, False)
         now = self._clock.now()
-        tags = (f"tool:{call.tool.name}", *sorted(call.tool.options.tags))
+        tags = (f"tool:{tool.name}", *sorted(tool.options.tags))
         item = CacheItem(key=key, body=body, tags=tags, created_at=now, expires_at=now + ttl, accessed_at=now)
         self._added += len(body)
         return CacheUse(key, False, item)

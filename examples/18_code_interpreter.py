@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from clicket.interpreter import Interpreter, Result, notebook_json, to_page
+from clicket.interpreter import Interpreter, Result, notebook_json, to_html
 
 TASK = """
 # Sales
@@ -56,4 +56,4 @@ async def main() -> list[Result]:
 if __name__ == "__main__":
     history = asyncio.run(main())
     Path("sales.ipynb").write_bytes(notebook_json(history))
-    Path("sales.html").write_text(to_page(history, title="Sales"))
+    Path("sales.html").write_text(to_html(history, title="Sales"))

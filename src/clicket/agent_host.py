@@ -172,9 +172,6 @@ class Host:
     def installed(self, name: str) -> Tool | None:
         return self._runtime._registry.get(name)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._engine.tasks.spawn(work)
-
     def _accept(self, tool: str, arguments: Mapping[str, Any], id: str, thread: str, *, in_callers_task: bool) -> Call:
         if self.lives(id, thread):
             raise Taken(f"call {id} runs in this process.")

@@ -255,7 +255,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "place": "clicket.execution.limiter",
     "shared_slot": "clicket.engine.gate",
     "cache_key": "clicket.engine.caching",
-    "flight": "clicket.engine.caching",
+    "flight": "clicket.engine.single_flight",
     "wait_timer": "clicket.engine.timers",
     "deadline_timer": "clicket.engine.timers",
     "in_callers_task": "clicket.engine.running",

@@ -26,11 +26,6 @@ class FrameSplitter:
         self._left = -1  # bytes of the body to come; below 0 the header is not complete
         self._pieces: list[bytearray] = []
 
-    @property
-    def in_frame(self) -> bool:
-        """A frame has begun and not ended."""
-        return self._left >= 0 or bool(self._head)
-
     def feed(self, data: bytes) -> Iterator[tuple[bytes, list[bytearray]]]:
         """Yields each complete frame: its header, and its body in pieces, so that a large body is joined only once."""
         view = memoryview(data)

@@ -20,7 +20,7 @@ MADE: dict[str, str] = {
     "vault/shapes.py:re.compile(whole)": "secrets: markers of every shape",
     "vault/shapes.py:re.compile(start or re.escape(marker))": "secrets: markers of every shape",
 }
-"""Made from what callers, models or documents say. The case in `test_scanners.py` that measures each."""
+"""Made from what callers, models or documents say. The case of `test_scanners.py` that measures each."""
 
 NOT_OUTSIDE: dict[str, str] = {
     "server/parameters.py:re.search(self.pattern, text)": "its expressions are constants, each found as `pattern=` and measured",

@@ -351,11 +351,11 @@ class World:
         engine = process.engine
         assert not process.errands, f"somebody waits for ever: {process.errands}"
         assert not list(engine.live), f"ended, but still live: {list(engine.live)}"
-        assert not engine.ending.lingering, "a body that came back still lingers"
+        assert not engine.ending.abandoned, "a body that came back is still listed as abandoned"
         assert not any(engine.limiter.used.values()), "a slot is still taken"
         assert engine.limiter.queued == 0, "somebody still stands in line"
         assert engine.journal.unsaved == set()
-        assert (engine.stored_calls.followers, engine.caching._flights, engine.slots._held) == ({}, {}, {})
+        assert (engine.stored_calls.followers, engine.flights._flights, engine.slots._held) == ({}, {}, {})
 
     async def end(self) -> None:
         logging.getLogger("clicket").removeHandler(self.log)

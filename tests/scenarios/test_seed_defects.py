@@ -29,7 +29,7 @@ LIFECYCLE = {
     ],
     "the start time is never set": ["scenarios/test_calls.py::test_every_kind_of_tool"],
     "the end time is set after listeners have fired": [
-        "scenarios/test_calls.py::test_nothing_is_visible_before_the_store_has_it",
+        "scenarios/test_durable_calls.py::test_nothing_is_visible_before_the_store_has_it",
         "unit/journal/test_journal.py::test_the_store_has_it_when_listeners_hear_of_it",
     ],
     "a cancelled call has no end time": [

@@ -43,8 +43,8 @@ class Gated:
 def assert_at_rest(*runtimes: Runtime) -> None:
     """Nothing is kept of flights that are over."""
     for rt in runtimes:
-        caching = rt.engine.caching
-        assert (caching._flights, caching._waiting) == ({}, set())
+        flights = rt.engine.flights
+        assert (flights._flights, flights._waiting) == ({}, set())
 
 
 async def waiting(rt: Runtime, count: int, x: Any = None) -> list[Any]:

@@ -22,8 +22,8 @@ from clicket.interpreter import (
     Variables,
     code_interpreter,
     notebook_json,
+    to_html,
     to_notebook,
-    to_page,
 )
 from clicket.sandbox import (
     LEVELS,
@@ -106,7 +106,7 @@ def results(result: Result) -> None:
     assert_type(result.text(), str)
     assert_type(to_notebook(result), dict[str, Any])
     assert_type(notebook_json([result, result]), bytes)
-    assert_type(to_page([result], title="Two runs"), str)
+    assert_type(to_html([result], title="Two runs"), str)
 
     assert_type(result.variables, Variables)
     assert_type(result.variables["x"], Variable)

@@ -30,16 +30,13 @@ def test_frames_come_out_as_they_went_in(frames: list[tuple[int, bytes]], cuts: 
         found += [(head[-1], b"".join(pieces)) for head, pieces in splitter.feed(stream[at : at + cut])]
         at += cut
     assert found == frames
-    assert not splitter.in_frame
 
 
-def test_a_frame_that_has_begun_is_seen() -> None:
+def test_a_frame_comes_out_with_its_last_byte() -> None:
     splitter = FrameSplitter(HEADER, size_of)
     for byte in HEADER.pack(2, 1) + b"a":
         assert list(splitter.feed(bytes([byte]))) == []
-        assert splitter.in_frame
     assert list(splitter.feed(b"b")) == [(HEADER.pack(2, 1), [bytearray(b"ab")])]
-    assert not splitter.in_frame
 
 
 def test_single_bytes_are_merged_and_big_pieces_are_not() -> None:

@@ -1,7 +1,7 @@
 """One running turn. Each step is recorded before the next one depends on it. After a crash the same code runs again, and gets the
 recorded replies and results instead of new ones.
 
-`Turn.count_call` counts tool calls and repeats, and decides about `max_calls` and `max_repeats`; `Turn.over` decides whether the model
+`Turn.over` decides whether the model
 may be asked again. `turn_limits.py` has the limits and the counters that a turn shares with its forks; repeats are counted for each
 fork by itself.
 """
@@ -13,18 +13,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-import msgspec
-
 from clicket.agents import entries
 from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
-from clicket.agents.turn_limits import Ending, Limits, Spent, Stopped, counted
+from clicket.agents.turn_limits import Ending, Limits, Repeats, Spent, Stopped, counted
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
-from clicket.model.codec import canonical, decode
 from clicket.ports import AgentHost, Clock, Taken
 from clicket.vault import MASK
 
@@ -87,7 +84,7 @@ class Turn:
         self.steps: int = 0
         """Steps of this turn or fork; `spent` counts a turn and its forks together."""
         self.spent: Spent = Spent() if spent is None else spent
-        self.repeats: Counter[Any] = Counter()
+        self._repeats: Repeats = Counter()
         self.denied: dict[str, str] = {}
         """Tool calls that the limits forbid, by the model's ids, and why."""
         self.sensitive: SensitiveValues = SensitiveValues(host.sensitive) if sensitive is None else sensitive
@@ -285,17 +282,7 @@ class Turn:
     def count_call(self, use: ToolUse) -> Ending | None:
         """Count a tool call; or return why it is forbidden and the turn ends. Recorded calls are counted too, in the same order, so
         that the outcome is the same after a crash."""
-        spent, limits = self.spent, self.limits
-        if limits.max_calls is not None and spent.calls >= limits.max_calls:
-            return "budget", f"Terminated: Reached the budget of tool calls ({limits.max_calls})"
-        if limits.max_repeats is not None:
-            key = _repeat_key(use)
-            if self.repeats[key] >= limits.max_repeats:
-                times = limits.max_repeats
-                return "repeated", f"Terminated: Repeated {use.name!r} with the same arguments over {times} times"
-            self.repeats[key] += 1
-        spent.calls += 1
-        return None
+        return self.spent.count_call(use, self.limits, self._repeats)
 
     def over(self) -> Ending | None:
         """The limit that forbids another request to the model, or None."""
@@ -321,14 +308,6 @@ class Turn:
         """Append the messages of a fork."""
         self.messages += paired(fork.messages[fork.begins :])
         self._ids |= fork._ids
-
-
-def _repeat_key(use: ToolUse) -> tuple[str, bytes]:
-    """Equal for calls of one tool with the same arguments, whatever their JSON looks like."""
-    try:
-        return use.name, canonical(decode(use.arguments or "{}"))
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return use.name, use.arguments.encode("utf-8", "backslashreplace")
 
 
 def _texts(plan: Entry) -> list[str]:

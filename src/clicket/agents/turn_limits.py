@@ -1,23 +1,27 @@
 """Limits of one turn, and the counters that are checked against them. Counts are our own, except for the tokens that a model reports.
 
-`Spent.over` decides about steps, tokens, cost and seconds. `Turn.count_call` in `turn.py` decides about tool calls and repeats.
+`Spent.over` decides about steps, tokens, cost and seconds. `Spent.count_call` decides about tool calls and repeats.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf, isfinite
 from typing import Literal
 
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.model.chat import Usage
+from clicket.model.chat import ToolUse, Usage
+from clicket.model.codec import canonical, decode
 
-__all__ = ["NO_STEPS", "Ending", "Limits", "Spent", "Stopped", "check_counts", "counted"]
+__all__ = ["NO_STEPS", "Ending", "Limits", "Repeats", "Spent", "Stopped", "check_counts", "counted"]
 
 Stopped = Literal["finished", "max_steps", "cancelled", "budget", "repeated"]
 Ending = tuple[Stopped, str]
 """Why a turn ended, and its final text."""
+Repeats = Counter[tuple[str, bytes]]
+"""How often one turn, or one fork, has called a tool with the same arguments."""
 NO_STEPS = "No steps executed"
 """The text of a turn that ended before its first step."""
 
@@ -93,5 +97,26 @@ class Spent:
                 return "budget", f"Terminated: Reached the budget of {name} ({used:g} of {bound:g})"
         return None
 
+    def count_call(self, use: ToolUse, limits: Limits, repeats: Repeats) -> Ending | None:
+        """Count a tool call; or return the limit that forbids it. `repeats` are the turn's own, or the fork's."""
+        if limits.max_calls is not None and self.calls >= limits.max_calls:
+            return "budget", f"Terminated: Reached the budget of tool calls ({limits.max_calls})"
+        if limits.max_repeats is not None:
+            key = _repeat_key(use)
+            if repeats[key] >= limits.max_repeats:
+                times = limits.max_repeats
+                return "repeated", f"Terminated: Repeated {use.name!r} with the same arguments over {times} times"
+            repeats[key] += 1
+        self.calls += 1
+        return None
+
     def seconds_left(self, limits: Limits) -> float | None:
         return None if limits.max_seconds is None else max(limits.max_seconds - self.seconds, 0.0)
+
+
+def _repeat_key(use: ToolUse) -> tuple[str, bytes]:
+    """Equal for calls of one tool with the same arguments, whatever their JSON looks like."""
+    try:
+        return use.name, canonical(decode(use.arguments or "{}"))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return use.name, use.arguments.encode("utf-8", "backslashreplace")

@@ -13,7 +13,7 @@ from clicket.cli.saved_names import name_objection
 from clicket.cli.terminal import Terminal, clean
 from clicket.interpreter.export.cells import Cell, Shown, cells
 from clicket.interpreter.export.notebook import notebook_json
-from clicket.interpreter.export.page import to_page
+from clicket.interpreter.export.page import to_html
 from clicket.interpreter.result import Result
 from clicket.interpreter.run.result_builder import bytes_of
 
@@ -51,7 +51,7 @@ def save_runs(runs: list[Result], notebook: Path | None, html: Path | None, *, t
         saved.append(str(notebook))
     if html is not None:
         title = Path(task_name).stem if task_name not in (None, "-") else "Notebook"
-        html.write_text(to_page(runs, title=title), encoding="utf-8")
+        html.write_text(to_html(runs, title=title), encoding="utf-8")
         saved.append(str(html))
     return saved
 

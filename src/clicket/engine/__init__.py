@@ -2,7 +2,7 @@
 
 - `engine`: `Engine`, which makes the parts, connects them, and sets how often each chore runs
 - `admission`: accepts a call: the first three stages, then cache, approval, another process, or a slot
-- `plans`: `Limits` of a runtime, and what each tool's calls need of them
+- `limits`, `plans`: `Limits` of a runtime; what each tool's calls need of them
 - `running`: takes slots, starts attempts, runs bodies; abandons a body that does not stop
 - `ending`: records how a call ended here, answers its waiters, releases its slots
 - `stopping`: ends a call that waits, or stops the attempt of one that runs
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from clicket.engine.caching import CacheOptions
     from clicket.engine.engine import Engine
     from clicket.engine.handles import CallHandle
-    from clicket.engine.plans import Limits
+    from clicket.engine.limits import Limits
     from clicket.engine.recovery import Progress, Recovered
 
 __all__ = [
@@ -55,7 +55,7 @@ _HOMES = {
     "caching": "CacheOptions",
     "engine": "Engine",
     "handles": "CallHandle",
-    "plans": "Limits",
+    "limits": "Limits",
     "recovery": "Progress Recovered",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -19,6 +19,7 @@ from clicket.engine.loop_share import LoopShare
 from clicket.engine.plans import Plans
 from clicket.engine.running import Running
 from clicket.engine.shared_slots import SharedSlots
+from clicket.engine.single_flight import SingleFlight
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import Limiter
@@ -48,6 +49,7 @@ class Admission:
         live: LiveCalls,
         timers: WaitTimers,
         caching: Caching,
+        flights: SingleFlight,
         slots: SharedSlots,
         audit: AuditLog,
         ending: Ending,
@@ -67,6 +69,7 @@ class Admission:
         self._live = live
         self._timers = timers
         self._caching = caching
+        self._flights = flights
         self._slots = slots
         self._audit = audit
         self._ending = ending
@@ -178,7 +181,7 @@ class Admission:
         """The call may run: serve it from the cache, or run it."""
         if call.cache_key is not None and call.entry.state is State.PENDING:
             self._live.add(call)
-            self._caching.enter(call)
+            self._flights.enter(call)
         else:
             self._run(call)
 

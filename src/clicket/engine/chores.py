@@ -15,13 +15,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from clicket.call import Call
-from clicket.engine.caching import Caching
 from clicket.engine.claimer import WorkClaimer
-from clicket.engine.decisions import Decisions
 from clicket.engine.kept_outcomes import KeptOutcomes
+from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
-from clicket.engine.plans import Limits
 from clicket.engine.recovery import Recovery
+from clicket.engine.requests import Requests
 from clicket.errors import ClicketError
 from clicket.journal import Fenced
 from clicket.ports import Clock, Keep, Store, Sweep
@@ -43,9 +42,8 @@ class Chores:
         registry: Registry,
         live: LiveCalls,
         claimer: WorkClaimer,
-        decisions: Decisions,
+        requests: Requests,
         recovery: Recovery,
-        caching: Caching,
         limits: Limits,
         kept: KeptOutcomes,
         *,
@@ -57,9 +55,8 @@ class Chores:
         self._registry = registry
         self._live = live
         self._claimer = claimer
-        self._decisions = decisions
+        self._requests = requests
         self._recovery = recovery
-        self._caching = caching
         self._limits = limits
         self._kept = kept
         self._spawn = spawn
@@ -82,7 +79,7 @@ class Chores:
         for call in self._live:
             if call.entry.key in keys and call.stopping is None and not call.ending and not call.entry.fenced:
                 try:
-                    await self._decisions.refresh(call)
+                    await self._requests.read(call.entry)
                 except Fenced:
                     if not call.slot and not call.ending:
                         self._lose(call)

@@ -17,7 +17,6 @@ from clicket.engine.stored_calls import Closed
 from clicket.engine.tasks import Tasks
 from clicket.errors import ClicketError
 from clicket.execution import Limiter, ProcessPool, Runner, can_stop, stop
-from clicket.journal import Journal
 from clicket.ports import Store
 from clicket.tools import Registry
 
@@ -40,7 +39,6 @@ class Closing:
 
     def __init__(
         self,
-        journal: Journal,
         store: Store,
         registry: Registry,
         live: LiveCalls,
@@ -58,7 +56,6 @@ class Closing:
         closed_first: Sequence[_Closed],
         closed_last: Sequence[_Closed],
     ) -> None:
-        self._journal = journal
         self._store = store
         self._registry = registry
         self._live = live

@@ -109,7 +109,7 @@ class Decisions:
             self._claimer.nudge()  # it may have no owner
             return True
         with suppress(Fenced):
-            await self.refresh(call)
+            await self._requests.read(call.entry)
             await self._journal.flush(call.entry)
         return True
 
@@ -155,12 +155,6 @@ class Decisions:
         if thread is None and call.request.id is not None:
             await self._stored_calls.find(id, None, caller)
         return call
-
-    async def refresh(self, call: Call) -> None:
-        """Read what other processes wrote into a live call: an append without events is stale if they wrote, and the journal then
-        takes their events in."""
-        if call.entry.inflight is None:
-            await self._journal.flush(call.entry)
 
 
 def examine(registry: Registry, policy: Policy, record: Record, arguments: Any, *, max_size: int) -> dict[str, Any]:

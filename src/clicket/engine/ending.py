@@ -60,7 +60,7 @@ class Ending:
         self._release = release
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
-        self.lingering: set[Call] = set()
+        self.abandoned: set[Call] = set()
         """Calls that ended without their bodies, which still run."""
         self.superseded: set[Call] = set()
         """Calls that were lost and claimed anew while their bodies run."""
@@ -101,7 +101,7 @@ class Ending:
             call.seal()
             self._limiter.leave(call)
             if call.attempt is not None and call.attempt.abandoned:
-                self.lingering.add(call)  # its body still runs, and keeps its slots
+                self.abandoned.add(call)  # its body still runs, and keeps its slots
             else:
                 self._release(call)
             self.answer(call, error)
@@ -144,7 +144,7 @@ class Ending:
             if attempt.sink is not None and attempt.sink.spool is not None:
                 attempt.sink.spool.close()
             if attempt.abandoned:
-                self.lingering.add(call)
+                self.abandoned.add(call)
                 return
         if call.shared_slot:
             self._release(call)

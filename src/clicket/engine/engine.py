@@ -30,13 +30,15 @@ from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
 from clicket.engine.handover import HandOver
 from clicket.engine.kept_outcomes import KeptOutcomes
+from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
-from clicket.engine.plans import Limits, Plans
+from clicket.engine.plans import Plans
 from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.engine.running import Running
 from clicket.engine.shared_slots import SharedSlots
+from clicket.engine.single_flight import SingleFlight
 from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import StoredCalls
 from clicket.engine.tasks import Tasks
@@ -109,8 +111,9 @@ class Engine:
             shares=shares, start=lambda call: running.start_attempt(call), wait=lambda call: running.wait_in_queue(call),
             on_stopped=lambda call: handover.end_stopped(call), spawn=spawn,
         )  # fmt: skip
-        caching = Caching(
-            store, clock, slots, cache_options,
+        caching = Caching(store, clock, cache_options)
+        flights = SingleFlight(
+            caching, store, clock, slots,
             serve=lambda call, output: admission.serve(call, output), run=lambda call: admission.on_cache_miss(call),
             keep=lambda call: running.wait_in_queue(call), spawn=spawn,
         )  # fmt: skip
@@ -134,7 +137,7 @@ class Engine:
             Validate(max_size=max_size),
             Execute(runner),
             Process(store, journal, results),
-            Persist(journal, caching.use_of),
+            Persist(journal, flights.use_of),
             journal=journal,
             vault=vault,
             workers=results,
@@ -143,7 +146,7 @@ class Engine:
         # The phases of a call, from its end to its beginning.
         ending = Ending(
             journal, store, live, limiter, timers, requests,
-            on_left=caching.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release, spawn=spawn,
+            on_left=flights.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release, spawn=spawn,
         )  # fmt: skip
         handover = HandOver(
             journal, store, pipeline, live, timers, ending, stored_calls,
@@ -158,7 +161,7 @@ class Engine:
             journal, pipeline, policy, timers, ending, caching, arguments, resume=lambda call: admission.resume(call)
         )
         admission = Admission(
-            journal, store, pipeline, hub, plans, limiter, live, timers, caching, slots, audit, ending, handover, running,
+            journal, store, pipeline, hub, plans, limiter, live, timers, caching, flights, slots, audit, ending, handover, running,
             approvals, share, gives_away=gives_away,
         )  # fmt: skip
         decisions = Decisions(
@@ -170,18 +173,7 @@ class Engine:
             admission, claimer, limits, gives_away=gives_away, spawn=spawn,
         )  # fmt: skip
         chores = Chores(
-            store,
-            clock,
-            registry,
-            live,
-            claimer,
-            decisions,
-            recovery,
-            caching,
-            limits,
-            kept,
-            lose=ending.lose,
-            spawn=spawn,
+            store, clock, registry, live, claimer, requests, recovery, limits, kept, lose=ending.lose, spawn=spawn
         )
         background = Background(clock, spawn)
         background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
@@ -190,9 +182,9 @@ class Engine:
         background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
         background.every(SWEEP_EVERY, "cache", caching.sweep)
         closing = Closing(
-            journal, store, registry, live, limiter, runner, processes, (workers, results), ending, stopping, tasks,
+            store, registry, live, limiter, runner, processes, (workers, results), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
-            closed_first=(caching, slots, gate, claimer), closed_last=(journal, running),
+            closed_first=(flights, slots, gate, claimer), closed_last=(journal, running),
         )  # fmt: skip
 
         self.loop = asyncio.get_running_loop()
@@ -200,7 +192,8 @@ class Engine:
         self.registry, self.store, self.policy, self.limits = registry, store, policy, limits
         self.clock, self.vault, self.shares, self.gives_away = clock, vault, shares, gives_away
         self.journal, self.live, self.limiter, self.hub = journal, live, limiter, hub
-        self.pipeline, self.processes, self.caching, self.slots = pipeline, processes, caching, slots
+        self.pipeline, self.processes, self.slots = pipeline, processes, slots
+        self.caching, self.flights = caching, flights
         self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
@@ -241,7 +234,7 @@ class Engine:
             self.claimer.nudge()
         if kind in ("slot", "any"):
             self.gate.look_again()
-            self.caching.slot_freed()
+            self.flights.slot_freed()
         if kind in ("request", "any"):
             self.chores.read_requests_soon()
 
@@ -293,7 +286,7 @@ class Engine:
             max_queue=self.limiter.max_queue,
             slots_used=self.limiter.used.get(("runtime", slots), 0),
             slots=slots,
-            abandoned=len(self.ending.lingering),
+            abandoned=len(self.ending.abandoned),
             unsaved=len(self.journal.unsaved),
             listener_errors=self.journal.observers.errors,
         )

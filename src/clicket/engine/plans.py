@@ -1,46 +1,19 @@
-"""The bounds of one runtime, and what each tool's calls need of them."""
+"""Where the calls of each tool run, and which slots of the runtime they need."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from clicket.call import Call, Plan
+from clicket.engine.limits import Limits
 from clicket.execution import RUNTIME, lane_of
 from clicket.tools import Registry, Tool
 
-__all__ = ["Limits", "Plans"]
-
+__all__ = ["Plans"]
 
 _INTERNAL_ROOM = 1_000
 """How many calls of clicket's own parts are claimed at once: they hold no slot."""
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one runtime. Durations are seconds, sizes are bytes."""
-
-    max_concurrency: int = 10
-    max_thread_concurrency: int | None = None
-    max_queue: int = 50_000
-    queue_timeout: float | None = 3600.0
-    worker_threads: int = 4
-    worker_processes: int = 4
-    worker_memory: int | None = None
-    cancel_grace: float = 2.0
-    close_timeout: float = 10.0
-    lease: float = 10.0
-    max_arguments_size: int = 1024 * 1024
-    max_claims: int = 5
-    retention: float = 24 * 3600.0
-    retention_calls: int | None = None
-    retention_bytes: int | None = None
-    thread_retention_calls: int | None = None
-    thread_retention_bytes: int | None = None
-    outcome_retention: float = 30 * 24 * 3600.0
-    health_retention: float = 7 * 24 * 3600.0
-    memory_retention: float = 30 * 24 * 3600.0
 
 
 class Plans:

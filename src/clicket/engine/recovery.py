@@ -22,8 +22,9 @@ from clicket.engine.caching import Caching
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
+from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
-from clicket.engine.plans import Limits, Plans
+from clicket.engine.plans import Plans
 from clicket.engine.timers import WaitTimers
 from clicket.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from clicket.execution import Limiter, explain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clicket.errors import StoreUnavailable
-from clicket.journal import Journal
+from clicket.journal import Entry, Journal
 from clicket.model import Event, EventType, read, rows_of
 from clicket.model.output import plain_output
 from clicket.ports import Append, CallRow, Store, Stored
@@ -51,6 +51,12 @@ class Requests:
             if found[0].events[-1].seq == last.seq:
                 raise StoreUnavailable(f"call {stored.id} cannot be written to: its row and its events disagree.")
             stored = found[0]
+
+    async def read(self, entry: Entry) -> None:
+        """Read what other processes wrote into a live call: an append without events is stale if they wrote, and the journal then
+        takes their events in."""
+        if entry.inflight is None:
+            await self._journal.flush(entry)
 
 
 def asked_in(stored: Stored) -> str | None:

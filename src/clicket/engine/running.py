@@ -14,9 +14,9 @@ from clicket.call import Call, Late
 from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handover import HandOver
+from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
-from clicket.engine.plans import Limits
 from clicket.engine.stopping import Stopping
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
@@ -236,7 +236,7 @@ class Running:
 
     def on_returned(self, call: Call, late: Late | None) -> None:
         """An abandoned body returned: a value, an error, or None if it was cancelled in the end."""
-        self._ending.lingering.discard(call)
+        self._ending.abandoned.discard(call)
         returned(call)
         self._gate.release(call)
         if late is not None and not self.closed:

@@ -104,7 +104,7 @@ class Limiter:
                 for group in self._parked.pop(key, ()):
                     self._offer(group)
         if self._ready:
-            self._advance()
+            self._start_next()
         if self.on_free is not None:
             self.on_free()
 
@@ -139,7 +139,7 @@ class Limiter:
             for group in self._parked.pop(key, ()):
                 self._offer(group)
         if self._ready:
-            self._advance()
+            self._start_next()
 
     @property
     def is_blocked(self) -> bool:
@@ -164,7 +164,7 @@ class Limiter:
         else:
             self._equal[needs] -= 1
 
-    def _advance(self) -> None:
+    def _start_next(self) -> None:
         while self._ready:
             caller = next(iter(self._ready))
             offers = self._ready[caller]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import IO, Any
 
-from clicket.model.codec import decode, encode
+from clicket.model.codec import encode
 
 __all__ = ["Spool"]
 
@@ -93,8 +93,3 @@ class Spool:
         for part in self._parts:
             self._file.write(self._encoded(part))
         self._parts = []
-
-
-def lines_to_values(data: bytes) -> list[Any]:
-    """The values of JSON lines."""
-    return [decode(line) for line in data.splitlines() if line]

@@ -25,8 +25,10 @@ from clicket.kernel import CodeState
 
 if TYPE_CHECKING:
     from clicket.interpreter.export.notebook import notebook_json, to_notebook
-    from clicket.interpreter.export.page import to_page
+    from clicket.interpreter.export.page import to_html
     from clicket.interpreter.tool.tool import code_interpreter
+
+    to_page = to_html  # former name
 
 Keeper = ArtifactStore
 """Former name."""
@@ -46,14 +48,15 @@ __all__ = [
     "Variables",
     "code_interpreter",
     "notebook_json",
+    "to_html",
     "to_notebook",
-    "to_page",
 ]
 
 _LATE = {
     "code_interpreter": "tool.tool",
     "notebook_json": "export.notebook",
     "to_notebook": "export.notebook",
+    "to_html": "export.page",
     "to_page": "export.page",
 }
 """Names that are imported on first use: running programs needs neither the tool nor the exports."""

@@ -5,7 +5,8 @@ Serving:
 - `server`: the runtime as an MCP server: handlers on the SDK's `Server`
 - `endpoint`, `stdio`: over HTTP, and over stdin and stdout
 - `tool_definitions`, `tool_calls`: `tools/list` and `tools/call`
-- `tasks`, `task_state`: calls that a client follows by id, and their stored state; approvals are asked for here
+- `tasks`, `task_state`: calls that a client follows by id, and their stored state
+- `approvals`: the approval question of a task, and the decision
 - `input_requests`: what a tool asks the client for (elicitation, sampling, roots)
 - `subscriptions`, `log_levels`: `subscriptions/listen` and `logging/setLevel`
 - `request_context`: what a handler knows of a request

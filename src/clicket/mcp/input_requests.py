@@ -5,7 +5,7 @@ Nothing waits inside the tool, so input requests survive everything that calls s
 result and repeats its request with the answers; answers of earlier rounds travel in `requestState`, sealed by the SDK.
 2025-11-25: the server asks while the request is open. In a task: `tasks/get` shows them, `tasks/update` answers.
 
-Approvals are not asked here: `tasks.py` asks for them, because the call waits for them before its tool runs.
+Approvals are not asked here: `approvals.py` asks for them, for `tasks.py`, because the call waits for them before its tool runs.
 """
 
 from __future__ import annotations

@@ -12,19 +12,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import mcp_types as types
-import msgspec
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from clicket.errors import Conflict
 from clicket.kernel import State
-from clicket.mcp.content import elicit
+from clicket.mcp.approvals import approval_request, decide
 from clicket.mcp.image_content import images_of
 from clicket.mcp.request_context import TASKS, AccessFor, RequestContext, SdkContext, missing_capability, read_context
 from clicket.mcp.results import protocol_error, tool_result
@@ -35,13 +31,6 @@ from clicket.ports.caller import Handle
 __all__ = ["TaskParams", "Tasks", "UpdateParams", "task_created", "task_detail"]
 
 POLL_MS = 1_000
-_APPROVAL = {
-    "properties": {
-        "approve": {"type": "boolean", "description": "true: run it; false: refuse it"},
-        "reason": {"type": "string", "description": "why, for the record"},
-    },
-    "required": ["approve"],
-}
 
 
 class TaskParams(types.RequestParams):
@@ -79,7 +68,7 @@ class Tasks:
         request = self._context(ctx, params.task_id)
         task = await load_task(request, params.task_id)
         if task.current.waiting_for == "approval":
-            await _decide(request, task, params.input_responses)
+            await decide(request, task, params.input_responses)
         elif task.unanswered:
             await add_answers(request, task, params.input_responses)
         return {}
@@ -95,33 +84,6 @@ class Tasks:
             raise MCPError(types.HEADER_MISMATCH, "The Mcp-Name header must be the taskId.")
         self._sweep.sweep_soon(request.runtime)
         return request
-
-
-async def _decide(request: RequestContext, task: TaskState, given: Mapping[str, Any]) -> None:
-    if not request.may_approve:
-        raise MCPError(
-            types.INVALID_PARAMS, "This key may not approve calls; a key with the scope approve must decide."
-        )
-    answer = given.get(_approval_key(task))
-    if not isinstance(answer, Mapping):
-        return
-    form = answer.get("content")
-    content = form if isinstance(form, Mapping) else {}
-    action, approve = answer.get("action"), content.get("approve")
-    if action == "accept" and approve is True:
-        decide: Callable[..., Awaitable[bool]] = request.runtime.approve
-    elif action == "decline" or (action == "accept" and approve is False):
-        decide = request.runtime.deny
-    else:
-        return  # the form was closed without a choice: the call goes on waiting
-    call = task.current
-    with suppress(Conflict):  # the call asks for another approval by current: the next `tasks/get` shows it
-        seen = (call.approval or {}).get("hash", "")
-        await decide(call.id, thread=call.thread, reason=str(content.get("reason") or ""), seen=seen)
-
-
-def _approval_key(task: TaskState) -> str:
-    return "approval" if task.round == 1 else f"approval.{task.round}"
 
 
 # Tasks as the protocol describes them.
@@ -157,8 +119,7 @@ async def task_detail(request: RequestContext, id: str) -> dict[str, Any]:
         message = "waiting for approval by a key with the scope approve; this key cannot decide"
         if request.may_approve:
             message = "waiting for approval"
-            what = f"Tool {current.tool!r} asks for approval. Arguments: {msgspec.json.encode(current.arguments).decode()[:1_000]}"
-            asked = {_approval_key(task): elicit(what, _APPROVAL)}
+            asked = approval_request(task)
         return {**_base(first, current, "input_required", request, message=message), "inputRequests": asked}
     return _base(first, current, "working", request, message=_message(current))
 

@@ -104,10 +104,6 @@ class AgentHost(Protocol):
         """The inner tool of that name, or None."""
         ...
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something in the background; the runtime waits for it when it closes."""
-        ...
-
     async def conduct(self, tool: str, arguments: Mapping[str, Any], *, id: str, thread: str) -> ToolResult:
         """Run an inner call in the caller's own task. `Taken`: there is one of that id."""
         ...

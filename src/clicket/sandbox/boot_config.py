@@ -58,7 +58,7 @@ def _landlock(resources: LaunchResources) -> dict[str, Any]:
 def _seccomp(layers: frozenset[str], *, same_user: bool) -> str | None:
     in_namespaces = "namespaces" in layers
     scoped = "landlock" in layers and landlock.version() >= _LANDLOCK_SCOPES_SIGNALS
-    found = seccomp.program(
+    found = seccomp.make_filter(
         unix_sockets=in_namespaces,
         same_user=same_user and not in_namespaces,
         signals=in_namespaces or scoped or not same_user,

@@ -3,7 +3,7 @@
 Refused are calls that ordinary programs do not need and that sandbox escapes have used, or that reach outside of the sandbox. Calls
 of another machine type, and calls newer than our table, are refused too: the filter fails closed.
 
-`program` makes the filter on the host, for `boot_config`; `apply` installs it in the sandboxed child, for `boot`."""
+`make_filter` makes the filter on the host, for `boot_config`; `apply` installs it in the sandboxed child, for `boot`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Condition = tuple[str, int, int, str, Sequence[int], int]
     Instruction = tuple[int, int, int, int]
 
-__all__ = ["apply", "gap", "program"]
+__all__ = ["apply", "gap", "make_filter"]
 
 DENIED = {
     "other processes": "ptrace process_vm_readv process_vm_writev kcmp pidfd_getfd process_madvise process_mrelease",
@@ -84,7 +84,7 @@ _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER = 1
 
 
-def program(
+def make_filter(
     *, unix_sockets: bool = True, same_user: bool = False, signals: bool = True, machine: str | None = None
 ) -> bytes | None:
     """The filter as BPF code; None on a machine whose system calls we do not know.

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from clicket.search.planning import BridgePlanner, CoverageAnalyzer
     from clicket.search.protocols import Analyzer, Collection, Planner, Ranker, Synthesizer
     from clicket.search.ranking import LinkRanker
+    from clicket.search.run.budget import Budget
     from clicket.search.run.checkpoints import Checkpoints, FileCheckpoints, MemoryCheckpoints
-    from clicket.search.run.spec import Budget
     from clicket.search.synthesis import ExtractiveSynthesizer
     from clicket.search.tool.tool import deep_search, deep_search_stream
 
@@ -87,7 +87,7 @@ _HOMES = {
     "clicket.search.protocols": "Analyzer Collection Planner Ranker Synthesizer",
     "clicket.search.ranking": "LinkRanker",
     "clicket.search.run.checkpoints": "Checkpoints FileCheckpoints MemoryCheckpoints",
-    "clicket.search.run.spec": "Budget",
+    "clicket.search.run.budget": "Budget",
     "clicket.search.synthesis": "ExtractiveSynthesizer",
     "clicket.search.tool.tool": "deep_search deep_search_stream",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from clicket.agents.turn_limits import Limits, Spent, counted
 from clicket.errors import UsageError
-from clicket.model.chat import Usage
+from clicket.model.chat import ToolUse, Usage
 
 NUMBERS: st.SearchStrategy[Any] = st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.text(max_size=2))
 
@@ -86,3 +87,21 @@ def test_steps_that_are_being_taken_or_are_on_record_are_spent() -> None:
     assert spent.over(limits) == ("max_steps", "Terminated: Reached max steps (3)")
     spent.asking, spent.ahead = 2, 0
     assert spent.over(limits) is not None
+
+
+def test_calls_and_equal_calls_are_counted_until_a_limit_forbids_one() -> None:
+    spent, limits, repeats = Spent(), Limits(max_calls=4, max_repeats=2), Counter[tuple[str, bytes]]()
+    equal = [
+        ToolUse(id=str(n), name="add", arguments=text) for n, text in enumerate(('{"a": 1, "b": 2}', '{"b":2,"a":1}'))
+    ]
+    assert [spent.count_call(use, limits, repeats) for use in equal] == [None, None]
+    for use in equal:
+        forbidden = spent.count_call(use, limits, repeats)
+        assert forbidden is not None
+        assert forbidden[0] == "repeated"
+    for arguments in ("not JSON", '{"a": 1}'):
+        assert spent.count_call(ToolUse(id="x", name="add", arguments=arguments), limits, repeats) is None
+    assert spent.calls == 4
+    forbidden = spent.count_call(ToolUse(id="y", name="other", arguments=""), limits, repeats)
+    assert forbidden is not None
+    assert forbidden[0] == "budget"

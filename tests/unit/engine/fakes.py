@@ -9,8 +9,9 @@ from typing import Any
 
 from clicket.call import Call, Origin
 from clicket.engine.ending import Ending
+from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
-from clicket.engine.plans import Limits, Plans
+from clicket.engine.plans import Plans
 from clicket.engine.requests import Requests
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
@@ -19,6 +20,7 @@ from clicket.journal import Entry, Journal
 from clicket.model import Event, Record, ToolCall, fold, rows_of
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Append, Done, Owner, Stored
+from clicket.settings import Settings
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
 from clicket.tools import Registry
@@ -112,7 +114,7 @@ class Lower:
         self.clock, self.store, self.vault = StepClock(), SharedStore(), Vault()
         self.spawned: list[asyncio.Task[Any]] = []
         self.log: list[tuple[str, Any]] = []
-        self.limits = limits or Limits()
+        self.limits = limits or Settings().limits()
         self.policy = policy or Policy()
         self.registry = Registry(tools)
         self.on_request: Callable[[Entry, list[Event]], None] = lambda entry, events: None

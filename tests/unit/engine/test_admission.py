@@ -54,6 +54,7 @@ class World(Lower):
         self.running_part: Any = Recorder()
         self.handover: Any = Recorder()
         self.caching: Any = Recorder(fit=fit)
+        self.flights: Any = Recorder()
         self.audit: Any = Recorder()
         self.slots: Any = Recorder()
         self.share = LoopShare(self.clock.monotonic)
@@ -69,6 +70,7 @@ class World(Lower):
             self.live,
             self.timers,
             self.caching,
+            self.flights,
             self.slots,
             self.audit,
             self.ending,
@@ -126,7 +128,7 @@ async def test_a_call_that_a_person_must_approve_is_durable_and_holds_no_slot() 
 async def test_a_call_that_may_be_cached_asks_the_cache_first() -> None:
     world = World()
     call = world.take("cached")
-    assert (world.caching.calls, world.running_part.calls, list(world.live)) == ([("enter", call)], [], [call])
+    assert (world.flights.calls, world.running_part.calls, list(world.live)) == ([("enter", call)], [], [call])
 
 
 async def test_a_call_that_has_started_before_does_not_ask_the_cache() -> None:
@@ -134,7 +136,7 @@ async def test_a_call_that_has_started_before_does_not_ask_the_cache() -> None:
     call = world.running("cached")
     call.cache_key = "k"
     world.admission.resume(call)
-    assert (world.caching.calls, world.running_part.calls) == ([], [("take_slot", call)])
+    assert (world.flights.calls, world.running_part.calls) == ([], [("take_slot", call)])
 
 
 async def test_what_the_cache_has_is_the_result() -> None:

@@ -65,7 +65,7 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
     unused: Any = None
     told: list[int] = []
     kept: Any = Kept()
-    chores = Chores(store, *[unused] * 8, kept, lose=unused, spawn=unused)
+    chores = Chores(store, *[unused] * 7, kept, lose=unused, spawn=unused)
     total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
     assert told == [200, 400, 403]
@@ -112,31 +112,29 @@ def test_how_long_results_are_served() -> None:
 class World(Lower):
     def __init__(self) -> None:
         super().__init__(echo)
-        self.refreshed: list[str] = []
+        self.read: list[str] = []
         self.broken: set[str] = set()
         self.claimer: Any = Recorder()
 
-        async def refresh(call: Any) -> None:
-            self.refreshed.append(call.id)
-            if call.id in self.broken:
+        async def read(entry: Any) -> None:
+            self.read.append(entry.id)
+            if entry.id in self.broken:
                 raise StoreUnavailable("away")
 
         async def recover() -> Recovered:
             self.log.append(("recover", None))
             return Recovered(rerun=2)
 
-        decisions: Any = Recorder(refresh=refresh)
+        requests: Any = Recorder(read=read)
         self.recovery: Any = Recorder(recover=recover, broken=set())
-        unused: Any = None
         self.chores = Chores(
             self.store,
             self.clock,
             self.registry,
             self.live,
             self.claimer,
-            decisions,
+            requests,
             self.recovery,
-            unused,
             self.limits,
             KeptOutcomes(self.store, self.clock, retention=0.0),
             lose=lambda call: self.log.append(("lost", call)),
@@ -152,7 +150,7 @@ async def test_only_calls_that_another_process_wrote_to_are_brought_up_to_date()
     stopping.stopping = "cancel"
     world.journal.fence_off(fenced.entry)
     await world.chores.read_requests()
-    assert world.refreshed == ["a"]
+    assert world.read == ["a"]
     assert world.claimer.names == ["nudge"], "what waits for any process is looked for at the same time"
 
 
@@ -162,7 +160,7 @@ async def test_a_call_that_cannot_be_brought_up_to_date_does_not_keep_the_others
         world.store.write(world.running("echo", id=id), "cancel_requested", reason="")
     world.broken = {"a"}
     await world.chores.read_requests()
-    assert world.refreshed == ["a", "b"]
+    assert world.read == ["a", "b"]
 
 
 async def test_without_calls_the_store_is_not_asked_for_requests() -> None:
@@ -181,7 +179,7 @@ async def test_many_hints_make_one_look_and_a_closed_runtime_makes_none(caplog: 
     for _ in range(5):
         world.chores.read_requests_soon()
     await world.settle()
-    assert world.refreshed == ["a"]
+    assert world.read == ["a"]
 
     async def requests() -> list[int]:
         raise StoreUnavailable("away")

@@ -47,7 +47,6 @@ class World(Lower):
         processes: Any = Recorder(close=close_processes)
         workers: Any = (Recorder(), Recorder())
         self.closing = Closing(
-            self.journal,
             self.store,
             self.registry,
             self.live,

@@ -112,7 +112,7 @@ async def test_an_abandoned_body_keeps_its_slot_until_it_is_back() -> None:
     low.pipeline.stop(call, "attempt", lambda error: low.ending.on_outcome_durable(call, error), execute=True)
     assert call.result is not None, "the call has ended"
     assert call.result.state is State.TIMEOUT
-    assert (call.slot, low.ending.lingering, low.logged("release")) == (True, {call}, [])
+    assert (call.slot, low.ending.abandoned, low.logged("release")) == (True, {call}, [])
 
 
 async def test_an_abandoned_body_keeps_its_slot_also_when_the_outcome_cannot_be_stored() -> None:
@@ -120,7 +120,7 @@ async def test_an_abandoned_body_keeps_its_slot_also_when_the_outcome_cannot_be_
     call = low.running("echo")
     abandon(call)
     low.ending.on_outcome_durable(call, Unstorable("the row is damaged"))
-    assert (call.slot, low.ending.lingering, low.logged("release")) == (True, {call}, [])
+    assert (call.slot, low.ending.abandoned, low.logged("release")) == (True, {call}, [])
 
 
 async def test_an_outcome_that_comes_after_another_owner_took_the_call_is_kept_as_a_late_result() -> None:

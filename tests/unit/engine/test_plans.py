@@ -9,7 +9,8 @@ from tests.unit.engine.fakes import Lower
 
 from clicket import tool
 from clicket.call import Call, Origin
-from clicket.engine.plans import Limits, Plans
+from clicket.engine.plans import Plans
+from clicket.settings import Settings
 from clicket.tools import Registry
 
 
@@ -33,7 +34,7 @@ def isolated() -> str:
     return ""
 
 
-LIMITS = Limits(max_concurrency=10, worker_threads=4, worker_processes=3)
+LIMITS = Settings(max_concurrency=10, worker_threads=4, worker_processes=3).limits()
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ async def test_what_a_call_needs(name: str, lane: str, needs: Any) -> None:
 
 
 async def test_a_bound_per_thread_counts_one_threads_calls() -> None:
-    low = Lower(plain, limits=Limits(max_thread_concurrency=2))
+    low = Lower(plain, limits=Settings(max_thread_concurrency=2).limits())
     one, two = low.admitted("plain", thread="t1", caller="ann"), low.admitted("plain", thread="t2", caller="ann")
     assert one.plan.needs[-1] == ("thread", "ann", "t1", 2)
     assert two.plan.needs[-1] == ("thread", "ann", "t2", 2)

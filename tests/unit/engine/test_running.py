@@ -10,8 +10,8 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.call import Call
+from clicket.engine.limits import Limits
 from clicket.engine.loop_share import LoopShare
-from clicket.engine.plans import Limits
 from clicket.engine.running import Running
 from clicket.engine.stopping import Stopping
 from clicket.engine.tasks import Tasks
@@ -19,6 +19,7 @@ from clicket.errors import QueueFull
 from clicket.execution.stopping import attempt_of, is_abandoned, keep_late, stop
 from clicket.kernel import State
 from clicket.ports import Duplicate
+from clicket.settings import Settings
 
 
 @tool
@@ -100,7 +101,7 @@ async def test_a_call_with_a_slot_runs_in_a_task_of_its_own() -> None:
 
 
 async def test_a_call_without_a_slot_is_durable_and_does_not_wait_for_ever() -> None:
-    world = World(Limits(max_concurrency=1, queue_timeout=30.0))
+    world = World(Settings(max_concurrency=1, queue_timeout=30.0).limits())
     first, second = world.admitted("echo", id="a"), world.admitted("echo", id="b")
     world.slow()
     world.running_part.take_slot(first)
@@ -114,7 +115,7 @@ async def test_a_call_without_a_slot_is_durable_and_does_not_wait_for_ever() -> 
 
 
 async def test_the_time_that_a_call_has_waited_before_counts() -> None:
-    world = World(Limits(max_concurrency=1, queue_timeout=30.0))
+    world = World(Settings(max_concurrency=1, queue_timeout=30.0).limits())
     call = world.queued("echo")
     world.clock.advance(20.0)
     world.running_part.wait_in_queue(call)
@@ -124,7 +125,7 @@ async def test_the_time_that_a_call_has_waited_before_counts() -> None:
 
 
 async def test_a_full_queue_leaves_no_trace_of_a_new_call_and_takes_one_that_exists() -> None:
-    world = World(Limits(max_concurrency=1), max_queue=0)
+    world = World(Settings(max_concurrency=1).limits(), max_queue=0)
     old = world.pending("echo", id="old")
     world.limiter.used[old.plan.needs[0]] = 1
     new = world.admitted("echo", id="new")
@@ -211,7 +212,7 @@ async def test_a_caller_that_leaves_before_the_start_leaves_no_work_behind() -> 
 
 
 async def test_a_caller_that_leaves_a_queued_call_cancels_it() -> None:
-    world = World(Limits(max_concurrency=1))
+    world = World(Settings(max_concurrency=1).limits())
     call = world.queued("echo", in_callers_task=True)
     running = asyncio.ensure_future(world.running_part.run(call))
     await world.settle()
@@ -243,11 +244,11 @@ async def test_an_abandoned_body_keeps_its_slot_and_what_it_brings_is_a_late_res
     world.running_part.abandon(call)
     assert call.result is not None
     assert (call.result.state, call.result.metadata["abandoned"]) == (State.TIMEOUT, True)
-    assert (call.slot, world.ending.lingering) == (True, {call})
+    assert (call.slot, world.ending.abandoned) == (True, {call})
     keep_late(attempt_of(call), "after all", None)
     gate.set_result("after all")
     await world.settle()
-    assert (call.slot, world.ending.lingering, is_abandoned(call)) == (False, set(), False)
+    assert (call.slot, world.ending.abandoned, is_abandoned(call)) == (False, set(), False)
     last = world.store.events_of(call)[-1]
     assert (last.type, last.data) == ("late_result", {"output": "after all"})
     assert world.store.record(call).state is State.TIMEOUT

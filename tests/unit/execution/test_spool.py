@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.execution.spool import Spool, lines_to_values
+from clicket.execution.spool import Spool
+from clicket.model.codec import decode
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), max_size=30)
 VALUES = st.lists(
@@ -22,6 +23,11 @@ VALUES = st.lists(
     ),
     max_size=30,
 )
+
+
+def lines_to_values(data: bytes) -> list[Any]:
+    """The values of JSON lines."""
+    return [decode(line) for line in data.splitlines() if line]
 
 
 def whole(spool: Spool) -> bytes:

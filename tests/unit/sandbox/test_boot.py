@@ -83,7 +83,7 @@ def order(folder: Path, **changes: Any) -> dict[str, Any]:
 
 def all_layers(library: Path, folder: Path) -> dict[str, Any]:
     read = [*landlock.SYSTEM_READ, sys.prefix, sys.base_prefix, library, folder]
-    code = seccomp.program()
+    code = seccomp.make_filter()
     assert code is not None
     return {
         "rlimits": rlimits.rules(memory=1 << 30, processes=64, file_size=1 << 20, open_files=64),

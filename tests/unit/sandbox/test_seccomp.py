@@ -47,7 +47,7 @@ def judge(code: bytes, number: int, *arguments: int, arch: int) -> int | str:
 
 
 def made(name: str, **options: Any) -> bytes:
-    code = seccomp.program(machine=name, **options)
+    code = seccomp.make_filter(machine=name, **options)
     assert code is not None
     return code
 
@@ -223,7 +223,7 @@ def test_the_numbers_are_those_of_the_kernels_own_headers(name: str) -> None:
 
 
 def test_a_machine_that_is_not_known_has_no_filter() -> None:
-    assert seccomp.program(machine="riscv64") is None
+    assert seccomp.make_filter(machine="riscv64") is None
     assert seccomp.gap() is None
 
 

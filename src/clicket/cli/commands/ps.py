@@ -120,7 +120,7 @@ async def _watch(terminal: Terminal, reader: Reader, wanted: _Wanted, hint: str)
             plain = _plain(found)
             if terminal.out.is_terminal and not terminal.json:
                 empty = [] if found.page.items else [Text(hint, style="bright_black")]
-                live.update(Group(*_parts(terminal, found), *empty), refresh=True)
+                live.update(Group(_columns(terminal, found), *empty), refresh=True)
             elif plain != before:
                 if terminal.json:
                     terminal.print_json_line(plain)
@@ -136,8 +136,7 @@ def _plain(found: _Found) -> dict[str, Any]:
 
 
 def _print(terminal: Terminal, found: _Found, hint: str) -> None:
-    for part in _parts(terminal, found):
-        terminal.out.print(part)
+    terminal.out.print(_columns(terminal, found))
     if not found.page.items:
         terminal.say(hint, style="bright_black")
     if found.left:
@@ -155,7 +154,7 @@ def _key(record: Record) -> _Key:
     return record.id, record.thread, record.caller
 
 
-def _parts(terminal: Terminal, found: _Found) -> list[RenderableType]:
+def _columns(terminal: Terminal, found: _Found) -> RenderableType:
     records = found.page.items
     ids = shortened([record.id for record in records])
     columns = [
@@ -169,7 +168,7 @@ def _parts(terminal: Terminal, found: _Found) -> list[RenderableType]:
         Column("TRIES", [str(len(record.attempts)) for record in records], rank=2, right=True),
         Column("", [remark(record, unowned=_key(record) in found.waiting) for record in records], rank=7, least=16),
     ]
-    return [fitted(columns, terminal.out.width)]
+    return fitted(columns, terminal.out.width)
 
 
 def _state(terminal: Terminal, record: Record, left: set[_Key]) -> Text:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["search"]
 
-_KINDS = {".md": "to_markdown", ".markdown": "to_markdown", ".html": "to_page", ".htm": "to_page"}
+_KINDS = {".md": "to_markdown", ".markdown": "to_markdown", ".html": "to_html", ".htm": "to_html"}
 
 
 async def search(

@@ -41,7 +41,6 @@ class Guard:
     def __init__(self, worker: int, lifeline: int, owner: int | None, grace: float) -> None:
         self._worker = worker
         self._lifeline = lifeline
-        self._owner = owner
         self._grace = grace
         self._status: int | None = None
         self._ordered = False

@@ -19,7 +19,7 @@ from clicket.interpreter.export.cells import Cell, Output, Prose, Shown, Stream,
 from clicket.interpreter.export.style import FRAME_STYLE, POLICY, STYLE
 from clicket.interpreter.result import ProgramError, Result
 
-__all__ = ["to_page"]
+__all__ = ["to_html"]
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 _PICTURES = ("image/svg+xml", "image/png", "image/jpeg", "image/gif", "image/webp")
@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 )
 
 
-def to_page(results: Result | Iterable[Result], *, title: str = "Notebook") -> str:
+def to_html(results: Result | Iterable[Result], *, title: str = "Notebook") -> str:
     """One run or several, as in `interpreter.history`, to be read in a browser."""
     runs = [results] if isinstance(results, Result) else list(results)
     count = 0
@@ -57,6 +57,10 @@ def to_page(results: Result | Iterable[Result], *, title: str = "Notebook") -> s
         + "\n".join(body)
         + "\n</main>\n</body>\n</html>\n"
     )
+
+
+to_page = to_html
+"""Former name."""
 
 
 def _cell(cell: Cell, count: int) -> str:

@@ -12,7 +12,7 @@ raises `Unreadable`.
     docx, pptx, xlsx  Microsoft Office
     opendocument      LibreOffice: text, sheets, presentations
     epub              e-books
-    pdf, pdf_reader   PDF; the limited child process that runs pypdf
+    pdf, pdf_child    PDF; the limited child process that runs pypdf
     archive           bounded reading of ZIP files of XML, for the Office and book readers
     charset           bytes to text: declared and detected encodings
     extracted_text    the result, its builder, and the error

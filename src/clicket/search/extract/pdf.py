@@ -22,7 +22,7 @@ __all__ = ["MAX_SECONDS", "extract_pdf"]
 MAX_SECONDS = 60.0
 MAX_MEMORY = 1024**3
 MAX_PAGES = 3000
-_READER = Path(__file__).with_name("pdf_reader.py")
+_CHILD = Path(__file__).with_name("pdf_child.py")
 _BETWEEN = "\n\n\f"
 _NEEDED = "needs pypdf: pip install 'clicket[documents]'"
 
@@ -73,7 +73,7 @@ def _run(data: bytes, seconds: float) -> _Read:
     settings = json.dumps({"path": path, "memory": MAX_MEMORY, "seconds": seconds, "pages": MAX_PAGES})
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-S", str(_READER), settings],
+            [sys.executable, "-I", "-S", str(_CHILD), settings],
             input=data, capture_output=True, timeout=seconds, check=False, cwd="/", env={"LC_ALL": "C.UTF-8"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:

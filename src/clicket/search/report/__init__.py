@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
-from clicket.search.report.html import to_page
+from clicket.search.report.html import to_html
 from clicket.search.report.markdown import to_markdown
 
-__all__ = ["to_markdown", "to_page"]
+to_page = to_html
+"""Former name."""
+
+__all__ = ["to_html", "to_markdown"]

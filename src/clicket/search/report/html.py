@@ -28,7 +28,7 @@ from clicket.search.report.contents import (
     title_of,
 )
 
-__all__ = ["to_page"]
+__all__ = ["to_html"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -76,7 +76,7 @@ footer p { margin: .35rem 0 }
 """
 
 
-def to_page(result: SearchResult) -> str:
+def to_html(result: SearchResult) -> str:
     """The result as an HTML page."""
     sources, cited = contents(result)
     question = _line(result.question, 1_000)

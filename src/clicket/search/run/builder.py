@@ -17,10 +17,11 @@ from clicket.search.engines.fusion import Mixed
 from clicket.search.planning import BridgePlanner, CoverageAnalyzer
 from clicket.search.protocols import Collection, is_collection
 from clicket.search.ranking import EmbeddingSimilarity, LinkRanker
+from clicket.search.run.budget import Budget
 from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
 from clicket.search.run.machine import Machine
 from clicket.search.run.part import Part, ThreadedPart
-from clicket.search.run.spec import Budget, Parts, SearchSpec
+from clicket.search.run.spec import Parts, SearchSpec
 from clicket.search.synthesis import ExtractiveSynthesizer
 from clicket.search.text.surrogates import clean
 

@@ -13,7 +13,7 @@ import msgspec
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.model.codec import encode
-from clicket.search.run.spec import Budget
+from clicket.search.run.budget import Budget
 
 __all__ = ["INDEX", "MAX_LOOP", "Makers", "Setup", "refuse_unknown", "setup_of"]
 

@@ -15,10 +15,10 @@ from clicket.errors import InvalidInput, StoreUnavailable, UsageError
 from clicket.kernel import SearchState
 from clicket.model.codec import encode
 from clicket.search.findings import SearchFailed, SearchResult
+from clicket.search.run.budget import Budget
 from clicket.search.run.builder import MAX_QUESTION, SearchOptions, build_search
 from clicket.search.run.machine import Machine
 from clicket.search.run.messages import Message
-from clicket.search.run.spec import Budget
 from clicket.search.tool.engines import Engines, data_version_of
 from clicket.search.tool.options import MAX_LOOP, Setup, refuse_unknown, setup_of
 from clicket.tools import Options, ToolContext, make_options

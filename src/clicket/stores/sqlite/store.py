@@ -92,7 +92,7 @@ class SqliteStore:
             self._writer = Writer(
                 self.path, connection, self._writing, self._checkpointer, owner, inline=inline, busy=self._busy
             )
-            await self._write(self._writer.enrol)
+            await self._write(self._writer.register_or_renew)
             self._look()
         except BaseException:
             self._writer = self._peek = None
@@ -215,7 +215,7 @@ class SqliteStore:
     async def renew(self) -> None:
         writer = self._writer
         if writer is not None:
-            await self._write(writer.enrol)
+            await self._write(writer.register_or_renew)
 
     async def owners(self) -> list[Presence]:
         return await self._read(lambda c: owners.presences(c, self._owner))

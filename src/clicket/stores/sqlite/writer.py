@@ -158,7 +158,7 @@ class Writer:
         self._schedule()
         return await future
 
-    def enrol(self, connection: apsw.Connection) -> None:
+    def register_or_renew(self, connection: apsw.Connection) -> None:
         """Register this owner, or renew its lease, inside a transaction."""
         self.owner = self._appends.owner = owners.register(connection, self._identity, self.owner or None)
         self._renew_by = host_clock() + self._identity.lease / 2
@@ -351,7 +351,7 @@ class Writer:
         stats.clear()
         try:
             if now > self._renew_by:  # after a pause other processes may have given this owner up
-                self.enrol(self.connection)
+                self.register_or_renew(self.connection)
             count, apply = stats.count, self._appends.apply
             outcomes = [apply(change, body, count) for change, _, body in group]
             if self._appends.hits:
@@ -379,7 +379,7 @@ class Writer:
         failure = unavailable(self.path, error)
         if isinstance(error, apsw.IOError | apsw.FullError):
             try:
-                self._transaction(self.enrol)
+                self._transaction(self.register_or_renew)
             except apsw.Error:
                 return StoreUnavailable(
                     f"{failure.message} What was refused now may be found there after a crash: ask for it by its id.",

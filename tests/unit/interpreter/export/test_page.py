@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from tests.unit.interpreter.export.runs import ATTACKS, ISOLATION, PNG, TABLE, everything, hostile
 
-from clicket.interpreter.export.page import to_page
+from clicket.interpreter.export.page import to_html
 from clicket.interpreter.result import Block, Display, Result
 
 OURS = {
@@ -40,7 +40,7 @@ class Tags(HTMLParser):
 
 
 def test_everything_is_on_the_page() -> None:
-    page = Tags(to_page(everything(), title="Cities & more"))
+    page = Tags(to_html(everything(), title="Cities & more"))
     for text in ("Cities & more", 'print("one")', "one\n", "careful", "ZeroDivisionError: division by zero", "out.csv"):
         assert text in page.text
     assert "select 1" in page.text
@@ -55,7 +55,7 @@ def test_everything_is_on_the_page() -> None:
 def test_the_page_allows_itself_nothing() -> None:
     policies = [
         attributes["content"]
-        for attributes in Tags(to_page(everything())).all("meta")
+        for attributes in Tags(to_html(everything())).all("meta")
         if attributes.get("http-equiv") == "Content-Security-Policy"
     ]
     assert policies == [
@@ -65,7 +65,7 @@ def test_the_page_allows_itself_nothing() -> None:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_hostile_text_stays_text(attack: str) -> None:
-    html = to_page(hostile(attack), title=attack)
+    html = to_html(hostile(attack), title=attack)
     html.encode()
     page = Tags(html)
     assert {tag for tag, _ in page.tags} <= OURS
@@ -82,7 +82,7 @@ def test_hostile_text_stays_text(attack: str) -> None:
 
 
 def test_html_of_the_program_is_only_inside_the_frame() -> None:
-    html = to_page(hostile(ATTACKS[1]))
+    html = to_html(hostile(ATTACKS[1]))
     (frame,) = Tags(html).all("iframe")
     assert (frame["srcdoc"] or "").endswith(ATTACKS[1])
     assert ATTACKS[1] not in html
@@ -99,7 +99,7 @@ def test_drawings_are_pictures_and_pictures_that_are_none_are_not_shown() -> Non
     run = Result(
         status="ok", blocks=(Block(index=0, code="", status="ok"),), displays=shown, isolation=ISOLATION
     )  # fmt: skip
-    page = Tags(to_page(run))
+    page = Tags(to_html(run))
     first, second = page.all("img")
     assert base64.b64decode((first["src"] or "").partition(",")[2]) == b"<svg onload='alert(1)'/>"
     assert (second["src"] or "").endswith(PNG)
@@ -107,7 +107,7 @@ def test_drawings_are_pictures_and_pictures_that_are_none_are_not_shown() -> Non
 
 
 def test_only_harmless_links_lead_out_and_pictures_from_elsewhere_are_not_fetched() -> None:
-    page = Tags(to_page(hostile("plain")))
+    page = Tags(to_html(hostile("plain")))
     links = {link["href"]: link["rel"] for link in page.all("a")}
     assert "https://good.test/" in links
     assert not [href for href in links if "javascript" in (href or "")]
@@ -122,8 +122,8 @@ def test_no_text_takes_long(piece: str) -> None:
         text = piece * (length // len(piece))
         block = Block(index=0, code=text, lines=(1, 1), status="ok", stdout=text)
         shown = (Display(mime="text/html", data=text, group=1), Display(mime="text/markdown", data=text, group=2))
-        to_page(Result(status="ok", task=text, blocks=(block,), displays=shown, isolation=ISOLATION))
+        to_html(Result(status="ok", task=text, blocks=(block,), displays=shown, isolation=ISOLATION))
 
 
 def test_the_same_runs_give_the_same_page() -> None:
-    assert to_page([everything(), everything()]) == to_page([everything(), everything()])
+    assert to_html([everything(), everything()]) == to_html([everything(), everything()])

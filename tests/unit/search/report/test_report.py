@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from clicket.model.document import Citation, Document
 from clicket.search.findings import Analysis, QueryResult, Round, SearchResult
-from clicket.search.report import to_markdown, to_page
+from clicket.search.report import to_html, to_markdown
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(1)> [x](javascript:alert(1)) `\"'>&amp; | # *b* \x00\u202e\ud800"
@@ -79,7 +79,7 @@ def rendered(markdown: str) -> str:
 
 
 def test_a_page_shows_question_answer_sources_rounds_and_documents() -> None:
-    page = to_page(result())
+    page = to_html(result())
     for words in (
         "Where is the tower?",
         "timed out",
@@ -96,7 +96,7 @@ def test_a_page_shows_question_answer_sources_rounds_and_documents() -> None:
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE])
 def test_links_lead_to_anchors_or_to_the_web(hostile: str) -> None:
-    for page in (to_page(result(hostile=hostile)), rendered(to_markdown(result(hostile=hostile)))):
+    for page in (to_html(result(hostile=hostile)), rendered(to_markdown(result(hostile=hostile)))):
         there = seen(page)
         assert len(there.ids) == len(set(there.ids))
         inner = [link[1:] for link in there.links if link.startswith("#")]
@@ -106,7 +106,7 @@ def test_links_lead_to_anchors_or_to_the_web(hostile: str) -> None:
 
 
 def test_text_of_documents_and_models_is_escaped() -> None:
-    for page in (to_page(result(hostile=HOSTILE)), rendered(to_markdown(result(hostile=HOSTILE)))):
+    for page in (to_html(result(hostile=HOSTILE)), rendered(to_markdown(result(hostile=HOSTILE)))):
         there = seen(page)
         assert not there.tags & {"script", "img", "iframe", "object", "form", "em"}
         assert not any(name.startswith("on") for name in there.attributes)
@@ -128,13 +128,13 @@ def test_text_of_documents_and_models_is_escaped() -> None:
     ],
 )
 def test_only_web_urls_become_links(url: str) -> None:
-    for page in (to_page(result(url=url)), rendered(to_markdown(result(url=url)))):
+    for page in (to_html(result(url=url)), rendered(to_markdown(result(url=url)))):
         assert all(link.startswith("#") for link in seen(page).links)
 
 
 def test_a_long_document_shows_only_what_is_around_the_citations() -> None:
     found = result(text="filler " * 1_000_000)
-    for report in (to_page(found), to_markdown(found)):
+    for report in (to_html(found), to_markdown(found)):
         assert len(report) < 30_000
         assert "The tower is" in report
 
@@ -145,5 +145,5 @@ def test_a_citation_that_does_not_match_its_document_has_no_link_to_it() -> None
     plain = SearchResult(
         question="q", answer="It [1].", citations=(other,), documents=found.documents, rounds=(), stopped="complete"
     )
-    assert "in the document" not in to_page(plain)
-    assert "“Other”" in to_page(plain)
+    assert "in the document" not in to_html(plain)
+    assert "“Other”" in to_html(plain)

@@ -158,7 +158,7 @@ def test_every_citation_holds_whatever_the_texts_are(
 def test_the_same_bytes_under_any_hash_seed() -> None:
     program = (
         "import msgspec, sys; sys.path.insert(0, sys.argv[1]); import test_extractive as t;"
-        "from clicket.search.report import to_page;"
+        "from clicket.search.report import to_html;"
         "s = t.ExtractiveSynthesizer().extract(t.findings('Who married the director of The Golden Calf?', t.FILM, t.WEBB, t.OTHER));"
         "print(msgspec.json.encode(s).hex())"
     )

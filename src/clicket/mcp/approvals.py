@@ -1,0 +1,61 @@
+"""The approval question of a task: the form that a client shows to a person, and the decision that comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import mcp_types as types
+import msgspec
+from mcp.shared.exceptions import MCPError
+
+from clicket.errors import Conflict
+from clicket.mcp.content import elicit
+from clicket.mcp.request_context import RequestContext
+from clicket.mcp.task_state import TaskState
+
+__all__ = ["approval_request", "decide"]
+
+_APPROVAL = {
+    "properties": {
+        "approve": {"type": "boolean", "description": "true: run it; false: refuse it"},
+        "reason": {"type": "string", "description": "why, for the record"},
+    },
+    "required": ["approve"],
+}
+
+
+def approval_request(task: TaskState) -> dict[str, Any]:
+    """`inputRequests` of a task whose call waits for approval."""
+    call = task.current
+    what = f"Tool {call.tool!r} asks for approval. Arguments: {msgspec.json.encode(call.arguments).decode()[:1_000]}"
+    return {_approval_key(task): elicit(what, _APPROVAL)}
+
+
+async def decide(request: RequestContext, task: TaskState, given: Mapping[str, Any]) -> None:
+    """Approve or deny the call with the client's answer. Without an answer to its question the call goes on waiting."""
+    if not request.may_approve:
+        raise MCPError(
+            types.INVALID_PARAMS, "This key may not approve calls; a key with the scope approve must decide."
+        )
+    answer = given.get(_approval_key(task))
+    if not isinstance(answer, Mapping):
+        return
+    form = answer.get("content")
+    content = form if isinstance(form, Mapping) else {}
+    action, approve = answer.get("action"), content.get("approve")
+    if action == "accept" and approve is True:
+        write: Callable[..., Awaitable[bool]] = request.runtime.approve
+    elif action == "decline" or (action == "accept" and approve is False):
+        write = request.runtime.deny
+    else:
+        return  # the form was closed without a choice: the call goes on waiting
+    call = task.current
+    with suppress(Conflict):  # the call asks for another approval by now: the next `tasks/get` shows it
+        seen = (call.approval or {}).get("hash", "")
+        await write(call.id, thread=call.thread, reason=str(content.get("reason") or ""), seen=seen)
+
+
+def _approval_key(task: TaskState) -> str:
+    return "approval" if task.round == 1 else f"approval.{task.round}"

@@ -1,0 +1,128 @@
+"""What the tests of `recovery` share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.engine.fakes import Lower, Recorder
+
+from clicket import tool
+from clicket.call import Call
+from clicket.engine.approvals import Approvals
+from clicket.engine.arguments import ArgumentsOnRecord
+from clicket.engine.limits import Limits
+from clicket.engine.questions import ask_for_approval
+from clicket.engine.recovery import Recovered, Recovery
+from clicket.model import Record
+from clicket.pipeline import Policy
+from clicket.ports import Stored
+
+__all__ = ["World", "asked", "asking", "failing", "plain", "repeatable", "rerun", "secretive"]
+
+
+@tool
+async def plain(n: int = 0) -> str:
+    return ""
+
+
+@tool(idempotent=True)
+async def repeatable() -> str:
+    return ""
+
+
+@tool(recovery="rerun")
+async def rerun() -> str:
+    return ""
+
+
+@tool(recovery="ask")
+async def asking() -> str:
+    return ""
+
+
+@tool(idempotent=True, recovery="fail")
+async def failing() -> str:
+    return ""
+
+
+@tool(sensitive=["key"])
+async def secretive(key: str = "") -> str:
+    return ""
+
+
+class World(Lower):
+    """`low` calls live in the process that dies; `recover` is what the next one does."""
+
+    def __init__(self, *, gives_away: bool = False, limits: Limits | None = None, policy: Policy | None = None) -> None:
+        super().__init__(plain, repeatable, rerun, asking, failing, secretive, limits=limits, policy=policy)
+        self.resumed: list[Call] = []
+        self.caching: Any = Recorder()
+        self.gate: Any = Recorder()
+        self.admission: Any = Recorder(resume=self.resumed.append)
+        self.claims = 0
+        arguments = ArgumentsOnRecord(self.vault, self.registry, max_size=10_000)
+        approvals = Approvals(
+            self.journal,
+            self.pipeline,
+            self.policy,
+            self.timers,
+            self.ending,
+            self.caching,
+            arguments,
+            resume=self.resumed.append,
+        )
+
+        async def claim() -> None:
+            self.claims += 1
+
+        claimer: Any = Recorder(claim=claim)
+        self.recovery = Recovery(
+            self.journal,
+            self.store,
+            self.registry,
+            self.pipeline,
+            self.plans,
+            self.limiter,
+            self.gate,
+            self.live,
+            self.timers,
+            self.caching,
+            arguments,
+            self.ending,
+            approvals,
+            self.admission,
+            claimer,
+            self.limits,
+            gives_away=gives_away,
+            spawn=self.spawn,
+        )
+
+    def die(self, call: Call) -> None:
+        """The process that has the call dies: nothing of it is left here."""
+        self.live.remove(call)
+        self.timers.cancel(call)
+        self.limiter.release(call)
+
+    async def recover(self, *calls: Call) -> tuple[str, Record]:
+        """Take the calls over; what became of the first one, and its record."""
+        for call in calls:
+            self.die(call)
+        orphans = [self.store.steal(call) for call in calls]
+
+        async def claim_orphans(tools: frozenset[str], limit: int) -> list[Stored]:
+            claimed, orphans[:] = orphans[:limit], orphans[limit:]
+            return claimed
+
+        self.store.claim_orphans = claim_orphans  # type: ignore[method-assign]
+        report = await self.recovery.recover()
+        await self.settle()
+        assert report.total == len(calls)
+        (what,) = {name for name in Recovered.__struct_fields__ if getattr(report, name)}
+        return what, self.store.record(calls[0])
+
+
+def asked(world: World, name: str = "plain", timeout: float | None = 60.0) -> Call:
+    call = world.pending(name)
+    ask_for_approval(world.journal, call, purpose="run", reason="", timeout=timeout)
+    world.journal.commit(call.entry)
+    return call

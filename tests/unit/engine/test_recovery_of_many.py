@@ -1,0 +1,162 @@
+"""Recovery of calls whose tools are gone or changed, and of many calls at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.engine.recovery_kit import World, asked
+
+from clicket import tool
+from clicket.errors import StoreUnavailable
+from clicket.journal import Fenced
+from clicket.kernel import State
+from clicket.pipeline import Policy
+from clicket.ports import Stored
+
+# Tools that are gone or changed.
+
+
+async def test_a_call_whose_tool_is_not_here_is_handed_back_untouched() -> None:
+    world = World()
+    call = world.pending("plain")
+    before = len(world.store.events_of(call))
+    world.registry.remove("plain")
+    world.die(call)
+    await world.recovery.resume([world.store.steal(call)])
+    await world.settle()
+    assert (world.store.is_owned(call), len(world.store.events_of(call))) == (False, before)
+
+
+@pytest.mark.parametrize("why", ["cancel", "deadline"])
+async def test_a_call_without_its_tool_can_still_be_ended(why: str) -> None:
+    world = World()
+    call = world.pending("plain", deadline=5.0)
+    if why == "cancel":
+        world.store.write(call, "cancel_requested", reason="")
+    else:
+        world.clock.advance(6.0)
+    world.registry.remove("plain")
+    what, record = await world.recover(call)
+    assert (what, record.state) == ("cancelled", State.CANCELLED if why == "cancel" else State.TIMEOUT)
+
+
+async def test_a_started_call_without_its_tool_is_left_to_a_process_that_has_it() -> None:
+    world = World()
+    call = world.running("plain")
+    world.store.write(call, "cancel_requested", reason="")
+    world.registry.remove("plain")
+    _, record = await world.recover(call)
+    assert (record.state, world.store.is_owned(call)) == (State.RUNNING, False)
+
+
+async def test_a_tool_that_does_not_take_the_arguments_any_more() -> None:
+    world = World()
+    call = world.pending("plain", {"n": 1})
+
+    @tool(name="plain")
+    async def changed(n: str) -> str:
+        return n
+
+    world.registry.remove("plain")
+    world.registry.add(changed)
+    what, record = await world.recover(call)
+    assert what == "unavailable"
+    assert record.error is not None
+    assert record.error.code == "tool_unavailable"
+
+
+async def test_a_secret_that_no_key_opens_ends_the_call() -> None:
+    world = World()
+    what, record = await world.recover(world.pending("secretive", {"key": "hunter2hunter2"}))
+    assert what == "unavailable"
+    assert record.error is not None
+    assert record.error.code == "arguments_lost"
+
+
+async def test_edited_arguments_are_judged_by_this_processs_policy_too() -> None:
+    def rule(request: Any) -> Any:
+        return "deny" if (request.arguments or {}).get("n") == 9 else None
+
+    world = World(policy=Policy(rule=rule))
+    call = asked(world)
+    world.store.write(call, "approval_given", approved=True, by="ann", arguments={"n": 9})
+    what, record = await world.recover(call)
+    assert what == "unavailable"
+    assert record.error is not None
+    assert record.error.code == "permission_denied"
+
+
+# A call that this process knows from before.
+
+
+async def test_a_call_that_was_lost_and_claimed_anew_is_held_once() -> None:
+    world = World()
+    old = world.running("repeatable")
+    stored = world.store.steal(old)
+    await world.recovery.resume([stored])
+    (new,) = world.resumed
+    assert (list(world.live), world.ending.superseded, old.entry.fenced) == ([new], {old}, True)
+    with pytest.raises(Fenced):
+        await world.ending.outcome(old)
+    assert old.slot, "its body still runs"
+
+
+# As a whole.
+
+
+async def test_all_orphans_are_taken_in_steps_and_then_what_waits() -> None:
+    world = World()
+    calls = [world.pending("plain", id=f"c{n}") for n in range(450)]
+    seen: list[int] = []
+    orphans = [world.store.steal(call) for call in calls]
+    for call in calls:
+        world.die(call)
+
+    async def claim_orphans(tools: frozenset[str], limit: int) -> list[Stored]:
+        assert tools == world.registry.names
+        claimed, orphans[:] = orphans[:limit], orphans[limit:]
+        return claimed
+
+    world.store.claim_orphans = claim_orphans  # type: ignore[method-assign]
+    report = await world.recovery.recover(lambda so_far: seen.append(so_far.total))
+    assert (report.queued, seen, world.claims) == (450, [200, 400, 450], 1)
+
+
+async def test_a_closing_runtime_hands_back_what_it_has_just_claimed() -> None:
+    world = World()
+    call = world.pending("plain")
+    world.die(call)
+    world.recovery.closing = True
+    await world.recovery.resume([world.store.steal(call)])
+    assert (world.store.is_owned(call), world.resumed) == (False, [])
+
+
+async def test_an_outcome_that_cannot_be_stored_yet_does_not_hold_up_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    call = world.running("plain")
+    world.die(call)
+    stored = world.store.steal(call)
+    world.store.steal(call)  # and the next process has it already
+    await world.recovery.resume([stored])
+    await world.settle()
+    assert "not stored yet" in caplog.text
+
+
+async def test_a_call_that_cannot_be_handed_back_is_a_stray_later(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    call = world.pending("plain")
+    world.registry.remove("plain")
+    world.die(call)
+    stored = world.store.steal(call)
+
+    async def hand_back(keys: Any) -> None:
+        raise StoreUnavailable("away")
+
+    world.store.hand_back = hand_back  # type: ignore[method-assign]
+    await world.recovery.resume([stored])
+    await world.settle()
+    assert "could not be released yet" in caplog.text
+    assert list(world.live) == []

@@ -7,7 +7,8 @@
 - `ending`: records how a call ended here, answers its waiters, releases its slots
 - `stopping`: ends a call that waits, or stops the attempt of one that runs
 - `gate`, `shared_slots`: slots of this runtime, and slots that all runtimes over a store share
-- `caching`: the result cache, and single flight: equal calls run once
+- `caching`: the result cache: keys, stored results
+- `single_flight`: of equal calls at the same time one runs, and the others get its result
 - `approvals`, `questions`: the owner's side of an approval: ask, apply the decision; the event that asks
 - `decisions`: the other side: approve, deny or cancel a call of any process
 - `requests`: events that one process writes into a call of another

@@ -287,7 +287,7 @@ async def test_a_pdf_is_a_page_too() -> None:
 async def test_a_pdf_that_takes_too_long_leaves_no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text(f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
-    monkeypatch.setattr("clicket.search.extract.pdf._READER", slow)
+    monkeypatch.setattr("clicket.search.extract.pdf._CHILD", slow)
     async with serving(lambda _: answer(pdf("x"), content_type="application/pdf")) as web:
         with pytest.raises(PageFailed):
             await here(timeout=1.5).read(web.url)

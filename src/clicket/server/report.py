@@ -21,13 +21,17 @@ _SINCE = Parameter(
 
 
 class Anomalies(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[Anomaly]
     anomalies: list[Anomaly]
+    """The same as `items`: the former name."""
 
 
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     """The newest first; `before` with the last number fetches the next page."""
 
+    items: list[AuditEntry]
     entries: list[AuditEntry]
+    """The same as `items`: the former name."""
 
 
 async def report(request: Request) -> Response:
@@ -36,7 +40,7 @@ async def report(request: Request) -> Response:
 
 async def anomalies(request: Request) -> Response:
     found = await request.principal.sees.anomalies(request.query("tool"), since=request.query("since"))
-    return json_response(Anomalies(anomalies=found))
+    return json_response(Anomalies(items=found, anomalies=found))
 
 
 async def metrics(request: Request) -> Response:
@@ -49,7 +53,7 @@ async def metrics(request: Request) -> Response:
 async def audit(request: Request) -> Response:
     # For an admin, `sees` is the runtime itself.
     entries = await request.principal.sees.audit.list(limit=request.query("limit", 100), before=request.query("before"))
-    return json_response(AuditPage(entries=list(entries)))
+    return json_response(AuditPage(items=list(entries), entries=list(entries)))
 
 
 OPERATIONS = tagged(

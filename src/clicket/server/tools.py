@@ -19,7 +19,9 @@ _THREAD = Parameter(name="thread", description="Also the status of the tools in 
 
 
 class ToolList(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[ToolInfo]
     tools: list[ToolInfo]
+    """The same as `items`: the former name."""
     standings: list[ToolView] | None = None
     """With `thread`: which tools it may use now, and why not the others."""
 
@@ -34,7 +36,8 @@ class OneTool(msgspec.Struct, frozen=True, kw_only=True):
 async def listing(request: Request) -> Response:
     own, thread = request.principal.own, request.query("thread")
     views = None if thread is None else await own.hub(thread).tools()
-    return json_response(ToolList(tools=list(await own.tools()), standings=views))
+    tools = list(await own.tools())
+    return json_response(ToolList(items=tools, tools=tools, standings=views))
 
 
 async def show(request: Request) -> Response:

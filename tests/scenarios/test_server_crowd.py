@@ -129,7 +129,8 @@ async def test_a_crowd_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
         for reader in readers:
             assert reader.seen == list(range(1, whole + 1))
         assert any(reader.visits > 1 for reader in readers)
-        assert grown < 150_000_000, f"{grown / 1e6:.0f} MB more"
+        # 67 to 88 MB on a quiet machine, up to 156 MB on a busy one; a copy of all events for each reader would be more.
+        assert grown < 190_000_000, f"{grown / 1e6:.0f} MB more"
         for raw in silent:
             raw.close()
         await eventually(lambda: not it.parts.event_streams.open, timeout=30)

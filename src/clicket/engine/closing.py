@@ -113,7 +113,7 @@ class Closing:
                 logger.exception("a part of the runtime could not be closed")
         await self._processes.close()
         self._runner.close()
-        for workers, patience in zip(self._workers, (0.2, 1.0), strict=True):
+        for workers, patience in zip(self._workers, (0.2, 1.0, 0.2), strict=True):
             workers.close(patience=patience)
 
     async def _release_waiting(self) -> None:

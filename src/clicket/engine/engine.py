@@ -120,6 +120,7 @@ class Engine:
 
         # The six stages.
         workers, results = Workers(limits.worker_threads, "clicket-worker"), Workers(1, "clicket-results")
+        judges = Workers(1, "clicket-arguments")  # of its own: one caller's big arguments delay no other's results
         processes = ProcessPool(
             size=limits.worker_processes,
             memory=limits.worker_memory,
@@ -140,7 +141,7 @@ class Engine:
             Persist(journal, flights.use_of),
             journal=journal,
             vault=vault,
-            workers=results,
+            workers=judges,
         )
 
         # The phases of a call, from its end to its beginning.
@@ -182,7 +183,7 @@ class Engine:
         background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
         background.every(SWEEP_EVERY, "cache", caching.sweep)
         closing = Closing(
-            store, registry, live, limiter, runner, processes, (workers, results), ending, stopping, tasks,
+            store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
             closed_first=(flights, slots, gate, claimer), closed_last=(journal, running),
         )  # fmt: skip

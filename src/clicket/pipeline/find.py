@@ -16,7 +16,7 @@ class Find:
     name = "find"
 
     def __init__(self, registry: Registry, check: Callable[[Call, Tool], None]) -> None:
-        self.registry_tools = self._tools = registry.tools
+        self.tools = registry.tools
         self._find = registry.find
         self._find_any = registry.inner
         self._check = check
@@ -26,7 +26,7 @@ class Find:
         if entry.internal:
             self.registered(call)
             return
-        found = self._tools.get(entry.tool) or self._find(entry.tool)
+        found = self.tools.get(entry.tool) or self._find(entry.tool)
         call.tool, call.check = found
         if not call.hub_checked:
             self._check(call, found.tool)

@@ -45,7 +45,7 @@ class World(Lower):
         self.store.close = close_store  # type: ignore[method-assign]
         runner: Any = Recorder(close=lambda: self.order.append("runner"))
         processes: Any = Recorder(close=close_processes)
-        workers: Any = (Recorder(), Recorder())
+        workers: Any = (Recorder(), Recorder(), Recorder())
         self.closing = Closing(
             self.store,
             self.registry,

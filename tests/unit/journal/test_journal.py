@@ -240,3 +240,13 @@ async def test_a_commit_of_nothing_waits_for_the_unit_under_way_and_writes_none(
     desk.store.let_one_through()
     assert desk.answers == [None, None]
     assert (desk.store.held, desk.store.tries) == ([], 1)
+
+
+async def test_an_artifact_that_is_staged_behind_a_unit_is_written_before_its_commit_counts(desk: Desk) -> None:
+    desk.create()
+    desk.call.artifacts = (("sha256-a", 1),)
+    desk.journal.commit(desk.call, desk.then)
+    desk.store.let_one_through()
+    assert desk.answers == [None]
+    assert desk.store.let_one_through().artifacts == (("sha256-a", 1),)
+    assert desk.answers == [None, None]

@@ -166,7 +166,7 @@ async def test_without_any_agent_it_says_how_to_get_one() -> None:
             assert (response.status_code, response.json()["code"]) == (404, "no_agent")
             assert "[agents." in response.json()["detail"]
             assert "clicket.toml" in response.json()["detail"]
-        assert (await it.get("/agents")).json() == {"agents": []}
+        assert (await it.get("/agents")).json() == {"items": [], "agents": []}
         assert (await it.get("/agents/t/tool-states")).status_code == 200
 
 

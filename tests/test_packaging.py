@@ -260,7 +260,7 @@ class TestSetup:
             command, env=os.environ | {"PATH": path} | env, capture_output=True, text=True, check=False, timeout=60
         )
 
-    def test_user_is_told_every_missing_package_before_anything_is_made(self, checkout: Path) -> None:
+    def test_every_missing_package_is_named_before_anything_is_made(self, checkout: Path) -> None:
         self.stand_in(checkout, "id", "echo 1000")
         done = self.setup(checkout, CLICKET_SYSTEM_PACKAGES=str(checkout / "table"))
         assert done.returncode == 1

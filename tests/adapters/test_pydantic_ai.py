@@ -76,7 +76,7 @@ async def test_the_model_gets_failures_and_the_run_continues() -> None:
     assert len(records) == 8, "the second step's calls are calls of their own"
 
 
-async def test_tools_are_asked_for_at_every_step() -> None:
+async def test_tools_are_listed_at_every_step() -> None:
     available = ["add", "files.read"]
 
     class Hub:

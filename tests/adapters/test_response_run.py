@@ -107,7 +107,7 @@ class Broken:
         raise self.errors.pop(0)
 
 
-async def test_messages_name_tools_as_the_model_knows_them() -> None:
+async def test_messages_use_the_models_names_of_tools() -> None:
     async with runtime() as rt:
         wire = next(p["name"] for p in await anthropic.tool_params(rt, "t1") if p["name"].startswith("files"))
         asked = response(("u1", wire, {}), ("u2", "files.reed", {}), ("u3", wire, {"path": "files.read"}))

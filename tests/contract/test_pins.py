@@ -129,7 +129,7 @@ async def test_a_pin_keeps_what_no_call_names_until_its_end(store: Store, age: A
         assert await removed(store, Keep(calls=0, now=5000.0), dry=dry) == (0, 0, 0)
 
 
-async def test_the_clock_of_the_machine_is_asked_when_nobody_tells_the_time(store: Store, age: Any) -> None:
+async def test_the_clock_of_the_machine_is_the_default(store: Store, age: Any) -> None:
     await store.put_artifact(NAME, [BODY], keep_until=time.time() + 3600)
     age()
     assert await removed(store, Keep(since=time.time())) == (0, 0, 0)
@@ -234,7 +234,7 @@ async def test_what_is_no_name_is_not_pinned(name: str, shared: Make) -> None:
         assert await removed(store, Keep(now=2000.0), dry=True) == (0, 0, 0)
 
 
-async def test_a_pin_is_for_all_who_share_the_store(shared: Make, age: Any) -> None:
+async def test_a_pin_holds_for_all_processes_of_the_store(shared: Make, age: Any) -> None:
     async with opened(shared) as one, opened(shared) as two:
         await one.put_artifact(NAME, [BODY], keep_until=1000.0)
         await two.put_artifact(NAME, [BODY], keep_until=800.0)

@@ -108,7 +108,7 @@ async def test_calls_of_a_claim_whose_answer_was_lost_are_not_lost(server: Postg
         assert len(await store.owned()) == 10
 
 
-async def test_a_claim_that_nobody_heard_of_is_handed_out_by_the_next(server: PostgresServer, schema: str) -> None:
+async def test_a_claim_whose_reply_was_lost_is_repeated_by_the_next(server: PostgresServer, schema: str) -> None:
     async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
         one, two = creation("one"), creation("two")
         one.owned = two.owned = False
@@ -229,7 +229,7 @@ def _count(server: PostgresServer) -> int:
     return int(_run(server, "clicket", "SELECT count(*) FROM calls")[0][0])
 
 
-async def test_a_server_that_hangs_blocks_nobody(own: PostgresServer) -> None:
+async def test_a_server_that_hangs_does_not_block_the_loop(own: PostgresServer) -> None:
     store = PostgresStore(own.url(), timeout=2.0)
     async with opened(lambda: store):
         first = await created(store, "a")
@@ -342,7 +342,7 @@ async def test_too_many_connections_are_named_and_outlived() -> None:
                 assert len(await other.load("b")) == 1
 
 
-async def test_tables_that_vanish_are_told_at_once(server: PostgresServer, schema: str) -> None:
+async def test_missing_tables_are_reported_at_once(server: PostgresServer, schema: str) -> None:
     store = PostgresStore(f"{server.url()}?schema={schema}", timeout=60.0)
     async with opened(lambda: store):
         await created(store, "a")

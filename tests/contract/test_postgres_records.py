@@ -294,7 +294,7 @@ async def test_the_server_refuses_to_change_the_log(make: Make, sql: Any, change
         assert [line.body for line in await store.audited()] == [b"1"]
 
 
-async def test_names_that_cannot_be_stored_are_nobodys(make: Make) -> None:
+async def test_names_that_cannot_be_stored_find_nothing(make: Make) -> None:
     async with opened(make) as store:
         for bad in ("a\0b", "\ud800"):
             assert await store.tool_health(bad, bad) == []
@@ -340,7 +340,7 @@ async def test_old_standings_are_not_waited_for(make: Make, server: PostgresServ
 # Processes of the version before.
 
 
-async def test_a_process_that_knows_no_tallies_goes_on(make: Make, sql: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_without_tallies_continues(make: Make, sql: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(schemas, "_MIGRATIONS", schemas._MIGRATIONS[:2])
         patch.setattr(schemas, "VERSION", 2)

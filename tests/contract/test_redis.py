@@ -98,7 +98,7 @@ def test_an_address_that_cannot_be_is_refused(url: str) -> None:
         RedisStore(url, prefix="" if url.endswith("prefix=") else "clicket")
 
 
-async def test_who_cannot_get_in_is_told_what_to_do(server: RedisServer, raw: Any, prefix: str) -> None:
+async def test_a_refused_connection_says_what_to_do(server: RedisServer, raw: Any, prefix: str) -> None:
     raw.acl_setuser("somebody", enabled=True, passwords=["+right"], keys=["*"], channels=["*"], commands=["+@all"])
     wrong = RedisStore(f"redis://somebody:wr0ng@127.0.0.1:{server.port}/0", prefix=prefix)
     with pytest.raises(StoreUnavailable, match="password in the URL") as caught:
@@ -207,7 +207,7 @@ async def test_a_process_that_is_gone_is_dead_at_once(make: Make) -> None:
         assert (claimed.fence, claimed.claims) == (2, 2)
 
 
-async def test_who_was_given_up_is_an_owner_again_with_its_first_write(make: Make, raw: Any, prefix: str) -> None:
+async def test_an_expired_owner_is_registered_again_by_its_first_write(make: Make, raw: Any, prefix: str) -> None:
     async with opened(make) as one, opened(make) as two:
         first = await created(one, "a")
         raw.hset(f"{{{prefix}}}:meta", "renewed:1", "1.0")  # it slept past its lease
@@ -221,7 +221,7 @@ async def test_who_was_given_up_is_an_owner_again_with_its_first_write(make: Mak
         assert len(await one.owned()) == 1
 
 
-async def test_many_orphans_of_other_tools_are_in_nobodys_way(
+async def test_many_orphans_of_other_tools_block_no_claim(
     make: Make, raw: Any, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claims, "_BUDGET", 150)
@@ -252,7 +252,7 @@ class _Quiet:
     me = 1
 
 
-def test_a_date_that_leaps_kills_nobody() -> None:
+def test_a_date_that_jumps_ends_no_lease() -> None:
     record = b'{"host":"elsewhere","boot":"","pid":1,"started":"","lease":3600.0}'
     dead_owners = DeadOwners(_Quiet(), 1000.0, time.monotonic())  # type: ignore[arg-type]
     assert dead_owners.judge(2, record, b"1000.0", 1020.0)[1] is None
@@ -265,7 +265,7 @@ def test_a_date_that_leaps_kills_nobody() -> None:
     assert dead_owners.judge(3, b"{}", b"", 9e9)[1] is not None, "nobody can say that this one lives"
 
 
-def test_a_date_that_was_set_back_keeps_nobody_alive() -> None:
+def test_a_date_that_was_set_back_extends_no_lease() -> None:
     record = b'{"host":"elsewhere","boot":"","pid":1,"started":"","lease":1e-9}'
     dead_owners = DeadOwners(_Quiet(), 1000.0, time.monotonic())  # type: ignore[arg-type]
     assert dead_owners.judge(2, record, b"8200.0", 1000.0)[1] is None, (
@@ -294,7 +294,7 @@ async def test_other_processes_are_heard(make: Make) -> None:
         await eventually(lambda: ("slot", 0) in heard)
 
 
-async def test_who_hears_nothing_any_more_listens_again(make: Make, raw: Any) -> None:
+async def test_a_listener_that_lost_its_connection_listens_again(make: Make, raw: Any) -> None:
     async with opened(make) as one, opened(make) as two:
         heard: list[int] = []
         two.on_hint = lambda kind, key: heard.append(key)

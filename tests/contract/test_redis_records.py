@@ -257,7 +257,7 @@ async def test_papers_and_lines_of_many_megabytes_are_read_in_steps(make: Make) 
             assert await store.audited(before=before) == []
 
 
-async def test_names_that_cannot_be_stored_are_nobodys(make: Make) -> None:
+async def test_names_that_cannot_be_stored_find_nothing(make: Make) -> None:
     bad = "\ud800"
     async with opened(make) as store:
         assert await store.tool_health(bad, "t") == []

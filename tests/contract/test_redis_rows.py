@@ -75,7 +75,7 @@ async def test_text_that_cannot_be_written_is_refused_alone(make: Make) -> None:
         assert await store.history(Query(thread="\ud800")) == []
 
 
-async def test_rows_of_others_are_shown_as_damaged_and_stop_nobody(make: Make, raw: Any, prefix: str) -> None:
+async def test_foreign_rows_are_shown_as_damaged_and_block_no_other_call(make: Make, raw: Any, prefix: str) -> None:
     base = f"{{{prefix}}}:"
     async with opened(make) as store:
         names = ["fine", "json", "type", "text", "number", "gap", "class", "last"]

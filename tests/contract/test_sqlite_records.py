@@ -133,7 +133,7 @@ async def test_the_log_refuses_every_change(statement: str, path: Path, make: Ma
 
 
 @pytest.mark.parametrize("wanted", [{}, {"caller": "me"}, {"before": 500}, {"active": True, "since": 1.0}])
-async def test_those_who_wait_are_found_without_looking_at_all_calls(
+async def test_waiting_calls_are_found_without_reading_all_calls(
     wanted: dict[str, Any], path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, Any]] = []

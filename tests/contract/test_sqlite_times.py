@@ -89,7 +89,7 @@ async def test_figures_of_a_time_read_no_record(tmp_path: Path, monkeypatch: pyt
     assert sum(figure.count for figure in found) == 9
 
 
-async def test_a_store_of_before_knows_its_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_of_an_older_version_has_its_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "calls.db"
     monkeypatch.setattr(schema, "_MIGRATIONS", schema._MIGRATIONS[:5])
     connection = schema.connect(path, busy=1, synchronous="NORMAL")

@@ -325,7 +325,7 @@ async def _kill(store: Any) -> None:
     store._close_threads()
 
 
-def test_who_is_dead() -> None:
+def test_dead_owners_are_recognised() -> None:
     me = this_process(LEASE)
     now = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     assert not is_dead(me, now)

@@ -93,7 +93,7 @@ async def _sleep_in(place: Place, script: Script) -> None:
 
 @pytest.mark.parametrize("where", SCRIPTS)
 @pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
-async def test_who_wakes_up_too_late_does_nothing(place: Place, nest: Nest, where: str) -> None:
+async def test_a_process_that_wakes_up_too_late_does_nothing(place: Place, nest: Nest, where: str) -> None:
     place = msgspec.structs.replace(place, lease=LEASE)
     folder, thread = Path(place.folder), thread_of(place)
     given = {"place": msgspec.to_builtins(place), "where": where}

@@ -190,9 +190,7 @@ async def test_a_process_that_dies_on_a_failing_disk_leaves_what_was_acknowledge
         await program.close()
 
 
-async def test_those_who_wait_are_told_in_time_and_the_outcome_is_stored_later(
-    tmp_path: Path, control: Control
-) -> None:
+async def test_waiters_get_an_answer_in_time_and_the_outcome_is_stored_later(tmp_path: Path, control: Control) -> None:
     async with over(tmp_path, control=control, durability="power", patience=0.3) as program:
         await program.ask("submit", tool="held", id="held")
         control.fail(Place.SYNC, errno.EIO, files=STORED)

@@ -183,7 +183,7 @@ async def test_calls_of_a_tool_that_was_removed_wait_until_it_is_back(nest: Nest
 # Several processes over one store.
 
 
-async def test_a_neighbour_takes_over_without_being_asked(nest: Nest, place: Place) -> None:
+async def test_another_process_takes_over_without_a_request(nest: Nest, place: Place) -> None:
     waiting = tuple(("quick", f"q{n}") for n in range(20))
     async with reopen(place, lease=0.5) as rt:
         await play(nest, place, submit=(("put", "put"), *waiting), until=(("put", 1),), settings={"max_concurrency": 1})

@@ -160,7 +160,7 @@ async def test_a_client_of_2025_11_25_sets_the_level_of_remarks() -> None:
     assert heard == [{"text": "high", "code": 7}]
 
 
-async def test_a_question_that_cannot_be_asked_is_the_tool_s_mistake() -> None:
+async def test_an_invalid_elicitation_is_the_tools_error() -> None:
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
         error = await hand.error("tools/call", name="mumbles", arguments={})
         assert error["code"] == types.INTERNAL_ERROR

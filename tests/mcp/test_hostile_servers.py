@@ -64,7 +64,7 @@ def joinable(monkeypatch: pytest.MonkeyPatch) -> Callable[..., McpServer]:
     return make
 
 
-async def test_tools_beyond_the_limit_are_left_out_and_not_asked_for(
+async def test_tools_beyond_the_limit_are_left_out_and_not_fetched(
     joinable: Callable[..., McpServer], caplog: pytest.LogCaptureFixture
 ) -> None:
     far = FakeServer(*(definition(f"t{number}") for number in range(3_000)))

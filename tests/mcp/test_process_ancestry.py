@@ -182,7 +182,7 @@ def test_a_signal_ends_a_server_whose_client_is_still_there(place: Place) -> Non
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_a_declaration_that_cannot_work_is_told_before_the_server_starts(more: tuple[str, ...], place: Place) -> None:
+def test_an_invalid_declaration_is_reported_before_the_server_starts(more: tuple[str, ...], place: Place) -> None:
     (place.folder / "clicket.toml").write_text('[mcp.servers.x]\ncomand = ["x"]\n')
     done = place.run(*more, "serve", "--port", "0")
     assert done.returncode == 2, done.stderr

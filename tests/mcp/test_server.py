@@ -41,7 +41,7 @@ async def test_calls_belong_to_the_key(mode: str) -> None:
         assert (await rt.acting_for(record.caller).get(record.id)).id == record.id
 
 
-async def test_nobody_is_served_without_a_key_that_may_call() -> None:
+async def test_no_request_is_served_without_a_key_that_may_call() -> None:
     async with served() as (_, url), httpx2.AsyncClient(timeout=30) as http:
         statuses = {}
         for name, key in (("nobody", None), ("stranger", "no-such-key-at-all"), ("reader", READER)):

@@ -287,7 +287,7 @@ async def test_data_that_looks_like_a_question_is_data() -> None:
     assert result["resultType"] == "complete"
 
 
-async def test_an_answer_that_does_not_fit_is_asked_for_again() -> None:
+async def test_an_answer_that_does_not_fit_is_requested_again() -> None:
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
         asked = await hand.result("tools/call", name="hello", arguments={})
         assert asked["resultType"] == "input_required"

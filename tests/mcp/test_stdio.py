@@ -106,7 +106,7 @@ def test_the_tools_of_another_server_are_listed(more: tuple[str, ...], place: Pl
         (("mcp", "--json"), 2, "--json"),
     ],
 )
-def test_wrong_use_is_told(arguments: tuple[str, ...], code: int, why: str, place: Place) -> None:
+def test_wrong_use_is_a_clear_error(arguments: tuple[str, ...], code: int, why: str, place: Place) -> None:
     done = place.inside(*arguments)
     assert (done.returncode, why in done.stdout + done.stderr) == (code, True), done.stderr
 

@@ -174,7 +174,7 @@ async def test_waiting_for_approval_is_a_question(answer: bool, status: str) -> 
         assert given
 
 
-async def test_a_key_that_may_not_approve_is_not_asked() -> None:
+async def test_a_key_that_may_not_approve_gets_no_approval_request() -> None:
     async with (
         Runtime(TOOLS, store="memory://", policy=Policy(ask=["work"])) as rt,
         serving(rt, may_approve=lambda scope: False) as url,
@@ -287,7 +287,7 @@ def test_the_clock_of_a_task_is_the_store_s() -> None:
     assert iso_time(time.time()).endswith("Z")
 
 
-async def test_a_stream_tells_how_tasks_go_on() -> None:
+async def test_a_stream_reports_the_progress_of_tasks() -> None:
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
         id = (await hand.call("two_words"))["taskId"]
         await hand.task(id, "input_required")

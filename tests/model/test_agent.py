@@ -159,7 +159,7 @@ async def test_whatever_it_answers(kind: str, model: Any, vendors: Aimock, tmp_p
     assert called or kind not in EAGER
 
 
-async def test_it_is_told_as_it_happens(model: Any) -> None:
+async def test_it_is_reported_as_it_happens(model: Any) -> None:
     async with Runtime([add, weather], store="memory://") as rt:
         agent = ReActAgent(rt, model, max_steps=2, max_answer_tokens=40)
         events = [event async for event in agent.stream("What is 2 + 3?", thread="t")]

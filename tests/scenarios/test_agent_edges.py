@@ -219,7 +219,7 @@ async def test_a_script_that_ends_with_an_error_keeps_failing() -> None:
         assert len(model.requests) == 6
 
 
-async def test_messages_as_json_have_the_names_that_everybody_knows() -> None:
+async def test_messages_as_json_have_the_usual_names() -> None:
     async with make([echo], "memory://") as rt:
         model = ScriptedModel([[("echo", {})], "done"])
         r = await ReActAgent(rt, model).run("go")

@@ -330,7 +330,7 @@ async def _types(agent: ReActAgent, thread: str) -> list[str]:
     return [event.type async for event in agent.events(thread)]
 
 
-async def test_models_are_asked_again_after_failures_that_pass(store: str) -> None:
+async def test_models_are_retried_after_transient_failures(store: str) -> None:
     async with make([echo], store) as rt:
         answers = [RetryableError("busy", retry_after=0), ConnectionError("gone"), "fine"]
         agent = ReActAgent(rt, ScriptedModel(answers), retry_delay=0)

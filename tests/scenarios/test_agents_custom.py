@@ -87,7 +87,7 @@ async def test_at_each_step_of_an_agent_the_hub_logs_its_line(store: str, caplog
     assert "available: 2" in lines[1]
 
 
-async def test_without_debug_the_hub_is_not_asked_for_its_line(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_debug_the_hub_builds_no_log_line(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from clicket.hub import ThreadHub
 
     async def never(self: ThreadHub) -> str:

@@ -31,7 +31,7 @@ def pay(paid: list[int]) -> Any:
 ASK = Policy(ask=["pay"])
 
 
-async def test_asked_calls_wait_and_run_when_approved(store: str, pay: Any, paid: list[int]) -> None:
+async def test_calls_under_approval_wait_and_run_when_approved(store: str, pay: Any, paid: list[int]) -> None:
     async with make([pay], store, policy=ASK) as rt:
         handle = await rt.submit("pay", {"amount": 5}, id="p")
         record = await rt.get("p")
@@ -120,7 +120,7 @@ async def test_the_approval_deadline_goes_on_across_a_restart(sqlite: str, pay: 
     assert not paid
 
 
-async def test_invalid_input_is_refused_before_anybody_is_asked(store: str, pay: Any) -> None:
+async def test_invalid_input_is_refused_before_an_approval_is_requested(store: str, pay: Any) -> None:
     async with make([pay], store, policy=ASK) as rt:
         result = await rt.call("pay", {"amount": "much"})
         record = await rt.get(result.call_id)
@@ -291,7 +291,7 @@ async def test_permissions_that_the_policy_grants_are_those_of_every_caller() ->
         assert not (await rt.acting_for("k1", ["admin"]).call("transfer")).success
 
 
-async def test_what_is_denied_whatever_is_asked_for_is_not_offered() -> None:
+async def test_a_tool_that_is_always_denied_is_not_offered() -> None:
     @tool
     async def one(amount: int = 1) -> int:
         return amount

@@ -51,7 +51,7 @@ async def test_a_call_runs_with_the_arguments_that_were_approved(store: str, pay
     assert_sound(record)
 
 
-async def test_the_record_tells_of_the_question_and_of_the_word(store: str, pay: Any) -> None:
+async def test_the_record_has_the_approval_request_and_the_decision(store: str, pay: Any) -> None:
     rule = Rule(verdict="ask", tools=["pay"], reason="payments", timeout=50)
     async with make([pay], store, policy=Policy(rules=[rule])) as rt:
         handle = await rt.submit("pay", {"amount": 1}, id="p")
@@ -208,7 +208,7 @@ async def test_an_edit_survives_a_restart(sqlite: str, pay: Any, paid: list[Any]
 @pytest.mark.parametrize(
     ("edited", "code"), [({"amount": 1, "x": 1}, "invalid_input"), ({"amount": 99}, "permission_denied")]
 )
-async def test_whoever_runs_it_judges_what_the_approver_could_not(
+async def test_the_running_process_judges_what_the_approver_could_not(
     sqlite: str, pay: Any, paid: list[Any], live: bool, edited: Any, code: str
 ) -> None:
     big = Rule(verdict="deny", when=[Condition(path="/amount", op=">", value=50)])
@@ -261,7 +261,7 @@ async def test_the_process_lane_gets_the_edited_arguments(store: str) -> None:
         assert (await asyncio.wait_for(handle.result(), 60)).output == 42
 
 
-async def test_the_cache_knows_the_edited_arguments(store: str) -> None:
+async def test_the_cache_key_uses_the_edited_arguments(store: str) -> None:
     ran: list[int] = []
 
     @tool(read_only=True, cache=60)

@@ -91,7 +91,7 @@ async def _count(rt: Runtime, wanted: int) -> bool:
     return len(await rt.audit(limit=1_000)) == wanted
 
 
-async def test_only_who_runs_the_runtime_reads_the_log(store: str) -> None:
+async def test_only_the_owner_of_the_runtime_reads_the_log(store: str) -> None:
     async with make([pay], store) as rt:
         for view in (rt.acting_for("key1"), rt.acting_for("")):
             with pytest.raises(PermissionDenied):
@@ -116,7 +116,7 @@ async def test_a_log_that_cannot_be_written_harms_no_decision(store: str, caplog
         assert "call.approved by 'Ada'" in caplog.text
 
 
-async def test_a_decision_is_kept_although_who_made_it_went_away(store: str) -> None:
+async def test_a_decision_is_kept_although_its_connection_closed(store: str) -> None:
     async with make([pay], store, policy=POLICY) as rt:
         await rt.submit("pay", {"amount": 1}, id="p")
         write, asked, go = rt.store.audit, asyncio.Event(), asyncio.Event()

@@ -135,7 +135,7 @@ async def test_a_new_version_starts_clean(tmp_path: Path) -> None:
 # What a refusal and a status say.
 
 
-async def test_a_refusal_names_who_can_do_what(store: str) -> None:
+async def test_a_refusal_names_the_command_that_reopens_the_tool(store: str) -> None:
     async with make([card, gateway], store) as rt:
         mine = rt.acting_for("key one")
         await codes(mine, "card", 3, "my thread")

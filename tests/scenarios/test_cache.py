@@ -64,7 +64,7 @@ async def test_every_kind_of_output_comes_back_as_it_was(store: str, output: Any
     assert first.content == again.content
 
 
-async def test_whoever_changes_a_result_changes_only_their_own(store: str, look: Counted) -> None:
+async def test_a_caller_that_changes_a_result_changes_only_its_copy(store: str, look: Counted) -> None:
     async with make([look.tool], store) as rt:
         first = await rt.call("look", {"x": [1]})
         first.output["x"].append("mine")
@@ -216,7 +216,7 @@ async def test_callers_never_see_each_others_results(store: str, look: Counted) 
 
 
 @pytest.mark.parametrize("how", ["tool", "runtime", "settings"])
-async def test_threads_are_kept_apart_when_told(store: str, how: str) -> None:
+async def test_threads_are_separate_on_request(store: str, how: str) -> None:
     look = Counted(**({"cache_scope": "thread"} if how == "tool" else {}))
     wide = Counted(name="wide", cache_scope="caller")
     settings = Settings(store=store, cache_scope="thread" if how == "settings" else "caller")

@@ -281,7 +281,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-async def test_a_row_that_is_no_result_is_not_served_and_stops_nobody(sqlite: str, poison: Any, body: bytes) -> None:
+async def test_a_row_that_is_no_result_is_not_served_and_blocks_no_call(sqlite: str, poison: Any, body: bytes) -> None:
     look = Counted()
     async with make([look.tool], sqlite) as rt:
         await rt.call("look")
@@ -323,7 +323,7 @@ async def test_class_paths_in_a_row_are_text(sqlite: str, poison: Any) -> None:
         "accessed_at = 9e999",
     ],
 )
-async def test_a_row_with_hostile_columns_stops_nobody(sqlite: str, poison: Any, change: str) -> None:
+async def test_a_row_with_hostile_columns_blocks_no_call(sqlite: str, poison: Any, change: str) -> None:
     look = Counted()
     async with make([look.tool], sqlite) as rt:
         await rt.call("look")
@@ -349,7 +349,7 @@ async def test_a_row_with_hostile_columns_stops_nobody(sqlite: str, poison: Any,
         "UPDATE cache_totals SET evictions = 9223372036854775807, bytes = 999999",
     ],
 )
-async def test_totals_that_somebody_wrote_stop_nobody(sqlite: str, poison: Any, hostile: str) -> None:
+async def test_forged_totals_block_no_call(sqlite: str, poison: Any, hostile: str) -> None:
     look = Counted()
     async with make([look.tool], sqlite, cache_max_bytes=1000) as rt:
         await rt.call("look")

@@ -94,7 +94,7 @@ async def test_an_async_caller_gets_the_async_body_of_a_class(store: str) -> Non
     assert thread == threading.current_thread().name
 
 
-async def test_the_context_tells_the_tool_about_its_call(store: str) -> None:
+async def test_the_context_describes_the_call_to_the_tool(store: str) -> None:
     @tool
     async def who(ctx: ToolContext) -> dict[str, Any]:
         left = ctx.time_left

@@ -41,7 +41,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 # One turn.
 
 
-def test_the_answer_can_be_piped_and_all_else_is_told_aside(place: Place) -> None:
+def test_the_answer_can_be_piped_and_all_else_goes_to_stderr(place: Place) -> None:
     done = place.inside(*script(place, TWO, "Nine\x1b[31m letters."), "How", "many?")
     assert (done.returncode, done.stdout) == (0, "Nine\x1b[31m letters.\n"), done.stderr
     assert "\x1b" not in done.stderr, "foreign text moves no cursor"
@@ -170,7 +170,7 @@ def test_a_turn_that_a_crash_cut_off_is_finished_and_not_begun_again(place: Plac
     assert "2 attempts" in second.stderr
 
 
-def test_nobody_to_ask_is_told_who_can_answer(place: Place) -> None:
+def test_without_a_terminal_the_message_names_the_approve_command(place: Place) -> None:
     command = place.start(*script(place, [["pay", {"amount": 5}]], "Paid."), "pay it")
     command.until(lambda: "clicket approve" in command.err)
     line = next(line for line in command.err.splitlines() if "clicket approve" in line)
@@ -237,7 +237,7 @@ def test_ctrl_c_twice_leaves_and_ctrl_d_too(place: Place) -> None:
         assert terminal.wait() == 0
 
 
-def test_approval_is_asked_for_in_place(place: Place) -> None:
+def test_approval_is_requested_in_the_terminal(place: Place) -> None:
     chat = script(place, [["pay", {"amount": 5}]], "Paid.", [["pay", {"amount": 500}]], "Not paid.")
     with PseudoTerminal(place, *chat) as terminal:
         terminal.wait_for("\n> ")
@@ -264,7 +264,7 @@ def test_approval_is_asked_for_in_place(place: Place) -> None:
     assert (place.folder / "paid").read_text() == "x"
 
 
-def test_killed_at_a_question_it_is_asked_again_when_the_thread_is_opened(place: Place) -> None:
+def test_an_approval_open_at_a_kill_is_requested_again_when_the_thread_is_opened(place: Place) -> None:
     chat = script(place, TWO, [["pay", {"amount": 5}]], "Paid.")
     with PseudoTerminal(place, *chat) as terminal:
         terminal.wait_for("\n> ")
@@ -307,7 +307,7 @@ def test_a_turn_of_another_process_is_watched_and_left_alone(place: Place) -> No
     assert first.out == "Crawled.\n"
 
 
-def test_term_leaves_the_turn_to_who_comes_next(place: Place) -> None:
+def test_sigterm_leaves_the_turn_to_the_next_process(place: Place) -> None:
     chat = script(place, [["crawl", {"pages": 3}]], "Crawled.")
     command = place.start(*chat, "go", CLICKET_CLOSE_TIMEOUT="0.1")
     command.until((place.folder / "crawled").exists)

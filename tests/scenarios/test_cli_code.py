@@ -133,7 +133,7 @@ class TestNotebook:
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (0, "[1]\n    print(6 * 7)\n42\n\n"), done.stderr
 
-    def test_files_go_in_and_nothing_is_replaced_unasked(self, place: Place) -> None:
+    def test_files_go_in_and_nothing_is_replaced_without_consent(self, place: Place) -> None:
         (place.folder / "data.csv").write_text("1\n2\n")
         out = place.folder / "kept"
         out.mkdir()
@@ -223,7 +223,9 @@ class TestWrongUse:
             (("latin.md",), "not UTF-8"),
         ],
     )
-    def test_is_told_and_nothing_runs(self, place: Place, arguments: tuple[str, ...], words: str) -> None:
+    def test_the_command_reports_it_and_runs_nothing(
+        self, place: Place, arguments: tuple[str, ...], words: str
+    ) -> None:
         (place.folder / "a.md").write_text("x")
         (place.folder / "latin.md").write_bytes(b"\xe9t\xe9")
         done = place.inside("code", *arguments)
@@ -281,7 +283,7 @@ class TestSignals:
         assert command.ended() == 130
         assert "killed (cancel)" in command.err
 
-    def test_told_to_end_it_ends_the_program_first(self, place: Place) -> None:
+    def test_on_a_signal_it_ends_the_program_first(self, place: Place) -> None:
         command = place.start("code", "--code", IGNORES)
         command.until(lambda: "\ndeaf\n" in command.out)
         command.signal(signal.SIGTERM)

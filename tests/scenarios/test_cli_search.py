@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place.close()
 
 
-def test_rounds_are_told_aside_and_the_answer_can_be_piped(place: Place) -> None:
+def test_rounds_go_to_stderr_and_the_answer_can_be_piped(place: Place) -> None:
     done = place.inside("search", *QUESTION.split(), COLUMNS="200")
     assert done.returncode == 0, done.stderr
     answer, _, sources = done.stdout.partition("\nSources\n")

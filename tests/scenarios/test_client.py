@@ -260,7 +260,7 @@ def test_it_has_every_name_that_callers_use() -> None:
 
 
 class TestAcrossTheNetwork:
-    async def test_an_answer_that_was_lost_is_asked_for_again_and_nothing_runs_twice(self) -> None:
+    async def test_a_request_whose_answer_was_lost_is_repeated_and_nothing_runs_twice(self) -> None:
         import httpx2
 
         runs = []
@@ -306,7 +306,7 @@ class TestAcrossTheNetwork:
             assert (await asyncio.wait_for(handle.result(), 20)).output == text
             assert any(text in repr_of.data.values() for repr_of in [e async for e in handle.events()])
 
-    async def test_a_server_that_goes_down_is_asked_again(self) -> None:
+    async def test_a_server_that_goes_down_is_retried(self) -> None:
         import httpx2
 
         asked = []

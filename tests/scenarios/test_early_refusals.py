@@ -250,7 +250,7 @@ class _Told(logging.Handler):
 
 @pytest.mark.parametrize("submitted", [False, True])
 @pytest.mark.parametrize("wait_first", [False, True])
-async def test_an_async_body_that_blocks_the_loop_past_its_timeout_is_told(
+async def test_an_async_body_that_blocks_the_loop_past_its_timeout_is_reported(
     wait_first: bool, submitted: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loop_watch, "LOOK_EVERY", 0.01)
@@ -361,7 +361,7 @@ def test_an_event_loop_that_has_ended_is_named(monkeypatch: pytest.MonkeyPatch) 
         ("import json\njson.loads('{')\n", r"JSONDecodeError: .*\(shop_N\.py:2\)"),
     ],
 )
-def test_a_module_that_cannot_be_loaded_is_told_with_the_users_own_line(
+def test_a_module_that_cannot_be_loaded_is_reported_with_the_users_line(
     text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"shop_{abs(hash(text))}"

@@ -153,7 +153,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path, sqlite_url(tmp_path), "everyday_till", USER="ann", LOGNAME="ann")
 
 
-def test_a_second_decision_is_told_of_the_first(place: Place) -> None:
+def test_a_second_decision_gets_the_first(place: Place) -> None:
     with sync.Runtime([pay], store=place.store, policy=ASK) as rt:
         for id in ("first", "second"):
             rt.submit("pay", {"amount": 5}, id=id)

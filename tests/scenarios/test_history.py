@@ -85,7 +85,7 @@ async def test_sqlite_finds_them_in_calls_that_are_large(sqlite: str) -> None:
         assert [record.id for record in (await rt.history(metadata={"n": "2"})).items] == ["c2"]
 
 
-async def test_wrong_options_are_told(store: str) -> None:
+async def test_wrong_options_are_clear_errors(store: str) -> None:
     async with make([add], store) as rt:
         with pytest.raises(UsageError, match="order must be asc or desc"):
             await rt.history(order="up")  # type: ignore[arg-type]

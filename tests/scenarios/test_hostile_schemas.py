@@ -105,7 +105,7 @@ def test_a_schema_that_cannot_be_used_is_refused_where_it_is_registered(schema: 
     assert time.monotonic() - started < 1  # nothing was fetched
 
 
-async def test_a_schema_that_refers_to_itself_without_end_harms_nobody(store: str) -> None:
+async def test_an_endlessly_recursive_schema_does_not_affect_other_tools(store: str) -> None:
     endless = {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
     try:
         rt = make([raw(endless), take], store)

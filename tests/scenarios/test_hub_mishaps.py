@@ -69,7 +69,7 @@ class Pause:
 
 
 @pytest.mark.parametrize("where", ["asking for the slot", "looking again"])
-async def test_a_trial_whose_caller_leaves_shuts_the_tool_for_nobody(tmp_path: Path, where: str) -> None:
+async def test_a_trial_whose_caller_leaves_blocks_the_tool_for_no_thread(tmp_path: Path, where: str) -> None:
     place = sqlite_url(tmp_path)
     async with make([flaky], place) as one, make([flaky], place) as two:
         await one.call("flaky", thread="t")
@@ -161,7 +161,7 @@ async def test_a_call_costs_the_watchers_of_other_threads_nothing(monkeypatch: p
         await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_a_webhook_that_nobody_answers_does_not_outlive_its_runtime(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unanswered_webhook_does_not_outlive_its_runtime(caplog: pytest.LogCaptureFixture) -> None:
     """It is closed between two tries: nothing is tried again, and nothing breaks."""
     tries = asyncio.Event()
 

@@ -46,7 +46,7 @@ async def test_what_a_call_defines_is_there_for_the_next_of_its_thread_alone(sto
         assert any("is new" in notice for notice in other.output["notices"])
 
 
-async def test_callers_who_use_the_same_thread_name_do_not_meet() -> None:
+async def test_callers_with_the_same_thread_name_are_separate() -> None:
     tool = interpreter()
     async with runtime(tool) as rt:
         ann, bob = rt.acting_for("ann"), rt.acting_for("bob")
@@ -93,7 +93,7 @@ async def test_a_program_that_raised_or_was_stopped_is_run_again_not_served() ->
             assert [(result.output["status"], result.cached) for result in results] == [(status, False)] * 2
 
 
-async def test_whoever_needs_room_gets_it_and_the_one_who_made_it_is_told() -> None:
+async def test_a_new_session_evicts_an_old_one_and_the_old_thread_learns_it() -> None:
     async with runtime(interpreter(max_sessions=1)) as rt:
         await ran(rt, "x = 1", thread="one")
         assert (await ran(rt, "2", thread="two")).output["value"] == "2"

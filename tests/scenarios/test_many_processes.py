@@ -83,7 +83,7 @@ async def test_each_call_is_run_once_by_one_of_many(front: Runtime, sqlite: str,
     assert workers <= {one.pid, two.pid}
 
 
-async def test_nobody_hoards_what_another_could_run_now(sqlite: str, tmp_path: Path) -> None:
+async def test_no_worker_holds_calls_that_another_could_run_now(sqlite: str, tmp_path: Path) -> None:
     """A worker claims what can start there: neither its threads nor its slots are a place to wait while others are idle."""
     async with make(TOOLS, sqlite, engine="workers") as front:
         ids = [(await front.submit("blocking", {"folder": str(tmp_path)})).id for _ in range(3)]
@@ -200,7 +200,7 @@ async def _is_held(rt: Runtime, id: str) -> bool:
     return stored.owner is not None
 
 
-async def test_of_two_who_decide_at_once_one_wins(sqlite: str, tmp_path: Path) -> None:
+async def test_of_two_concurrent_decisions_one_wins(sqlite: str, tmp_path: Path) -> None:
     """What was denied with success must not run because its holder had not heard of it yet."""
     async with make(TOOLS, sqlite, policy=POLICY) as holder, make(TOOLS, sqlite, policy=POLICY) as other:
         await holder.submit("asked", {"folder": str(tmp_path)}, id="a")
@@ -215,7 +215,7 @@ async def test_of_two_who_decide_at_once_one_wins(sqlite: str, tmp_path: Path) -
     assert_sound(record)
 
 
-async def test_of_many_who_decide_at_once_one_wins(sqlite: str, tmp_path: Path) -> None:
+async def test_of_many_concurrent_decisions_one_wins(sqlite: str, tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         rts = [await stack.enter_async_context(make(TOOLS, sqlite, policy=POLICY)) for _ in range(3)]
         for i in range(10):
@@ -235,7 +235,7 @@ async def test_of_many_who_decide_at_once_one_wins(sqlite: str, tmp_path: Path) 
 # Nobody there ---------------------------------------------------------------------------------------------------------
 
 
-async def test_calls_that_nobody_claims_still_end_on_time_or_when_cancelled(front: Runtime, tmp_path: Path) -> None:
+async def test_unclaimed_calls_still_end_on_time_or_when_cancelled(front: Runtime, tmp_path: Path) -> None:
     late = await front.submit("note", {"folder": str(tmp_path)}, deadline=0.2)
     result = await asyncio.wait_for(late.result(), 20)
     assert (result.state, result.metadata["phase"]) == (State.TIMEOUT, "deadline")
@@ -249,7 +249,7 @@ async def test_calls_that_nobody_claims_still_end_on_time_or_when_cancelled(fron
     assert not traces(tmp_path)
 
 
-async def test_an_approval_that_nobody_holds_still_has_its_deadline(sqlite: str, tmp_path: Path) -> None:
+async def test_an_approval_without_an_owner_still_has_its_deadline(sqlite: str, tmp_path: Path) -> None:
     policy = Policy(ask=["asked"], approval_timeout=0.2)
     async with make(TOOLS, sqlite, policy=policy, engine="workers") as front:
         handle = await front.submit("asked", {"folder": str(tmp_path)})

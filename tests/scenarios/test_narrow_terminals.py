@@ -95,7 +95,7 @@ def test_a_kept_cell_that_is_wider_than_the_terminal_is_folded() -> None:
     assert "pay" not in captured.get()
 
 
-async def test_watch_tells_each_change(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watch_prints_each_change(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     from clicket import Runtime
     from clicket.cli.session import Session
     from clicket.cli.terminal import Terminal

@@ -74,7 +74,7 @@ async def test_a_thousand_outputs_need_no_note(store: str) -> None:
     assert "note" not in types(record)
 
 
-async def test_a_slow_reader_holds_nobody_up_and_misses_nothing(store: str) -> None:
+async def test_a_slow_reader_delays_no_other_and_misses_nothing(store: str) -> None:
     @tool
     async def fast() -> AsyncIterator[int]:
         for i in range(200):

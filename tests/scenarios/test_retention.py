@@ -247,7 +247,7 @@ async def test_a_call_that_is_swept_just_after_its_end_was_seen_is_not_found(sql
     assert result.state is State.COMPLETED
 
 
-async def test_who_has_the_result_keeps_it(store: str) -> None:
+async def test_a_result_already_delivered_stays_readable(store: str) -> None:
     clock = StepClock()
     async with stepped([echo_value], store, clock, retention=10.0) as rt:
         handle = await rt.submit("echo", {"value": 1}, id="a")

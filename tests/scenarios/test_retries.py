@@ -229,7 +229,7 @@ def test_backoff_doubles_is_jittered_and_capped() -> None:
 
 
 @pytest.mark.parametrize(("asked", "least"), [(5, 5.0), (0.2, 0.5), (-3, 0.5), (None, 0.5), ("soon", 0.5)])
-def test_backoff_is_never_shorter_than_what_the_server_asked(asked: Any, least: float) -> None:
+def test_backoff_is_never_shorter_than_the_servers_retry_after(asked: Any, least: float) -> None:
     error = RetryableError("x")
     error.retry_after = asked
     assert backoff(1, Options(retry_delay=1.0), error, random.Random(1)) >= least

@@ -35,7 +35,7 @@ async def test_a_turn_is_streamed(tmp_path: Path) -> None:
         assert all("id" not in event for event in events if event["event"] == "delta")
 
 
-async def test_how_the_answer_comes_is_asked_for(tmp_path: Path) -> None:
+async def test_the_format_of_the_answer_is_negotiated(tmp_path: Path) -> None:
     async with served_agent(tmp_path) as it:
         as_json = await say(it, headers={"accept": "application/json"})
         assert as_json.status_code == 200

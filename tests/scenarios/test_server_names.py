@@ -52,7 +52,7 @@ async def test_admin_names_the_caller_on_every_route(store: str) -> None:
                 assert unseen.status_code == 404
 
 
-async def test_threads_and_callers_are_asked_for_only_where_they_differ() -> None:
+async def test_thread_and_caller_are_required_only_where_they_differ() -> None:
     async with served() as it:
         a, b = await key_for(it, "a", "read", "call"), await key_for(it, "b", "read", "call")
         admin = await key_for(it, "root", "admin")

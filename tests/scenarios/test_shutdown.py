@@ -126,7 +126,7 @@ async def test_a_call_whose_worker_is_not_ready_yet_never_started_and_is_handed_
 # In the middle of something -------------------------------------------------------------------------------------------
 
 
-async def test_closing_begins_nothing_for_those_who_waited_for_another_process(sqlite: str) -> None:
+async def test_closing_starts_no_call_that_waited_for_another_process(sqlite: str) -> None:
     """Equal calls that wait for the flight of another runtime are handed back; they must not run beside it."""
     work = Body(cache=60)
     async with make([work.tool], sqlite) as leading:
@@ -250,7 +250,7 @@ async def test_a_closed_runtime_signs_off_and_leaves_no_slot(sqlite: str) -> Non
         assert (await asyncio.wait_for(other.call("work"), 20)).output == 2
 
 
-async def test_who_waits_for_a_call_that_others_run_is_told_that_the_runtime_closed(sqlite: str) -> None:
+async def test_a_waiter_for_a_call_of_another_process_learns_that_the_runtime_closed(sqlite: str) -> None:
     work = Body()
     async with make([work.tool], sqlite, engine="workers") as front:
         handle = await front.submit("work", id="w")

@@ -56,7 +56,7 @@ async def test_of_what_may_not_be_repeated_the_outcome_is_unknown(sqlite: str, o
 
 
 @pytest.mark.parametrize("verdict", ["approve", "deny"])
-async def test_who_wants_to_be_asked_is_asked(sqlite: str, verdict: str) -> None:
+async def test_recovery_ask_requests_an_approval_after_a_shutdown(sqlite: str, verdict: str) -> None:
     work = Body(recovery="ask")
     async with make([work.tool], sqlite) as rt:
         await rt.submit("work", id="w")

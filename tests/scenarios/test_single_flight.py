@@ -94,7 +94,7 @@ async def test_equal_calls_of_two_runtimes_over_one_store_run_the_tool_once(sqli
     assert (stats.hits, stats.misses) == (49, 1)
 
 
-async def test_those_who_wait_hold_no_slot_and_other_keys_go_on(store: str) -> None:
+async def test_waiting_calls_hold_no_slot_and_other_keys_continue(store: str) -> None:
     work = Gated()
     async with make([work.tool], store, max_concurrency=2, max_queue=1) as rt:
         handles = await waiting(rt, 20, x="same")
@@ -265,7 +265,7 @@ async def test_a_leader_that_was_cancelled_while_the_store_failed_does_not_run(s
 # A follower leaves ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_follower_that_leaves_disturbs_nobody(store: str) -> None:
+async def test_a_follower_that_leaves_does_not_affect_others(store: str) -> None:
     work = Gated()
     async with make([work.tool], store) as rt:
         [leader, cancelled, other] = await waiting(rt, 3)
@@ -334,7 +334,7 @@ async def test_a_full_queue_refuses_new_calls_and_loses_no_follower(store: str) 
 # Others have a say ----------------------------------------------------------------------------------------------------
 
 
-async def test_who_must_ask_asks_before_anything_is_served(store: str) -> None:
+async def test_a_required_approval_comes_before_a_cached_result(store: str) -> None:
     work = Gated()
     work.gate.set()
     async with make([work.tool], store, policy=Policy(ask=["work"])) as rt:

@@ -60,7 +60,7 @@ async def test_a_callers_timeout_while_an_attempt_winds_down_is_not_lost() -> No
     assert len(runs) == 1
 
 
-async def test_words_that_are_no_utf8_harm_nobody(store: str) -> None:
+async def test_text_that_is_no_utf8_does_not_fail_the_call(store: str) -> None:
     @tool
     async def odd(ctx: ToolContext) -> str:
         ctx.progress(1, 2, "file \udcff")
@@ -90,7 +90,7 @@ async def test_progress_takes_numbers_of_other_libraries(store: str) -> None:
     assert [e.data["percentage"] for e in record.events if e.type == "progress"] == [25.0, 100]
 
 
-async def test_who_follows_a_call_that_is_handed_back_is_told(sqlite: str) -> None:
+async def test_a_follower_of_a_call_that_is_handed_back_gets_an_error(sqlite: str) -> None:
     @tool
     async def pay() -> None:
         """Nothing."""

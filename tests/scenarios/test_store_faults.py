@@ -202,7 +202,7 @@ async def test_a_call_under_way_waits_for_the_lock_and_loses_nothing(tmp_path: P
         assert_sound(await rt.get(handle.id))
 
 
-async def test_two_who_ask_for_one_id_on_a_locked_file_are_both_told(tmp_path: Path) -> None:
+async def test_two_submits_of_one_id_on_a_locked_file_both_get_an_answer(tmp_path: Path) -> None:
     async with make([add], sqlite_url(tmp_path)) as rt:
         rt.store._writer._busy_timeout = 200  # milliseconds; that the usual bound is kept is shown above
         lock = Lock(tmp_path / "calls.db")
@@ -298,7 +298,7 @@ async def test_an_artifact_that_does_not_fit_is_store_unavailable_and_leaves_no_
         assert_sound(await rt.get(result.call_id))
 
 
-async def test_an_outcome_that_could_not_be_written_for_long_is_told_and_still_kept(small_disk: Path) -> None:
+async def test_an_outcome_that_could_not_be_written_for_long_is_returned_and_still_stored(small_disk: Path) -> None:
     """The caller is told in time; the outcome is written when there is room; the slot comes back."""
     gate = asyncio.Event()
 

@@ -120,7 +120,7 @@ async def test_a_failing_stream_ends_as_failed_and_stays_so(store: str) -> None:
     assert_sound(record)
 
 
-async def test_who_leaves_a_stream_early_does_not_stop_the_call(store: str) -> None:
+async def test_a_reader_that_leaves_a_stream_early_does_not_stop_the_call(store: str) -> None:
     gate = asyncio.Event()
 
     @tool

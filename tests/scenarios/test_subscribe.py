@@ -56,7 +56,7 @@ async def test_a_caller_sees_its_own_calls_alone() -> None:
             assert first.call_id == "anns"
 
 
-async def test_a_slow_reader_is_told_what_it_missed() -> None:
+async def test_a_slow_reader_learns_what_it_missed() -> None:
     async with make([add]) as rt, rt.subscribe(max_pending=5) as events:
         await rt.call("add", {"a": 1, "b": 2})
         assert await anext(events) == Gap(6)

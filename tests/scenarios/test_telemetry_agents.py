@@ -66,7 +66,7 @@ async def test_an_agent_without_turns_is_listed() -> None:
         assert samples(page, "clicket_agent_turns_total") == {("idle", "finished"): 0}
 
 
-async def test_what_stopped_a_turn_is_told() -> None:
+async def test_the_reason_that_stopped_a_turn_is_reported() -> None:
     gate = Gate()
     async with make([gate.tool]) as rt:
         await scrape(rt)

@@ -108,7 +108,7 @@ async def test_a_caller_gets_its_own_counters_and_nothing_of_the_process() -> No
 
 
 @pytest.mark.parametrize("trouble", ["fails", "hangs"])
-async def test_a_store_that_does_not_answer_is_told_and_nothing_hangs(
+async def test_a_store_that_does_not_answer_is_reported_and_nothing_hangs(
     trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_stats, "_STORE_TIMEOUT", 0.05)

@@ -207,7 +207,7 @@ async def test_spans_of_a_tool_are_children_of_its_call(name: str, waits: bool) 
     assert result.output == f"{seen.calls()[result.call_id].context.span_id:016x}"
 
 
-async def test_content_is_left_out_unless_asked_for(store: str) -> None:
+async def test_content_is_left_out_by_default(store: str) -> None:
     quiet, open_ = Collector(), Collector()
     async with quiet.watch(make(TOOLBOX, store)) as rt:
         await rt.call("add", {"a": 41001, "b": 1}, id="q")
@@ -248,7 +248,7 @@ async def test_a_call_that_another_process_runs_is_one_span_under_its_caller(sql
     assert span.links == ()
 
 
-async def test_what_a_closing_runtime_hands_back_is_told_by_both(sqlite: str) -> None:
+async def test_a_call_handed_back_at_close_is_reported_by_both(sqlite: str) -> None:
     started = asyncio.Event()
 
     @tool(idempotent=True)
@@ -326,7 +326,7 @@ async def test_a_tool_that_speaks_to_others_is_an_extension() -> None:
     assert facts(seen.calls()[result.call_id])["gen_ai.tool.type"] == "extension"
 
 
-def test_who_lacks_the_packages_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(UsageError, match=r"pip install 'clicket\[telemetry\]'"):
         instrument(make())

@@ -354,7 +354,7 @@ async def test_a_cancelled_caller_cancels_its_call(store: str) -> None:
     assert_sound(record)
 
 
-async def test_who_stops_waiting_for_a_submitted_call_does_not_disturb_it(store: str) -> None:
+async def test_a_waiter_that_leaves_does_not_affect_a_submitted_call(store: str) -> None:
     gate = asyncio.Event()
 
     @tool

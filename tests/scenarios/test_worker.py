@@ -88,7 +88,7 @@ class TestManyProcesses:
         ended = worker.wait_for("ended", id="mine")
         assert (ended["state"], ended["error"]) == ("cancelled", "cancelled")
 
-    async def test_cancelled_while_nobody_has_it(self, place: Place) -> None:
+    async def test_cancelled_while_no_process_owns_it(self, place: Place) -> None:
         await submit(place, ("waits", "quick", {"log": str(place.folder / "log"), "name": "never"}))
         assert place.json("cancel", "waits", "--wait", "60s")["cancelled"]
         worker = place.worker()

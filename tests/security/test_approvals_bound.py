@@ -130,7 +130,7 @@ async def test_the_same_id_and_thread_of_another_caller_is_not_decided(word: str
         assert state["approved"] is (word == "approve")
 
 
-async def test_a_hash_or_a_caller_tells_two_that_wait_apart() -> None:
+async def test_a_hash_or_a_caller_distinguishes_two_waiting_calls() -> None:
     async with served([pay], policy=ASK) as it:
         a, b, boss = await bound(it)
         await asks(it, "ann", a)
@@ -180,7 +180,7 @@ async def test_what_is_no_hash_is_refused(seen: Any) -> None:
 # From a shell.
 
 
-def test_a_command_decides_about_what_it_was_told(tmp_path: Path) -> None:
+def test_a_command_decides_about_the_call_it_showed(tmp_path: Path) -> None:
     place = Place(tmp_path, sqlite_url(tmp_path), "")
 
     async def ask() -> None:

@@ -148,7 +148,7 @@ async def no_new_modules(url: str) -> AsyncIterator[None]:
 
 @pytest.mark.usefixtures("canary")
 @pytest.mark.parametrize("what", sorted(UNREADABLE | SENSELESS))
-async def test_a_foreign_row_harms_nobody_else_and_is_refused_or_shown(rows: Rows, what: str) -> None:
+async def test_a_foreign_row_affects_no_other_call_and_is_refused_or_shown(rows: Rows, what: str) -> None:
     await fill(rows.url)
     for id in VICTIMS:
         rows.plant(id, (UNREADABLE | SENSELESS)[what], count((UNREADABLE | SENSELESS)[what]))
@@ -165,7 +165,7 @@ async def test_a_foreign_row_harms_nobody_else_and_is_refused_or_shown(rows: Row
 
 
 @pytest.mark.parametrize("last", [0, 2, 1_000_000, -1])
-async def test_a_row_that_disagrees_with_its_events_harms_nobody(rows: Rows, last: int) -> None:
+async def test_a_row_that_disagrees_with_its_events_affects_no_other_call(rows: Rows, last: int) -> None:
     await fill(rows.url)
     for id in VICTIMS:
         rows.plant(id, created(), last)
@@ -242,7 +242,7 @@ async def many(rows: Rows, planted: list[list[bytes]]) -> None:
 @pytest.mark.parametrize("store", sorted(ROWS))
 @settings(max_examples=20 * EFFORT)
 @given(planted=st.lists(call_units(), min_size=2, max_size=2))
-def test_random_events_harm_nobody_else(store: str, planted: list[list[bytes]], tmp_path_factory: Any) -> None:
+def test_random_events_affect_no_other_call(store: str, planted: list[list[bytes]], tmp_path_factory: Any) -> None:
     rows = ROWS[store](tmp_path_factory.mktemp("rows"))
     asyncio.run(many(rows, planted))
 
@@ -250,7 +250,7 @@ def test_random_events_harm_nobody_else(store: str, planted: list[list[bytes]], 
 @pytest.mark.parametrize("store", sorted(ROWS))
 @settings(max_examples=10 * EFFORT)
 @given(planted=st.lists(st.lists(st.binary(max_size=200), max_size=3), min_size=2, max_size=2))
-def test_random_bytes_harm_nobody_else(store: str, planted: list[list[bytes]], tmp_path_factory: Any) -> None:
+def test_random_bytes_affect_no_other_call(store: str, planted: list[list[bytes]], tmp_path_factory: Any) -> None:
     rows = ROWS[store](tmp_path_factory.mktemp("rows"))
     asyncio.run(many(rows, planted))
 
@@ -264,7 +264,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize("text", STATEMENTS, ids=ascii)
-async def test_what_is_asked_is_never_part_of_the_question(rows: Rows, text: str) -> None:
+async def test_hostile_text_in_a_query_is_only_a_value(rows: Rows, text: str) -> None:
     await fill(rows.url)
     async with opened(rows.url) as rt:
         for page in (rt.history(thread=text), rt.history(tool=text), rt.history(thread=text, tool=text, active=True)):
@@ -347,7 +347,7 @@ OWNER = (
 
 
 @pytest.mark.parametrize("what", [*COLUMNS, *OWNERS])
-async def test_foreign_columns_harm_nobody_else(tmp_path: Path, what: str) -> None:
+async def test_foreign_columns_affect_no_other_call(tmp_path: Path, what: str) -> None:
     (tmp_path / "store").mkdir()
     rows, victim = SqliteRows(tmp_path / "store"), tmp_path / "victim"
     victim.write_text("mine")

@@ -235,7 +235,7 @@ async def test_the_same_call_is_the_same_and_another_secret_is_a_conflict(tmp_pa
         assert (await rt.call("echo", bad, id="bad")).error is not None
 
 
-async def test_our_own_keys_are_hidden_from_whoever_prints_the_environment(tmp_path: Path) -> None:
+async def test_our_own_keys_are_hidden_from_a_program_that_prints_the_environment(tmp_path: Path) -> None:
     key, old = f"our own key {secrets.token_hex(8)}", f"an older key {secrets.token_hex(8)}"
 
     @tool

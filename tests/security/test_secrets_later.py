@@ -174,7 +174,7 @@ async def test_an_approval_in_one_runtime_runs_in_another(tmp_path: Path) -> Non
     assert got(tmp_path, canary.name) == hash_of(new, 9)
 
 
-async def test_who_has_not_the_tool_hides_the_same(tmp_path: Path) -> None:
+async def test_a_process_without_the_tool_masks_the_same_values(tmp_path: Path) -> None:
     canary, new = Canary(), Canary()
     policy = Policy(ask=["pay"])
     async with make(TOOLS, url(tmp_path), policy=policy, secret_key=KEY) as runs:
@@ -212,7 +212,7 @@ async def test_a_weak_key_is_refused_before_anything_is_opened(tmp_path: Path) -
     assert not (tmp_path / "calls.db").exists()
 
 
-async def test_an_approver_is_not_told_what_a_policy_quotes(tmp_path: Path) -> None:
+async def test_an_approver_does_not_see_secrets_that_a_policy_quotes(tmp_path: Path) -> None:
     """Masks that the approver left stand for the real values, and a policy that breaks may quote those."""
     canary = Canary()
 
@@ -234,7 +234,7 @@ async def test_an_approver_is_not_told_what_a_policy_quotes(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("when", ["at once", "after a restart"])
-async def test_the_record_is_not_told_what_the_runners_policy_quotes(tmp_path: Path, when: str) -> None:
+async def test_the_record_does_not_have_secrets_that_the_runners_policy_quotes(tmp_path: Path, when: str) -> None:
     canary, new = Canary(), Canary()
 
     def rule(request: Any) -> Any:

@@ -66,7 +66,7 @@ async def test_no_thread_of_another(store: str, tmp_path: Path) -> None:
         assert {item["caller"] for item in listed} == {id_of(b)}
 
 
-async def test_a_turn_under_way_is_nobody_elses(store: str, tmp_path: Path) -> None:
+async def test_a_turn_under_way_is_hidden_from_other_callers(store: str, tmp_path: Path) -> None:
     gate = Gate()
     async with talking(tmp_path, store, [[["gate", {}]], "done"], [gate.tool]) as it:
         a, b = await key_for(it, "a", "read", "call"), await key_for(it, "b", "read", "call")
@@ -83,7 +83,7 @@ async def test_a_turn_under_way_is_nobody_elses(store: str, tmp_path: Path) -> N
         assert (await it.get("/agents/t", headers=a)).json()["text"] == "done"
 
 
-async def test_an_admin_names_whose_it_means(store: str, tmp_path: Path) -> None:
+async def test_an_admin_names_the_caller(store: str, tmp_path: Path) -> None:
     async with talking(tmp_path, store) as it:
         a, b = await key_for(it, "a", "read", "call"), await key_for(it, "b", "read", "call")
         root = await key_for(it, "root", "admin")
@@ -162,7 +162,7 @@ async def test_streams_end_when_their_key_is_revoked(store: str, tmp_path: Path)
         gate.open.set()
 
 
-async def test_approvals_are_found_by_who_decides(store: str, tmp_path: Path) -> None:
+async def test_approvals_are_listed_for_the_approver(store: str, tmp_path: Path) -> None:
     async with talking(tmp_path, store, policy=Policy(ask=["add"])) as it:
         a, boss = await key_for(it, "a", "read", "call"), await key_for(it, "boss", "approve")
         await say(it, headers=a, wait=0)

@@ -102,7 +102,7 @@ async def test_all_streams_of_a_revoked_key_end_and_no_others(tmp_path: Path) ->
         assert len(two.parts.revocation.streams) == 1, "nothing is kept of streams that ended"
 
 
-async def test_a_busy_stream_tells_nothing_more(tmp_path: Path) -> None:
+async def test_a_busy_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
     """Events come faster than the key is looked at."""
     async with served(store=sqlite_url(tmp_path)) as it:
         admin, other = await key_for(it, "root", "admin"), await key_for(it, "other", "call")
@@ -130,7 +130,7 @@ async def test_a_key_whose_time_is_over_and_the_first_key_of_all() -> None:
             await anybody.end()  # keys are needed now
 
 
-async def test_a_store_that_cannot_be_asked_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_store_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as it:
         headers = await key_for(it, "a", "read", "call")
         async with Reader(it, "GET", "/events", headers) as reader:
@@ -183,7 +183,7 @@ async def test_mcp_streams_of_both_protocols_end(tmp_path: Path) -> None:
         assert (await two.post("/mcp", json={}, headers={**MODERN, **bad})).status_code == 401
 
 
-async def test_a_client_whose_key_is_revoked_is_told_so() -> None:
+async def test_a_client_whose_key_is_revoked_gets_that_error() -> None:
     async with served([*TOOLS, forever], close_timeout=0.2) as it:
         headers = await key_for(it, "a", "read", "call")
         async with Client(it.url, key=headers["authorization"].removeprefix("Bearer ")) as client:

@@ -134,7 +134,7 @@ async def test_what_a_tool_kept_is_read_by_its_caller_alone() -> None:
         assert (await it.get(f"/artifacts/{name}", headers=bob)).text == "mine"
 
 
-async def test_callers_in_the_same_process_are_told_apart_as_well() -> None:
+async def test_callers_in_the_same_process_are_distinguished_as_well() -> None:
     async with make([keep, look]) as rt:
         ann, bob = rt.acting_for("ann"), rt.acting_for("bob")
         name = await ann.put_artifact(b"hers")
@@ -152,7 +152,7 @@ async def test_what_a_call_kept_goes_with_it(store: str) -> None:
         assert not (await rt.call("look", {"name": name})).success
 
 
-async def test_a_tool_in_a_child_process_is_told_that_it_has_no_way_to_the_store() -> None:
+async def test_a_tool_in_a_child_process_gets_a_clear_error_for_store_access() -> None:
     async with make([keep_apart]) as rt:
         refused = await rt.call("keep_apart")
         assert refused.error is not None

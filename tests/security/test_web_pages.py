@@ -193,7 +193,7 @@ async def test_slow_pages_are_left() -> None:
                 await asyncio.wait_for(here(timeout=0.3).read(web.url), 3)
 
 
-async def test_a_page_that_fails_leaves_its_excerpt_and_is_told() -> None:
+async def test_a_page_that_fails_leaves_its_excerpt_and_is_reported() -> None:
     def handle(request: Request) -> bytes:
         if request.path == "/bad":
             return page("gone", "404 Not Found")

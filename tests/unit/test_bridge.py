@@ -67,7 +67,7 @@ async def test_threads_are_started_when_needed_reused_and_never_more_than_the_si
     assert all(name.startswith("clicket-test-") for name in names)
 
 
-async def test_who_stops_waiting_does_not_stop_the_function(workers: Workers) -> None:
+async def test_a_waiter_that_leaves_does_not_stop_the_function(workers: Workers) -> None:
     gate, done = threading.Event(), []
 
     def work() -> None:
@@ -84,7 +84,7 @@ async def test_who_stops_waiting_does_not_stop_the_function(workers: Workers) ->
     await eventually(lambda: done)
 
 
-async def test_done_is_called_on_the_loop_that_asked(workers: Workers) -> None:
+async def test_done_is_called_on_the_callers_loop(workers: Workers) -> None:
     told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def done(value: Any, error: BaseException | None) -> None:

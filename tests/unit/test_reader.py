@@ -24,7 +24,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(store=f"{tmp_path}/calls.db")
 
 
-async def test_a_reader_tells_what_a_runtime_tells(settings: Settings) -> None:
+async def test_a_reader_answers_like_a_runtime(settings: Settings) -> None:
     async with Runtime([double], settings=settings) as runtime:
         for n in range(5):
             await runtime.call("double", {"n": n}, id=f"c{n}", thread=f"t{n % 2}")

@@ -70,7 +70,7 @@ async def test_all_goes_on_without_hints_and_they_come_back(make: Make, sql: Any
         await until(lambda: ("work", change.key) in ear.heard)
 
 
-async def test_a_failing_listener_harms_nobody(make: Make) -> None:
+async def test_a_failing_listener_does_not_affect_others(make: Make) -> None:
     store = make()
     async with opened(lambda: store):
         await store._open.hints.listening.wait()

@@ -74,7 +74,7 @@ async def test_a_password_is_never_shown(server: PostgresServer) -> None:
     assert "s3cret" not in str(wrong.value)
 
 
-async def test_who_is_not_let_in_is_told_what_to_do(server: PostgresServer, sql: Any) -> None:
+async def test_a_refused_login_says_what_to_do(server: PostgresServer, sql: Any) -> None:
     rules = server.folder / "data" / "pg_hba.conf"
     rules.write_text("host all guarded 127.0.0.1/32 scram-sha-256\n" + rules.read_text())
     sql("CREATE ROLE guarded LOGIN SUPERUSER PASSWORD 'right'")

@@ -37,7 +37,7 @@ async def test_writing_renews_the_lease(make: Make, sql: Any) -> None:
         assert sql("SELECT count(*) FROM owners WHERE renewed > clock_timestamp() - interval '40 seconds'") == [(1,)]
 
 
-async def test_a_clock_that_is_set_forward_makes_nobody_dead(make: Make, sql: Any) -> None:
+async def test_a_clock_that_is_set_forward_ends_no_lease(make: Make, sql: Any) -> None:
     far = Owner(host="far.invalid", boot="", pid=1, started="", lease=60.0)
     async with opened(make, far) as alive, opened(make, far) as gone, opened(make, far) as judge:
         await created(alive, "a")
@@ -49,7 +49,7 @@ async def test_a_clock_that_is_set_forward_makes_nobody_dead(make: Make, sql: An
         assert [c.id for c in await judge.claim_orphans(ANY_TOOL, 10)] == ["b"], "who has not renewed since is dead"
 
 
-async def test_a_clock_that_is_set_back_keeps_nobody_alive(make: Make, sql: Any) -> None:
+async def test_a_clock_that_is_set_back_extends_no_lease(make: Make, sql: Any) -> None:
     far = Owner(host="far.invalid", boot="", pid=1, started="", lease=60.0)
     async with opened(make, far) as gone, opened(make) as judge:
         await created(gone, "a")

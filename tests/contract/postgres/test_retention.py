@@ -25,7 +25,7 @@ async def test_a_thread_over_its_bound_is_not_charged_to_the_others(make: Make) 
         assert [bool(await seqs(store, f"c{n}")) for n in range(8)] == [True] + [False] * 4 + [True] * 3
 
 
-async def test_a_sweep_waits_for_nobody(make: Make, server: PostgresServer, schema: str) -> None:
+async def test_a_sweep_does_not_wait_for_locks(make: Make, server: PostgresServer, schema: str) -> None:
     async with opened(make) as store:
         for n in range(3):
             await ended(store, f"c{n}", at=200.0 + n)

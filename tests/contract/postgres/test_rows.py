@@ -78,7 +78,7 @@ async def test_big_groups_are_sent_in_portions(make: Make) -> None:
 # Rows that somebody else wrote.
 
 
-async def test_hostile_rows_are_shown_as_damaged_and_stop_nobody(make: Make, sql: Any) -> None:
+async def test_hostile_rows_are_shown_as_damaged_and_block_no_other_call(make: Make, sql: Any) -> None:
     bodies = [b"\xff\xfe", b"[[1]]", b'{"py/object": "os.system"}', b"[" * 5000, b"[]", b""]
     async with opened(make) as gone, opened(make) as store:
         for n in range(len(bodies) + 1):

@@ -82,7 +82,7 @@ class TestCall:
         assert "error conflict" in other.stderr
         assert len(json.loads(run("ps", "--all", "--json").stdout)["calls"]) == 1
 
-    def test_retries_are_told_while_they_happen(self, run: Run) -> None:
+    def test_retries_are_printed_while_they_happen(self, run: Run) -> None:
         done = run("call", "flaky")
         assert (done.returncode, done.stdout) == (0, "ok\n")
         assert "not yet; attempt 2 in" in done.stderr

@@ -46,7 +46,7 @@ class TestFindingTools:
         alone = run("tools", "--json", "--tools", "cli_tools:boom", **environment)
         assert [each["name"] for each in json.loads(alone.stdout)["tools"]] == ["boom"]
 
-    def test_broken_module_is_named_with_its_line_and_traceback_only_when_asked(self, run: Run, folder: Path) -> None:
+    def test_broken_module_is_named_with_its_line_and_traceback_only_on_request(self, run: Run, folder: Path) -> None:
         (folder / "cli_broken.py").write_text("import os\n\nvalue = 1 / 0\n")
         done = run("call", "add", "--tools", "cli_broken")
         assert done.returncode == 2
@@ -86,7 +86,7 @@ class TestWhatLiesInTheFolder:
         assert not (folder / "hijacked").exists(), done.stdout + done.stderr
         assert "evil" not in done.stderr
 
-    def test_a_file_whose_name_is_taken_is_told(self, run: Run, folder: Path) -> None:
+    def test_a_file_whose_name_is_taken_is_reported(self, run: Run, folder: Path) -> None:
         (folder / "json.py").write_text("from clicket import tool\n@tool\ndef mine() -> int:\n    return 1\n")
         named = run("tools", "--tools", "./json.py")
         assert named.returncode == 2

@@ -134,7 +134,7 @@ class TestLooking:
         assert "the whole is artifact sha256-" in inside("show", "cut").stdout
         inside("call", "big", "size=5000", "--id", "cut", "--json")
 
-    def test_tail_of_an_ended_call_tells_it_again(self, inside: Run) -> None:
+    def test_tail_of_an_ended_call_prints_it_again(self, inside: Run) -> None:
         inside("call", "flaky", "--id", "one")
         told = inside("tail", "one")
         assert told.returncode == 0

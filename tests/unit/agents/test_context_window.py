@@ -131,7 +131,7 @@ async def test_a_request_that_fits_is_left_alone() -> None:
     assert await ContextWindow(100)(turn(Host()), request) is request
 
 
-async def test_a_question_that_is_too_long_by_itself_is_still_asked() -> None:
+async def test_a_question_that_is_too_long_by_itself_is_still_sent() -> None:
     system, question = ChatMessage(role="system", content="Be brief."), ChatMessage(role="user", content="q" * 9_000)
     for messages in ((question,), (system, question), (*long_talk(), question)):
         fits = await ContextWindow(400, summarize=Summarises())(turn(Host()), ChatRequest(messages=messages))

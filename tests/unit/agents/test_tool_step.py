@@ -122,7 +122,7 @@ async def test_a_host_that_raises_is_an_observation(monkeypatch: pytest.MonkeyPa
     assert not second.failed
 
 
-async def test_the_tools_of_the_model_are_asked_for_each_step() -> None:
+async def test_the_models_tools_are_read_at_each_step() -> None:
     seen: list[list[str]] = []
 
     def answer(request: ChatRequest) -> Any:

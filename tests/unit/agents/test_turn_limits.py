@@ -34,7 +34,7 @@ def test_what_is_no_usage_is_none(wrong: Any) -> None:
     assert counted(wrong) == Usage()
 
 
-def test_a_run_may_be_asked_until_a_bound_is_reached() -> None:
+def test_a_run_can_be_stepped_until_a_limit_is_reached() -> None:
     limits = Limits(max_steps=2, max_tokens=10, max_cost=1.0, max_seconds=5.0)
     spent = Spent()
     assert spent.over(limits) is None

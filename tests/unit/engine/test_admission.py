@@ -194,7 +194,7 @@ async def test_a_closing_runtime_takes_nothing() -> None:
     assert list(world.live) == []
 
 
-async def test_nothing_is_accepted_before_the_hub_knows_enough() -> None:
+async def test_no_call_is_accepted_before_the_hub_has_loaded() -> None:
     world = World(needs_look=True, trial="trial:echo")
     request = ToolCall("echo", {}, thread="t")
     assert world.admission.accept_now(request, Origin()) is None

@@ -80,7 +80,7 @@ async def test_an_approved_call_goes_on_and_its_timer_ends() -> None:
     assert (world.resumed, call.entry.waiting_for, world.clock.pending) == ([call], None, [])
 
 
-async def test_a_denied_call_fails_with_who_and_why() -> None:
+async def test_a_denied_call_fails_with_the_approver_and_the_reason() -> None:
     world = World()
     call = world.asked()
     world.approvals.apply(call, {"approved": False, "by": "ann", "reason": "too much"})

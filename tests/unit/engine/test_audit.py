@@ -38,7 +38,7 @@ class World(Lower):
         self.store.audit = counted  # type: ignore[method-assign]
 
 
-async def test_a_line_says_who_did_what_and_when_the_newest_first() -> None:
+async def test_an_audit_line_has_actor_action_and_time_newest_first() -> None:
     world = World()
     await world.audit.note("ann", "call.approved", call="a", edited=True)
     await note(world.store, world.clock, who="bob", what="cache.cleared")
@@ -49,7 +49,7 @@ async def test_a_line_says_who_did_what_and_when_the_newest_first() -> None:
     assert await entries(world.store, before=newest.number) == [oldest]
 
 
-async def test_lines_that_come_together_are_written_together_and_nobody_waits() -> None:
+async def test_lines_that_come_together_are_written_together_without_waiting() -> None:
     world = World()
     for n in range(5):
         world.audit.jot("ann", "policy.denied", n=n)

@@ -72,7 +72,7 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
     assert kept.swept == 1
 
 
-async def test_a_call_whose_claim_was_answered_to_nobody_is_handed_back(tmp_path: Any) -> None:
+async def test_a_call_whose_claim_reply_was_lost_is_handed_back(tmp_path: Any) -> None:
     """The store says that it is ours, and nobody here knows it: seen twice, it goes back to those who can run it."""
     url = sqlite_url(tmp_path)
     async with make([echo], url, engine="workers") as front:
@@ -163,7 +163,7 @@ async def test_a_call_that_cannot_be_brought_up_to_date_does_not_keep_the_others
     assert world.read == ["a", "b"]
 
 
-async def test_without_calls_the_store_is_not_asked_for_requests() -> None:
+async def test_without_calls_the_store_is_not_polled_for_requests() -> None:
     world = World()
 
     async def requests() -> list[int]:

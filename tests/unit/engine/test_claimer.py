@@ -63,13 +63,13 @@ async def test_a_slot_of_a_tool_that_had_more_is_a_reason_to_look_also_when_othe
     assert world.claimed == ["few"] * 3, "else it waits for the next look at requests, a quarter of a second"
 
 
-async def test_tools_with_the_same_room_are_asked_for_together() -> None:
+async def test_tools_with_the_same_room_are_claimed_together() -> None:
     world = World({}, {"a": 3, "b": 3, "c": 3})
     await world.claimer.claim()
     assert world.asked == [(frozenset("abc"), 3)]
 
 
-async def test_nothing_is_asked_when_nothing_could_start() -> None:
+async def test_nothing_is_claimed_when_nothing_could_start() -> None:
     world = World({"a": 3}, {"a": 0})
     await world.claimer.claim()
     assert (world.asked, world.claimer.has_more) == ([], True)

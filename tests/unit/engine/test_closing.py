@@ -84,7 +84,7 @@ async def test_a_running_call_gets_time_to_finish() -> None:
     assert call.result.state is State.COMPLETED
 
 
-async def test_a_call_that_does_not_finish_in_time_is_told_to_stop() -> None:
+async def test_a_call_that_does_not_finish_in_time_is_stopped() -> None:
     world = World()
     call = world.running("echo")
     set_stopper(attempt_of(call), lambda: world.finish(call, "in a hurry"))

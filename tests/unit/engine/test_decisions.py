@@ -213,7 +213,7 @@ async def test_a_call_that_has_ended_cannot_be_cancelled() -> None:
     assert world.taken == []
 
 
-async def test_a_call_that_another_process_took_is_asked_there() -> None:
+async def test_a_request_for_a_call_of_another_process_goes_there() -> None:
     world = World()
     call = world.running("pay")
     cancelling = asyncio.ensure_future(world.decisions.cancel("a", "t", "", "enough"))

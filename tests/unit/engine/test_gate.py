@@ -115,7 +115,7 @@ async def test_a_call_that_gets_none_waits_in_the_queue_and_tries_again() -> Non
     assert world.low.logged("start") == [call], "the limiter starts it, which asks the gate again"
 
 
-async def test_a_store_that_cannot_be_asked_grants_nothing() -> None:
+async def test_an_unreachable_store_grants_nothing() -> None:
     world = World()
     call = world.call()
     assert not world.gate.admits(call)

@@ -113,7 +113,7 @@ async def test_a_reader_goes_on_in_the_store_when_another_process_takes_the_call
     assert not isinstance(handle.call, type(call)), "from now on the handle asks the store"
 
 
-async def test_a_runtime_that_closes_tells_its_readers() -> None:
+async def test_a_runtime_that_closes_ends_its_subscriptions() -> None:
     world = World()
     call = world.running("echo")
     reader = Reader(world.handles.of(call))

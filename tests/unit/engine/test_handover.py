@@ -78,7 +78,7 @@ class World(Lower):
 # Giving away.
 
 
-async def test_a_call_that_is_given_away_is_nobodys_and_its_waiters_look_elsewhere() -> None:
+async def test_a_call_that_is_given_away_has_no_owner_and_its_waiters_follow_the_store() -> None:
     world = World()
     call = world.admitted("plain")
     waiter = asyncio.ensure_future(world.ending.outcome(call))
@@ -112,7 +112,7 @@ async def test_a_call_that_no_process_claims_by_its_deadline_is_ended_from_here(
     assert [stored.key for stored in world.resumed] == [call.entry.key]
 
 
-async def test_a_question_that_nobody_answers_is_ended_from_here() -> None:
+async def test_an_unanswered_approval_expires_here() -> None:
     world = World()
     call = world.admitted("plain")
     call.approval_timeout = 30.0
@@ -154,7 +154,7 @@ async def test_a_call_without_an_owner_is_taken_and_one_with_an_owner_is_not() -
     assert [stored.key for stored in world.resumed] == [call.entry.key]
 
 
-async def test_a_store_that_is_away_is_asked_again_until_the_runtime_closes() -> None:
+async def test_an_unreachable_store_is_retried_until_the_runtime_closes() -> None:
     world = World()
     asked: list[int] = []
 
@@ -250,7 +250,7 @@ async def test_other_reasons_than_closing_end_the_call() -> None:
     assert (call.result.state, call.result.stages["execute"].outcome) == (State.TIMEOUT, "timeout")
 
 
-async def test_a_store_that_refuses_the_hand_back_is_told_to_the_waiters_and_the_slot_is_free() -> None:
+async def test_waiters_learn_that_the_store_refused_the_hand_back_and_the_slot_is_free() -> None:
     world = World()
     call = world.stopped("repeatable")
     waiter = asyncio.ensure_future(world.ending.outcome(call))

@@ -59,7 +59,7 @@ async def test_a_few_lose_no_more_than_one_turn() -> None:
     turns.stop()
 
 
-async def test_who_leaves_the_line_holds_nobody_up() -> None:
+async def test_a_waiter_that_leaves_the_queue_delays_no_other() -> None:
     share = breathless()
     callers = [asyncio.ensure_future(share.yield_to_loop()) for _ in range(4 * _CROWD)]
     await asyncio.sleep(0)
@@ -70,7 +70,7 @@ async def test_who_leaves_the_line_holds_nobody_up() -> None:
     assert set(ends[:_CROWD]) | set(ends[_CROWD + 1 :: 2]) == {None}
 
 
-async def test_within_a_breath_nobody_waits() -> None:
+async def test_within_one_slice_nothing_waits() -> None:
     share, turns = LoopShare(lambda: 0.0), Turns()
     await share.yield_to_loop()  # the first one opens the breath
     before = turns.number

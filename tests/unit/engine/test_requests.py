@@ -18,7 +18,7 @@ async def echo() -> str:
     return "echo"
 
 
-async def test_a_request_is_an_event_and_the_owner_is_told() -> None:
+async def test_a_request_is_an_event_and_the_owner_gets_a_hint() -> None:
     low = Lower(echo)
     call = low.running("echo")
     assert await low.requests.write(low.store.of(call), "cancel_requested", {"reason": "enough"})

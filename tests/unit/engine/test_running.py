@@ -276,7 +276,7 @@ async def test_after_closing_a_late_result_is_not_written() -> None:
     assert (call.slot, len(world.store.events_of(call))) == (False, before)
 
 
-async def test_a_body_that_was_not_told_to_stop_or_whose_call_has_ended_is_not_abandoned() -> None:
+async def test_a_body_without_a_stop_request_or_whose_call_has_ended_is_not_abandoned() -> None:
     world = World()
     call = world.running("echo")
     world.running_part.abandon(call)

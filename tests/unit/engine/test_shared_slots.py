@@ -72,7 +72,7 @@ async def test_no_more_are_taken_than_all_together_may_have() -> None:
     assert store.mine == 0
 
 
-async def test_many_who_ask_at_once_are_answered_one_by_one() -> None:
+async def test_concurrent_requests_are_answered_one_by_one() -> None:
     store = Counter(others=2)
     ours, tasks, _ = slots(store)
     answers = await asyncio.gather(*(ours.take("tool:a", 5) for _ in range(10)))
@@ -276,7 +276,7 @@ async def test_it_goes_on_after_an_error_and_not_after_the_end(caplog: pytest.Lo
     assert world.taken == ["a"]
 
 
-async def test_a_slot_that_was_granted_to_somebody_who_left_is_given_back() -> None:
+async def test_a_slot_granted_to_a_cancelled_waiter_is_given_back() -> None:
     granted = asyncio.Event()
 
     class Slow(Counter):

@@ -32,7 +32,7 @@ async def test_a_cached_result_that_cannot_be_read_is_none(body: bytes) -> None:
     assert world.log == [("run", call)]
 
 
-async def test_a_cache_that_cannot_be_asked_keeps_nobody_from_running() -> None:
+async def test_an_unreachable_cache_stops_no_call() -> None:
     world = World(shared=True)
     world.lookup_error = StoreUnavailable("away")
     call = world.call()
@@ -100,7 +100,7 @@ async def test_a_result_that_is_too_old_by_the_time_it_is_shared_is_made_anew() 
     assert (world.logged("serve"), world.logged("run")) == ([], [leader, follower])
 
 
-async def test_after_closing_nobody_is_sent_on() -> None:
+async def test_after_closing_no_follower_is_resumed() -> None:
     world = World()
     leader, follower = world.call(id="a"), world.call(id="b")
     for call in (leader, follower):

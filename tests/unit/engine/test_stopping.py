@@ -76,7 +76,7 @@ async def test_a_decision_on_record_counts_though_its_owner_reads_it_after_the_t
     assert (call.result is None) == (reason == "approval"), "the deadline bounds the whole call"
 
 
-async def test_a_running_call_is_told_through_its_attempt_and_ends_by_itself() -> None:
+async def test_a_running_call_is_stopped_through_its_attempt_and_ends_by_itself() -> None:
     low, stopping = parts()
     call = low.running("echo")
     told: list[str | None] = []
@@ -86,7 +86,7 @@ async def test_a_running_call_is_told_through_its_attempt_and_ends_by_itself() -
     assert low.store.record(call).cancel_requested, "the request is on record before the body has stopped"
 
 
-async def test_a_body_is_told_once_and_the_first_reason_that_ends_the_call_counts() -> None:
+async def test_a_body_is_stopped_once_and_the_first_final_reason_counts() -> None:
     low, stopping = parts()
     call = low.running("echo")
     told: list[str] = []
@@ -124,7 +124,7 @@ async def test_a_call_that_is_about_to_end_cannot_be_cancelled() -> None:
     assert not low.store.record(call).cancel_requested
 
 
-async def test_a_call_whose_store_is_asked_for_a_shared_slot_is_told_and_not_ended() -> None:
+async def test_a_call_that_waits_for_a_shared_slot_is_marked_and_not_ended() -> None:
     """It has a slot here and no body: the gate ends it when the store has answered, so that its slots are given back once."""
     low, stopping = parts()
     call = low.pending("echo")

@@ -63,7 +63,7 @@ class Follower:
             self.seen.append(event)
 
 
-async def test_events_are_told_in_order_from_a_number_on_up_to_the_last() -> None:
+async def test_events_arrive_in_order_from_a_number_up_to_the_last() -> None:
     low, stored = parts()
     call = low.running("echo")
     all_of_it, rest = Follower(stored, call.entry.key), Follower(stored, call.entry.key, after=5)

@@ -155,7 +155,7 @@ def test_a_full_line_refuses_and_changes_nothing() -> None:
     assert line.take(Call("exists already", (ALL,)), force=True) is False
 
 
-def test_an_exhausted_key_holds_up_only_those_who_need_it() -> None:
+def test_an_exhausted_key_delays_only_calls_that_need_it() -> None:
     line, started = limiter()
     narrow = ((RUNTIME, 10), ("tool", "narrow", 1))
     first = Call("first", narrow)
@@ -167,7 +167,7 @@ def test_an_exhausted_key_holds_up_only_those_who_need_it() -> None:
     assert started == [waiting[0]]
 
 
-def test_who_leaves_the_line_is_passed_over() -> None:
+def test_a_waiter_that_left_is_skipped() -> None:
     line, started = limiter()
     holders = [Call("h", (ALL,)) for _ in range(2)]
     for holder in holders:
@@ -184,7 +184,7 @@ def test_who_leaves_the_line_is_passed_over() -> None:
     assert started == [calls[1], calls[3]]
 
 
-def test_those_who_left_are_not_kept_while_nothing_moves() -> None:
+def test_waiters_that_left_are_not_kept() -> None:
     line, _ = limiter()
     for _ in range(2):
         line.take(Call("holder", (ALL,)))
@@ -210,7 +210,7 @@ KEYS = [(RUNTIME, 4), ("tool", "a", 1), ("tool", "b", 2), ("thread", "t", 2), ("
 
 
 @given(st.integers(0, 2**32))
-def test_under_any_order_of_events_limits_hold_and_nobody_waits_without_need(seed: int) -> None:
+def test_under_any_order_of_events_limits_hold_and_no_call_waits_needlessly(seed: int) -> None:
     chance = random.Random(seed)
     line, started = limiter()
     running: list[Call] = []

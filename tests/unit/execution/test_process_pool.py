@@ -78,7 +78,7 @@ async def test_an_idle_worker_that_dies_is_forgotten(pool: ProcessPool) -> None:
     pool.release(fresh)
 
 
-async def test_close_leaves_no_process_and_nobody_waiting() -> None:
+async def test_close_leaves_no_process_and_no_waiter() -> None:
     pool = ProcessPool(size=2, grace=0.3)
     idle, busy = await pool.acquire(), await pool.acquire()
     async with running(busy, tools.family) as (pids, task):

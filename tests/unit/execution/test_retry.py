@@ -133,7 +133,7 @@ RUDE = [
 
 
 @pytest.mark.parametrize("raised", RUDE, ids=lambda value: type(value).__name__)
-def test_whatever_is_raised_can_be_told_and_kept(raised: BaseException) -> None:
+def test_any_exception_can_be_shown_and_stored(raised: BaseException) -> None:
     told = describe(raised, retryable=True)
     assert told.retryable
     assert 0 < len(told.message) <= 4_100

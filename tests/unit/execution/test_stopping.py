@@ -99,7 +99,7 @@ def test_a_caller_that_left_cancels_its_call_unless_another_reason_came_first(be
     assert (call.stopping, call.cancel_reason) == ((before, "") if before else ("cancel", CALLER_LEFT))
 
 
-def test_a_body_that_ends_itself_is_not_told_to() -> None:
+def test_a_body_that_ends_itself_gets_no_stop_request() -> None:
     call, told = made(), list[str]()
     set_stopper(attempt_of(call), lambda: told.append("told"))
     stop_inside(call, "cancel", "its turn was cancelled")

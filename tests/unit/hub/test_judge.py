@@ -97,7 +97,7 @@ class TestDependencies:
     def test_what_is_switched_off_is_not_suggested(self) -> None:
         assert view([A, named("x", depends_on="a")], "x", failed("a", 3)).suggested == []
 
-    def test_a_dependency_that_nobody_registered(self) -> None:
+    def test_an_unregistered_dependency(self) -> None:
         seen = view([named("x", depends_on="ghost")], "x")
         assert not seen.available
         assert "ghost" in seen.why

@@ -237,7 +237,7 @@ async def test_a_run_can_be_cancelled_or_interrupted_at_any_moment(ci: Interpret
         assert ci.session is session
 
 
-async def test_a_short_run_is_told_like_a_long_one(ci: Interpreter) -> None:
+async def test_a_short_run_is_reported_like_a_long_one(ci: Interpreter) -> None:
     """`run` leaves it to the worker to run a single block as soon as it compiles; `stream` goes step by step."""
     fields = ("status", "stdout", "value", "imports", "exit_code", "fatal")
     for code in (
@@ -276,7 +276,7 @@ async def test_interrupt_and_kill(ci: Interpreter) -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 5])
-async def test_who_closes_while_a_run_is_cancelled_may_close_again(turns: int) -> None:
+async def test_close_during_a_cancelled_run_can_be_repeated(turns: int) -> None:
     interpreter = await Interpreter(grace=0.2).open()
     running = asyncio.ensure_future(interpreter.run("open('here', 'w').close()\nwhile True: pass"))
     await eventually(
@@ -327,7 +327,7 @@ async def test_an_opening_that_is_cancelled_leaves_nothing(tmp_path: Path, monke
         assert list(tmp_path.iterdir()) == []
 
 
-async def test_wrong_use_is_told() -> None:
+async def test_wrong_use_is_a_clear_error() -> None:
     with pytest.raises(UsageError, match="not open"):
         await Interpreter().run("1")
     for options, words in (

@@ -113,7 +113,7 @@ async def test_flush_behind_a_unit_under_way_waits_for_its_own(desk: Desk) -> No
     await waiting
 
 
-async def test_whoever_stops_waiting_disturbs_nobody(desk: Desk) -> None:
+async def test_a_waiter_that_leaves_does_not_affect_others(desk: Desk) -> None:
     desk.exist()
     desk.note()
     waiting = asyncio.ensure_future(desk.journal.flush(desk.call))
@@ -124,7 +124,7 @@ async def test_whoever_stops_waiting_disturbs_nobody(desk: Desk) -> None:
     assert desk.seen == [1, 2]
 
 
-async def test_a_listener_that_raises_harms_nobody(desk: Desk) -> None:
+async def test_a_listener_that_raises_does_not_affect_others(desk: Desk) -> None:
     after: list[int] = []
 
     def bad(call: Entry, events: list[Event]) -> None:
@@ -170,7 +170,7 @@ async def test_a_follow_up_may_stage_more(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("error", [Duplicate("taken"), StoreUnavailable("disk full")], ids=["duplicate", "unavailable"])
-async def test_a_call_that_is_not_created_is_told_at_once(desk: Desk, error: ClicketError) -> None:
+async def test_a_call_that_is_not_created_is_reported_at_once(desk: Desk, error: ClicketError) -> None:
     desk.create()
     desk.store.refuse_one(error)
     assert desk.answers == [error]

@@ -94,7 +94,7 @@ async def test_what_the_request_sets_off_comes_after_it(desk: Desk) -> None:
     assert desk.answers == [None]
 
 
-async def test_who_lost_the_call_is_fenced(desk: Desk) -> None:
+async def test_an_owner_that_lost_the_call_is_fenced(desk: Desk) -> None:
     call = desk.exist()
     desk.journal.advance(call, State.INITIALIZING)
     desk.journal.commit(call, desk.then)
@@ -165,7 +165,7 @@ async def test_tries_come_less_and_less_often(desk: Desk) -> None:
     assert waits == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0])
 
 
-async def test_who_waits_is_told_after_a_while_and_the_news_are_still_kept(desk: Desk) -> None:
+async def test_a_waiter_gets_an_error_after_a_while_and_the_events_are_kept(desk: Desk) -> None:
     told: list[tuple[Entry, type]] = []
     desk.on_unsaved = lambda call, error: told.append((call, type(error)))
     call = desk.exist()

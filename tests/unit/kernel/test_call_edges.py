@@ -258,7 +258,7 @@ def test_no_edge_is_claimed_that_is_not_in_the_table() -> None:
     assert set(SCENARIOS) == set(CALL.pairs()) - {FROM_CACHE}
 
 
-async def test_a_waiting_call_that_nobody_approves(tmp_path: Path) -> None:
+async def test_a_waiting_call_without_approval(tmp_path: Path) -> None:
     """`pending` also covers the wait for a person: its deadline and its end lead to the same edges."""
     clock = StepClock()
     async with memory_runtime([play], clock=clock, policy=Policy(ask=["play"], approval_timeout=60)) as rt:

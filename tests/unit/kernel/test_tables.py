@@ -165,7 +165,7 @@ def test_what_a_call_state_says_of_itself() -> None:
     assert {s.value for s in State if s.is_active} == {"running", "streaming", "retrying"}
 
 
-def test_a_table_is_asked_in_constant_time() -> None:
+def test_a_lookup_in_the_table_takes_constant_time() -> None:
     """One dict probe and one set probe, whatever the table's size: nothing to iterate over."""
     for table in TABLES:
         assert type(table.edges) is dict

@@ -257,7 +257,7 @@ def test_what_is_no_json_is_refused_and_named(value: Any, word: str) -> None:
 async def coroutine() -> None: ...
 
 
-def test_a_coroutine_that_nobody_awaited_is_refused() -> None:
+def test_a_coroutine_that_was_not_awaited_is_refused() -> None:
     made = coroutine()
     try:
         assert "coroutine" in refused(made)

@@ -168,7 +168,7 @@ REFUSALS = [
 @VENDORS
 @STREAMED
 @pytest.mark.parametrize("words", REFUSALS)
-async def test_a_server_that_refuses_tools_is_asked_by_schema(
+async def test_a_server_that_refuses_tools_gets_a_schema(
     provider: Provider, make: Make, streamed: bool, words: str
 ) -> None:
     provider.refuses = lambda body: words if "tools" in body else None

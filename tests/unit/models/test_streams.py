@@ -142,7 +142,7 @@ async def test_halves_of_a_character_are_joined(provider: Provider) -> None:
     assert reply.text == "a😀b\\ud800c\\udfff"
 
 
-async def test_figures_of_a_stream_are_asked_for_until_they_are_refused(provider: Provider) -> None:
+async def test_usage_of_a_stream_is_requested_until_it_is_refused(provider: Provider) -> None:
     provider.answers = [says(openai_model, "a")] * 3
     model = openai_model(provider)
     reply = await ask(model, asks())
@@ -202,7 +202,7 @@ async def test_errors_in_the_middle(provider: Provider, make: Make, kind: str, a
 
 
 @VENDORS
-async def test_streams_that_just_end_may_be_asked_again(provider: Provider, make: Make) -> None:
+async def test_streams_that_end_early_may_be_retried(provider: Provider, make: Make) -> None:
     garbage = {
         "status": 200,
         "headers": {"content-type": "text/event-stream"},
@@ -218,7 +218,7 @@ async def test_streams_that_just_end_may_be_asked_again(provider: Provider, make
 
 
 @VENDORS
-async def test_a_stream_that_falls_silent_may_be_asked_again(provider: Provider, make: Make) -> None:
+async def test_a_stream_that_falls_silent_may_be_retried(provider: Provider, make: Make) -> None:
     provider.pauses = {"finish": asyncio.Event(), "message_delta": asyncio.Event()}
     provider.answers = [says(make, "Hm.")]
     deltas: list[Delta] = []

@@ -87,7 +87,7 @@ async def test_anthropic_asks_and_reads(provider: Provider) -> None:
     ]
 
 
-async def test_openai_steps_down_to_what_the_server_knows_and_remembers(provider: Provider) -> None:
+async def test_openai_falls_back_to_what_the_server_supports_and_remembers(provider: Provider) -> None:
     def refuses(body: dict[str, Any]) -> str | None:
         form = body.get("response_format", {}).get("type")
         return None if form in (None, knows) else "This response_format type is unavailable now"
@@ -116,7 +116,7 @@ async def test_openai_steps_down_to_what_the_server_knows_and_remembers(provider
     assert len(provider.requests) == before + 1
 
 
-async def test_openai_uses_the_name_of_the_limit_that_the_server_knows(provider: Provider) -> None:
+async def test_openai_uses_the_name_of_the_limit_that_the_server_supports(provider: Provider) -> None:
     provider.refuses = lambda body: (
         "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead." if "max_tokens" in body else None
     )

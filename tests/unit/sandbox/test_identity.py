@@ -43,7 +43,7 @@ def test_a_container_of_one_user_has_none_to_give(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_who_was_dropped_has_nothing_left() -> None:
+def test_a_program_without_privileges_has_no_groups_and_no_capabilities() -> None:
     setpriv, uid = identity.tool(), identity.allocate_uid()
     assert setpriv is not None
     assert uid is not None

@@ -80,7 +80,7 @@ async def test_a_kill_takes_daemons_along_and_close_removes_what_they_made(tier:
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", Exit(signal=signal.SIGKILL)),
     ],
 )
-async def test_the_end_of_a_program_is_told_as_it_was(tier: dict[str, object], code: str, expected: Exit) -> None:
+async def test_the_end_of_a_program_is_reported_as_it_was(tier: dict[str, object], code: str, expected: Exit) -> None:
     async with sandboxed(**tier) as program:
         await program.begin(code)
         assert await ended(program.process) == expected
@@ -97,7 +97,7 @@ if os.path.exists("/proc/self/oom_score_adj"):
 
 @pytest.mark.skipif(not cgroup.find().bounds, reason="no cgroup can be made on this machine")
 @pytest.mark.parametrize("tier", TIERS)
-async def test_the_kernel_ends_who_holds_too_much_and_that_is_told(tier: dict[str, object]) -> None:
+async def test_the_kernel_kills_a_program_over_its_memory_limit_and_the_result_says_so(tier: dict[str, object]) -> None:
     async with sandboxed(limits=Limits(memory=64 * MIB), **tier) as program:
         assert "cgroup" in program.process.isolation.layers
         program.process.watching = True
@@ -189,7 +189,7 @@ async def test_what_is_frozen_does_not_run_until_it_thaws(tier: dict[str, object
         assert await ended(process) == Exit(signal=signal.SIGKILL)
 
 
-async def test_without_a_namespace_nobody_leaves_the_programs_group() -> None:
+async def test_without_a_namespace_no_process_leaves_the_programs_group() -> None:
     """So all of them are stopped, and ended, by one signal, which nobody forks past."""
     async with sandboxed(without=["namespaces", "identity"], require="partial") as program:
         found = await program.run(
@@ -240,14 +240,14 @@ async def test_whatever_was_left_in_the_folder_is_removed(tmp_path: Path) -> Non
     assert (tmp_path / "kept").read_text() == "of the host"
 
 
-async def test_a_pipe_that_nobody_reads_does_not_keep_a_program_from_closing() -> None:
+async def test_an_unread_pipe_does_not_keep_a_program_from_closing() -> None:
     async with sandboxed() as program:
         await program.begin("import os\nwhile True: os.write(1, bytes(65536))")
         async with asyncio.timeout(60):
             await program.process.close()
 
 
-async def test_memory_is_told() -> None:
+async def test_memory_is_reported() -> None:
     async with sandboxed() as program:
         before = program.process.memory()
         await program.run("import os; held = bytearray(os.urandom(32 << 20))")

@@ -79,7 +79,7 @@ def test_removed_files_count_while_they_are_open_and_only_once(tmp_path: Path, f
         assert usage(folder, size=1 << 19, entries=10, unlinked_of=[os.getpid()]).over
 
 
-def test_what_cannot_be_counted_is_told(tmp_path: Path, folder: int) -> None:
+def test_what_cannot_be_counted_is_reported(tmp_path: Path, folder: int) -> None:
     path = tmp_path / "gone"
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
     os.write(fd, bytes(1 << 20))
@@ -170,7 +170,7 @@ def test_memory_of_processes_is_added_and_the_dead_hold_none() -> None:
     assert memory_of([2**22 + 1]) == 0
 
 
-async def test_a_watch_rests_when_told_and_tells_what_it_finds(
+async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
     tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)
@@ -203,7 +203,7 @@ async def test_a_watch_rests_when_told_and_tells_what_it_finds(
 
 
 @pytest.mark.parametrize("memory", [True, False])
-async def test_too_much_memory_is_told_where_no_kernel_bounds_it(
+async def test_too_much_memory_is_reported_where_no_kernel_limits_it(
     memory: bool, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)

@@ -78,7 +78,7 @@ async def test_a_plan_that_led_nowhere_is_mended_by_the_question(found: list[Any
 
 
 @pytest.mark.parametrize("plans", [Plans(["poor"], ["as poor"]), Plans(["poor"])])
-async def test_when_nothing_was_found_the_question_itself_is_asked(plans: Plans) -> None:
+async def test_when_nothing_was_found_the_question_itself_is_searched(plans: Plans) -> None:
     engine = Engine({"poor": [], "as poor": []})
     result = await deep_search("What is Alpine Light?", engine=engine, planner=plans)
     assert result.rounds[1].queries[0] == "What is Alpine Light?"
@@ -103,7 +103,7 @@ class _Rows(list[list[float]]):
         return list(self)
 
 
-async def test_an_embedder_is_asked_where_the_engine_has_no_vectors_once_for_each_text() -> None:
+async def test_an_embedder_is_called_once_for_each_text_without_a_vector() -> None:
     pages = [document(one, f"This is a page with a {one} in it.", title="") for one in ("desk", "door", "pond", "wall")]
     options: dict[str, Any] = {"engine": Engine(default=pages), "planner": Plans(["one"], ["two"])}
     meaning = Meaning()
@@ -132,7 +132,7 @@ async def test_an_embedder_is_asked_where_the_engine_has_no_vectors_once_for_eac
         ({"engine": Engine(), "max_loops": 3}, "unknown option 'max_loops'. Did you mean 'max_loop'"),
     ],
 )
-async def test_wrong_options_are_refused_before_an_engine_is_asked(options: dict[str, Any], said: str) -> None:
+async def test_wrong_options_are_refused_before_an_engine_is_called(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         await deep_search("Why?", **options)
     with pytest.raises(UsageError, match=said):

@@ -51,7 +51,7 @@ async def test_nothing_is_kept_before_the_first_reader() -> None:
     assert read(events, events.join(None)) == b""
 
 
-async def test_a_reader_that_missed_events_is_told_so() -> None:
+async def test_a_reader_that_missed_events_gets_a_gap() -> None:
     observers = Observers()
     events = log(observers, max_events=2)
     events.start()

@@ -88,7 +88,7 @@ async def test_lines_of_a_tool_carry_its_call(stream: io.StringIO) -> None:
     assert "call_id" not in said.of("nobody's")
 
 
-async def test_handed_over_calls_and_their_callers_are_told_apart(stream: io.StringIO) -> None:
+async def test_handed_over_calls_are_distinguished_by_their_callers(stream: io.StringIO) -> None:
     """A direct call runs in its caller's task: what the caller logs after it is not the call's."""
     async with make([on_the_loop]) as rt:
         follow(rt)

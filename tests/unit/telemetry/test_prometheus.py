@@ -117,7 +117,7 @@ def test_names_of_tools_cannot_break_out_of_their_label() -> None:
     assert samples(page, "clicket_tool_executions_total")[("completed", HOSTILE)] == 1
 
 
-def test_openmetrics_for_who_asks_for_it() -> None:
+def test_openmetrics_when_requested() -> None:
     page, kind = exposition(FIGURES, LIVE, accept="application/openmetrics-text; version=1.0.0,text/plain;q=0.5")
     assert kind.startswith("application/openmetrics-text; version=1.0.0")
     found = {family.name: family for family in parse_open(page.decode())}

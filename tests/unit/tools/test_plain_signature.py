@@ -168,7 +168,7 @@ def test_the_arguments_are_not_the_keywords() -> None:
     assert arguments == {"value": 1}
 
 
-def test_pydantic_is_not_asked_for_an_exact_match(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pydantic_is_not_called_for_an_exact_match(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(self: Binding, arguments: Any) -> Any:
         raise AssertionError("it was asked")
 

@@ -121,7 +121,7 @@ def named(name: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
 @pytest.mark.parametrize("kind", range(5))
-def test_names_of_clickets_own_are_taken_by_nobody_else(name: str, kind: int) -> None:
+def test_reserved_names_cannot_be_registered(name: str, kind: int) -> None:
     registry = Registry([weather])
     with pytest.raises(UsageError, match=f"'{name}' is a name of clicket's own"):
         registry.add(named(name)[kind]())
@@ -165,7 +165,7 @@ def test_a_missing_tool_names_near_misses_and_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 10_000, None, ["weather"], 5])
-def test_any_name_may_be_asked_for(name: Any) -> None:
+def test_any_name_may_be_requested(name: Any) -> None:
     with pytest.raises(ToolNotFound) as missing:
         Registry([weather]).find(name)
     assert len(missing.value.message) < 1_000

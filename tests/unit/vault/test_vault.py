@@ -60,7 +60,7 @@ def test_a_seal_that_was_changed_does_not_open() -> None:
         assert vault.unseal(ME, "created", {"sealed": sealed[:at] + other + sealed[at + 1 :]}) is None
 
 
-def test_equality_is_told_by_the_key_and_means_equal_json() -> None:
+def test_equal_keys_mean_equal_json() -> None:
     vault = Vault.of(KEY)
     kept = vault.keep(ME, "created", GIVEN, None)["arguments_hash"]
     shown = {"password": MASK, "n": 1}

@@ -14,7 +14,7 @@ from clicket.testing import StepClock, memory_runtime
 from clicket.web import EngineFailed, SearXNG
 
 
-async def test_busy_services_are_asked_again_and_then_failures_open_the_breaker() -> None:
+async def test_busy_services_are_retried_and_then_failures_open_the_breaker() -> None:
     answers = [
         answer({"detail": {"error": "slow down"}}, "429 Too Many Requests", retry_after="0"),
         answer({}, "503 Service Unavailable"),

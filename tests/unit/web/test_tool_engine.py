@@ -86,7 +86,7 @@ async def test_what_is_no_answer_is_a_failure(output: Any) -> None:
             await ToolEngine(runtime, "find").search("x")
 
 
-async def test_places_can_be_told() -> None:
+async def test_places_can_be_named() -> None:
     @tool
     async def find(query: str) -> Any:
         return {"pages": {"list": [{"h": "Alpha", "at": A, "b": ["One", "two"]}]}}

@@ -55,7 +55,7 @@ def test_words_are_written_as_they_come_and_once() -> None:
     assert screen.screen.getvalue() == "Hello. More.\nfinished · 1 step · cost 0.25 · 2 s\n"
 
 
-def test_what_is_asked_for_again_begins_on_a_line_of_its_own() -> None:
+def test_a_repeated_request_begins_on_a_line_of_its_own() -> None:
     screen = Screen()
     take = sender(view_of(screen))
     take("delta", kind="text", text="Hel")

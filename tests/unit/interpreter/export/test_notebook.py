@@ -52,7 +52,7 @@ def test_outputs_are_what_jupyter_calls_them() -> None:
     assert error["traceback"][-1] == "ZeroDivisionError: division by zero"
 
 
-def test_a_value_with_more_forms_than_text_is_told_once() -> None:
+def test_a_value_with_more_forms_than_text_is_one_output() -> None:
     block = Block(index=0, code="table", status="ok", value="   city\n0  Oslo")
     shown = (
         Display(mime="text/html", data=TABLE, group=1),

@@ -144,7 +144,7 @@ async def test_caps(place: Place, artifacts: TemporaryArtifacts, workers: Worker
     assert "deep" in below.skipped[-1].why
 
 
-async def test_thousands_of_entries_are_bounded_and_told_briefly(
+async def test_thousands_of_entries_are_bounded_and_summarised(
     place: Place, artifacts: TemporaryArtifacts, workers: Workers
 ) -> None:
     for number in range(1_500):

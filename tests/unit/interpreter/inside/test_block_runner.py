@@ -35,7 +35,7 @@ def test_names_stay_and_the_last_value_is_underscore(worker: Worker) -> None:
     assert worker.run("kept.append(_)\nkept")["value"] == "[1, 2, 2]"
 
 
-def test_main_is_a_module_for_those_who_look_it_up(worker: Worker) -> None:
+def test_main_is_in_sys_modules(worker: Worker) -> None:
     code = """
 import pickle, sys, typing
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ def test_any_base_exception_is_an_error(worker: Worker) -> None:
     assert worker.run("raise KeyboardInterrupt")["status"] == "error"  # nobody has interrupted it
 
 
-def test_nobody_answers_input(worker: Worker) -> None:
+def test_input_gets_an_end_of_file(worker: Worker) -> None:
     assert worker.run("input('name? ')")["error"]["type"] == "EOFError"
     assert worker.said() == "name? "
 
@@ -174,7 +174,7 @@ def test_an_interrupt_that_comes_early_waits_for_its_block(worker: Worker) -> No
         assert worker.done()["status"] == "interrupted"
 
 
-def test_an_interrupt_behind_a_command_that_nobody_awaits_is_for_the_block_after_it(worker: Worker) -> None:
+def test_an_interrupt_after_a_command_without_a_waiter_stops_the_next_block(worker: Worker) -> None:
     for _ in range(5):
         worker.send({"op": "check", "codes": [f"text = '{'y' * 100}'\n" * 3000]})
         worker.begin("while True: pass")

@@ -186,7 +186,7 @@ def test_a_figure_of_its_own_is_shown_when_it_is_the_value(worker: Worker) -> No
     assert [mime for _, mime in forms(worker, code)] == ["image/png", "image/svg+xml"]
 
 
-def test_a_figure_that_cannot_be_drawn_is_told(worker: Worker) -> None:
+def test_a_figure_that_cannot_be_drawn_is_reported(worker: Worker) -> None:
     worker.run("import matplotlib.pyplot as plt\nplt.plot([1])\nplt.title('$\\\\frac{$')")
     assert "the figure has no svg: ValueError" in worker.displays[0]["data"]
     assert forms(worker, "plt.get_fignums()") == []

@@ -66,7 +66,7 @@ def test_groups_and_notes(worker: Worker) -> None:
         assert part in text
 
 
-def test_recursion_is_told_in_a_few_lines(worker: Worker) -> None:
+def test_recursion_is_reported_in_a_few_lines(worker: Worker) -> None:
     assert "[Previous line repeated" in trace_of(worker, "def down(n):\n    return down(n + 1)\ndown(0)")
     text = trace_of(worker, "def a(n):\n    b(n)\ndef b(n):\n    a(n)\na(0)")
     assert "frames left out" in text

@@ -159,7 +159,7 @@ column = table["x"]
     assert set(variables(worker, "grid[0, 0] = 5\ntable['z'] = 0")) == {"grid", "table"}
 
 
-def test_arrays_and_tables_that_are_changed_in_place_are_told(worker: Worker) -> None:
+def test_arrays_and_tables_that_are_changed_in_place_are_reported(worker: Worker) -> None:
     made = """
 import numpy as np, pandas as pd
 small, large, objects = np.zeros(3), np.arange(1_000_000.0), np.array([1, "a", None], dtype=object)

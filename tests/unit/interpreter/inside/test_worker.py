@@ -95,7 +95,7 @@ def test_what_cannot_be_survived_ends_at_once(fresh: Worker, code: str, status: 
     assert fresh.exit_code() == status
 
 
-def test_nobody_looks_on_after_the_block(fresh: Worker) -> None:
+def test_trace_functions_are_removed_after_the_block(fresh: Worker) -> None:
     fresh.run(
         "import sys\nseen = []\ndef look(*a): seen.append(a[0].f_code.co_name)\nsys.settrace(look)\nsys.setprofile(look)"
     )

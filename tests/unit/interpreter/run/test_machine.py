@@ -94,7 +94,7 @@ async def test_names_made_again_are_not_missed() -> None:
         assert (await scripted.interpreter.run("?y")).status == "session_lost"
 
 
-async def test_a_session_that_had_no_names_is_told_of_but_not_missed() -> None:
+async def test_the_loss_of_a_session_without_variables_is_only_noted() -> None:
     async with ScriptedInterpreter([Act(status="crashed", reason="SIGSEGV")]) as scripted:
         await scripted.interpreter.run("boom")
         first, second = await scripted.interpreter.run("?x"), await scripted.interpreter.run("?x")
@@ -103,7 +103,7 @@ async def test_a_session_that_had_no_names_is_told_of_but_not_missed() -> None:
         assert "crashed (SIGSEGV)" in notice
 
 
-async def test_a_session_that_ended_between_two_runs_is_told() -> None:
+async def test_a_session_that_ended_between_two_runs_is_reported() -> None:
     async with ScriptedInterpreter([Act(variables=("x",))]) as scripted:
         await scripted.interpreter.run("=x")
         scripted.sessions[0].kill("memory")

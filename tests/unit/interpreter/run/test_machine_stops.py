@@ -48,7 +48,7 @@ async def test_a_cancelled_run_stops_its_program_first(stubborn: bool) -> None:
         assert after.status == ("session_lost" if stubborn else "ok")
 
 
-async def test_who_cancels_twice_does_not_wait_for_the_grace() -> None:
+async def test_a_second_cancel_does_not_wait_for_the_grace_period() -> None:
     async with ScriptedInterpreter([Act(waits=True, deaf=True)]) as scripted:
         running = asyncio.ensure_future(scripted.interpreter.run("a"))
         while not scripted.sessions:
@@ -215,7 +215,7 @@ async def test_one_run_at_a_time() -> None:
         assert not ci.busy
 
 
-async def test_a_run_that_nobody_steps_any_more_is_ended_by_a_reset() -> None:
+async def test_an_abandoned_run_is_ended_by_a_reset() -> None:
     async with ScriptedInterpreter([Act(waits=True)]) as scripted:
         ci = scripted.interpreter
         ci.begin("a")

@@ -100,7 +100,7 @@ async def test_a_keeper_without_room_costs_nothing_but_what_it_did_not_keep() ->
     made.close()
 
 
-def test_threads_left_and_variables_changed_are_told() -> None:
+def test_threads_left_and_variables_changed_are_reported() -> None:
     result = report(
         BlockEnd(status="ok", threads=1, variables=(Variable(name="x", type="int", value="1"),)),
         BlockEnd(status="ok", threads=2, variables=(Variable(name="x", type="int", value="2", change="changed"),)),

@@ -90,7 +90,7 @@ def test_lines_of_a_block_are_those_of_its_fence() -> None:
 IN_A_STRING = 'FolderScan:\n```python\ns = """\n```\nhello\n```\n"""\nprint(s)\n```\nand\n```python\nlast()\n```\n'
 
 
-def test_a_block_knows_its_further_ends() -> None:
+def test_a_block_has_its_further_ends() -> None:
     parsed = parse(IN_A_STRING)
     assert [end.line for end in further_ends(parsed, 0)] == [5, 8, 12]
     whole = further_ends(parsed, 0)[1]

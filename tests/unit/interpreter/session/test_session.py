@@ -152,7 +152,7 @@ class TestStart:
         with pytest.raises(SandboxFailed, match="not ready after"):
             await Session.start(FakeSandbox(FakeSandboxProcess()))
 
-    async def test_nobody_waits_any_more(self) -> None:
+    async def test_a_cancelled_start_ends_the_process(self) -> None:
         process = FakeSandboxProcess()
         starting = asyncio.ensure_future(Session.start(FakeSandbox(process)))
         await asyncio.sleep(0)
@@ -207,7 +207,7 @@ class TestRequests:
             assert caught.value.exit_reason.reason == "timeout"
             assert process.asked == ["kill"]
 
-    async def test_an_answer_that_nobody_waits_for_any_more(self) -> None:
+    async def test_an_answer_without_a_waiter(self) -> None:
         async with opened() as (session, process):
             asking = asyncio.ensure_future(session.check(["1"], 5))
             await asyncio.sleep(0)
@@ -282,7 +282,7 @@ class TestCheckedFirst:
             assert await outcome(session) == ("killed", "timeout")
             assert process.asked == ["kill"]
 
-    async def test_whoever_kills_it_knows_whether_it_runs_already(self) -> None:
+    async def test_a_kill_says_whether_the_body_had_started(self) -> None:
         seen: list[Any] = []
         async with opened() as (session, process):
             session.begin("…", name="<block 1>", timeout=None, on_checked=seen.append)

@@ -37,7 +37,7 @@ class TestStopping:
             process.say(**done(2))
             assert await outcome(session) == ("ok", None)
 
-    async def test_who_does_not_stop_is_killed(self) -> None:
+    async def test_a_process_that_does_not_stop_is_killed(self) -> None:
         async with opened(grace=0.1) as (session, process):
             session.begin("…", name="<block 1>", timeout=0.001)
             assert await outcome(session) == ("killed", "timeout")
@@ -47,7 +47,7 @@ class TestStopping:
             assert await outcome(session) == ("killed", "timeout")
 
     @pytest.mark.parametrize(("told", "seen"), [("ok", "interrupted"), ("error", "interrupted"), ("exit", "exit")])
-    async def test_who_was_asked_and_stopped_was_interrupted(self, told: str, seen: str) -> None:
+    async def test_a_block_that_stopped_on_request_was_interrupted(self, told: str, seen: str) -> None:
         async with opened() as (session, process):
             session.begin("…", name="<block 1>", timeout=None)
             stopping = asyncio.ensure_future(session.stop("cancel"))
@@ -81,7 +81,7 @@ class TestStopping:
             assert await outcome(session) == (("interrupted", "cancel") if stopped else ("ok", None))
             await stopping
 
-    async def test_nobody_asked(self) -> None:
+    async def test_an_interrupt_without_a_stop_request_is_an_error(self) -> None:
         async with opened() as (session, process):
             session.begin("…", name="<block 1>", timeout=5)
             process.say(**done(status="interrupted", error={"type": "KeyboardInterrupt", "message": ""}))
@@ -129,7 +129,7 @@ class TestStopping:
             session.begin("…", name="<block 1>", timeout=None)  # the process may not have ended yet
             assert await outcome(session) == ("killed", "cancel")
 
-    async def test_a_kill_that_nobody_confirms(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_an_unconfirmed_kill(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sessions, "_KILL_TIMEOUT", 0.01)
         async with opened(grace=0.0) as (session, process):
             process.dies = False
@@ -197,12 +197,12 @@ class TestProcessesThatEnd:
             process._fds.remove(process.inside_answers)
             assert await outcome(session) == ("killed", "protocol")
 
-    async def test_commands_that_nobody_reads(self) -> None:
+    async def test_unread_commands(self) -> None:
         async with opened(grace=0.01) as (session, _process):
             session.begin("x" * 1_000_000, name="<block 1>", timeout=0.01)
             assert await outcome(session) == ("killed", "timeout")
 
-    async def test_commands_that_nobody_canread_pipe(self) -> None:
+    async def test_unreadable_commands(self) -> None:
         async with opened(grace=0.01) as (session, process):
             os.close(process.inside_commands)
             process._fds.remove(process.inside_commands)
@@ -211,7 +211,7 @@ class TestProcessesThatEnd:
 
 
 class TestIdle:
-    async def test_frozen_when_idle_and_thawed_when_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_frozen_when_idle_and_thawed_on_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sessions, "_FREEZE_AFTER", 0.0)
         async with opened() as (session, process):
             session.idle()

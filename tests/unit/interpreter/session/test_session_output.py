@@ -56,7 +56,7 @@ class TestOutput:
             assert (ended.status, ended.reason) == ("killed", "output")
             assert 1 < len(items) < 10
 
-    async def test_what_nobody_takes_does_not_grow(self) -> None:
+    async def test_unread_output_does_not_grow(self) -> None:
         async with opened(max_output=1 << 30) as (session, process):
             session.begin("…", name="<block 1>", timeout=None)
             poured = await pour(process, 50_000_000)
@@ -112,7 +112,7 @@ class TestProtocol:
             os.write(process.inside_answers, pack(done())[:-1])
             assert await outcome(session) == ("killed", "timeout")
 
-    async def test_a_forged_end_harms_nobody(self) -> None:
+    async def test_a_forged_end_does_not_affect_the_next_block(self) -> None:
         """The program says that it has ended and goes on. The true end comes later, and belongs to nobody."""
         async with opened() as (session, process):
             session.begin("…", name="<block 1>", timeout=5)

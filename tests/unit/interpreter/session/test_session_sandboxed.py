@@ -111,7 +111,7 @@ while True: pass
 
 
 @pytest.mark.parametrize("code", [SWALLOWS, IGNORES], ids=["swallows", "ignores"])
-async def test_who_does_not_stop_is_killed(session: Session, code: str) -> None:
+async def test_a_process_that_does_not_stop_is_killed(session: Session, code: str) -> None:
     session.begin(code, name="<block>", timeout=None)
     items = session.watch()
     assert await anext(items) == OutputItem(stream="stdout", text="begun\n")

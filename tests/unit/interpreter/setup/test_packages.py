@@ -55,7 +55,7 @@ def imported(prepared: Packages, home: Path, code: str) -> str:
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 
-async def test_nothing_asked_for_is_nothing_done() -> None:
+async def test_no_packages_requested_installs_nothing() -> None:
     assert await prepare() == Packages()
 
 
@@ -113,7 +113,7 @@ async def test_wrong_use_says_what_to_do(tmp_path: Path) -> None:
         await prepare(packages=["a"], python=str(tmp_path / "python"))
 
 
-async def test_a_python_without_pip_is_told_how_to_get_it(tmp_path: Path) -> None:
+async def test_a_python_without_pip_gets_instructions(tmp_path: Path) -> None:
     wheel(tmp_path / "wheels", "first")
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     with pytest.raises(UsageError, match=r"has no pip, .*bin/python -m ensurepip"):
@@ -143,7 +143,7 @@ async def test_wheels_are_installed_once_with_what_they_need_beside_what_is_ther
     assert imported(renewed, tmp_path, "import second; print(second.version)") == "2.6"
 
 
-async def test_what_is_missing_is_told_in_pips_words_and_nothing_is_left(tmp_path: Path) -> None:
+async def test_a_missing_package_gives_pips_error_and_leaves_nothing(tmp_path: Path) -> None:
     wheels, cache = tmp_path / "wheels", tmp_path / "cache"
     wheel(wheels, "first", requires=("nowhere-to-be-found",))
     with pytest.raises(PackagesFailed, match=r"nowhere-to-be-found.*pip download --only-binary"):
@@ -195,7 +195,7 @@ async def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         await prepare(install=["first"], wheels=tmp_path / "wheels", cache=tmp_path / "file" / "cache")
 
 
-async def test_a_user_without_a_home_is_told_where_packages_could_go(
+async def test_a_user_without_a_home_learns_where_packages_can_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(tmp_path / "wheels", "first")

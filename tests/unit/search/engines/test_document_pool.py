@@ -94,7 +94,7 @@ def test_spans_are_joined_and_none_means_all() -> None:
     assert pool.documents["a"].spans == ()
 
 
-def test_a_full_pool_takes_no_more_but_knows_its_own() -> None:
+def test_a_full_pool_takes_no_more_and_still_has_its_own() -> None:
     pool = DocumentPool(limit=1)
     assert pool.add(document("a")) == "a"
     assert pool.add(document("b")) is None
@@ -104,14 +104,14 @@ def test_a_full_pool_takes_no_more_but_knows_its_own() -> None:
 
 @pytest.mark.parametrize("near", [True, False])
 @pytest.mark.parametrize("url", ["file:///data/rows.jsonl", "https://example.org/handbook"])
-def test_parts_of_one_file_or_page_that_an_engine_tells_apart_stay_apart(url: str, near: bool) -> None:
+def test_parts_of_one_file_or_page_that_an_engine_separates_stay_separate(url: str, near: bool) -> None:
     pool = DocumentPool(near=near)
     rows = [Document(id=str(n), text=f"Row {n} says {n}.", url=url, source="rows") for n in range(3)]
     assert [pool.add(one) for one in (*rows, *rows)] == ["0", "1", "2"] * 2
     assert list(pool.documents.values()) == rows
 
 
-def test_in_a_collection_of_ones_own_an_address_tells_nothing() -> None:
+def test_in_a_private_collection_an_address_carries_no_weight() -> None:
     pool = DocumentPool(near=False)
     rows = [Document(id=str(n), text=f"Row {n}.", url="https://example.org/a", source=f"file {n}") for n in range(2)]
     assert [pool.add(one) for one in rows] == ["0", "1"]

@@ -28,7 +28,7 @@ async def test_weights_count() -> None:
     assert [one.id for one in found] == ["c", "d", "a", "b"]
 
 
-async def test_one_that_fails_is_told_of_and_harms_no_other() -> None:
+async def test_an_engine_that_fails_is_reported_and_affects_no_other() -> None:
     mixed = Mixed([engine("one", "a"), Engine(default=ValueError("no key"), name="two")])
     answer = await mixed.ask("query", k=10, deadline=None)
     assert [one.id for one in answer.documents] == ["a"]

@@ -32,7 +32,7 @@ def refused(data: bytes, name: str) -> str:
     return caught.value.reason
 
 
-def test_markdown_stays_as_it_is_and_tells_its_headings() -> None:
+def test_markdown_stays_as_it_is_and_gives_its_headings() -> None:
     text = (
         "---\nlayout: page\ntitle: 'The guide'\n---\n# Guide #\n\nText.\n\n```sh\n# no heading\n```\n\n## Install\n\n"
         "### On C#\n\nSetext\n------\n\n| a |\n---\n\n#no heading\n"

@@ -236,7 +236,7 @@ def test_files_that_are_no_index_are_refused_and_left_alone(tmp_path: Path) -> N
         Index.open(tmp_path / "none" / "index.db")
 
 
-def test_damage_is_told_as_such(tmp_path: Path) -> None:
+def test_damage_is_reported_as_such(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     with Index.open(path) as index:
         index.add({"id": str(one), "text": f"word{one} and much more " * 40} for one in range(300))
@@ -281,7 +281,7 @@ def test_remove_takes_a_list() -> None:
         index.remove("abc")
 
 
-def test_a_busy_file_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_file_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.search.index.schema._BUSY", 0.001)
     path = tmp_path / "index.db"
     with Index.open(path) as index, closing(apsw.Connection(str(path))) as other:

@@ -121,7 +121,7 @@ async def test_an_analysis_is_the_models_judgement() -> None:
     assert (made.by, made.reasons) == ("model scripted", ("Byron is missing.",))
 
 
-async def test_without_documents_no_model_is_asked() -> None:
+async def test_without_documents_no_model_is_called() -> None:
     model = ScriptedModel([])
     assert (await ModelAnalyzer(model, Default()).analyze(findings())).by == "default"
     assert (await ModelSynthesizer(model, Default()).synthesize(findings())).by == "extractive"

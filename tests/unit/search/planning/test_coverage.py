@@ -25,7 +25,7 @@ async def test_unexplored_areas_become_none() -> None:
     assert findings.rounds[-1].unexplored_areas == ()
 
 
-async def test_unexplored_names_were_not_asked_for() -> None:
+async def test_unexplored_names_were_not_searched() -> None:
     with index_of(FILMS) as index:
         findings = await searched(index, QUESTION, collection=index, rounds=1)
     asked = " ".join(findings.searched).casefold()

@@ -34,7 +34,7 @@ async def test_later_rounds_ask_for_names_with_what_is_open() -> None:
     assert "Silver" not in asked
 
 
-async def test_no_query_is_asked_twice_and_at_most_five_a_round() -> None:
+async def test_no_query_is_sent_twice_and_at_most_five_a_round() -> None:
     with index_of(FILMS) as index:
         findings = await searched(index, QUESTION, collection=index, rounds=9)
     keys = [frozenset(terms(one)) for one in findings.searched]

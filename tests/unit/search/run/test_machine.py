@@ -52,7 +52,7 @@ async def test_iterating_is_not_announced_when_no_round_is_left() -> None:
     assert messages[-1]["stopped"] == "max_loop"
 
 
-async def test_one_round_is_complete_when_no_more_was_asked_for() -> None:
+async def test_one_round_is_complete_when_no_more_was_requested() -> None:
     found = await deep_search("Why?", engine=Engine(), planner=Plans(["one"]), analyzer=Scores(DONE), max_loop=1)
     assert found.stopped == "complete"
 

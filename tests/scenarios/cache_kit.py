@@ -7,7 +7,7 @@ from typing import Any
 from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
-from clicket.testing import StepClock
+from clicket.testing import StepClock, with_clock
 
 
 class Counted:
@@ -25,8 +25,6 @@ class Counted:
         self.tool = look
 
 
-def stepped(tools: Any, store: str, clock: StepClock, **settings: Any) -> Runtime:
+def stepped(tools: Any, store: Any, clock: StepClock, **settings: Any) -> Runtime:
     """A runtime whose time stands still until the test steps it."""
-    runtime = make(tools, store, **settings)
-    runtime._clock = clock
-    return runtime
+    return with_clock(make(tools, store, **settings), clock)

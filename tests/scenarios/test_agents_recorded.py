@@ -8,6 +8,7 @@ from typing import Any
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, asks
+from tests.scenarios.cache_kit import stepped
 from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
@@ -100,9 +101,7 @@ async def test_a_call_that_ends_before_others_does_not_wait_for_them(store: str)
 
 
 async def test_calls_that_end_together_are_one_entry(store: str) -> None:
-    rt = make([echo], store)
-    rt._clock = StepClock()  # no call has too little time in its turn of the loop
-    async with rt:
+    async with stepped([echo], store, StepClock()) as rt:  # no call has too little time in its turn of the loop
         model = ScriptedModel([[("echo", {"text": str(n)}) for n in range(5)], "done"])
         await ReActAgent(rt, model).run("go", thread="t")
         assert [len(entry["items"]) for entry in await entries(rt, "results")] == [5]

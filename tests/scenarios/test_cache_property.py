@@ -235,8 +235,7 @@ class CacheMachine(RuleBasedStateMachine):
                 self.every_end_is_honest_and_counted()
             assert not self.live, "calls that nobody ends"
             for engine in self.engines:
-                assert not engine.flights._flights
-                assert not engine.flights._waiting
+                assert engine.flights.is_idle
         finally:
             for engine in self.engines:
                 for task in engine.tasks.running:  # if all is well there is none; what hangs shall not be waited for

@@ -145,13 +145,13 @@ async def test_times_that_cannot_be_do_no_harm(time: str) -> None:
 async def test_a_call_costs_the_watchers_of_other_threads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.hub.thread._LOOK_EVERY", 1_000.0)
     async with make([flaky]) as rt:
-        read, threads = rt.engine.hub._read, []
+        read, threads = rt.store.tool_health_now, list[str]()
 
-        async def counted(caller: str, thread: str) -> Any:
+        def counted(caller: str, thread: str, tool: str | None = None) -> Any:
             threads.append(thread)
-            return await read(caller, thread)
+            return read(caller, thread, tool)
 
-        rt.engine.hub._read = counted
+        monkeypatch.setattr(rt.store, "tool_health_now", counted)
         waiting = asyncio.ensure_future(anext(rt.hub("other").watch()))
         await eventually(lambda: "other" in threads)
         await rt.call("flaky", thread="t")

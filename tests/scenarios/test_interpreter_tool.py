@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
@@ -115,21 +116,21 @@ async def test_idle_sessions_are_closed_soon_after_their_time() -> None:
         assert "not used" in (await ran(rt, "x", thread="one")).error.message
 
 
-async def test_the_next_thread_gets_a_session_that_is_warm(tmp_path: Path) -> None:
-    tool = interpreter(warm=True)
+async def test_a_later_thread_gets_a_session_that_is_warm(tmp_path: Path) -> None:
     loaded = "import sys\n[name in sys.modules for name in ('numpy', 'pandas', 'matplotlib.pyplot')]"
     fonts = "import os\nos.listdir(os.environ['MPLCONFIGDIR'])"
-    async with runtime(tool) as rt:
+    async with runtime(interpreter(warm=True)) as rt:
         assert (await ran(rt, loaded, thread="one")).output["value"] == "[False, False, False]"
-        (pool,) = tool._pools.values()
-        assert pool._spare is not None
-        await asyncio.wait([pool._spare], timeout=60)
-        warm = await ran(rt, loaded, thread="two")
-        assert warm.output["value"] == "[True, True, True]"
-        assert not warm.output["variables"], "nothing of the warming up is left in the namespace"
+
+        async def warm() -> bool:
+            result = await ran(rt, loaded, thread=f"thread {next(numbers)}")
+            assert not result.output["variables"], "nothing of the warming up is left in the namespace"
+            return bool(result.output["value"] == "[True, True, True]")
+
+        numbers = itertools.count()
+        await eventually(warm, timeout=60)
         (kept,) = (tmp_path / "cache").rglob("fontlist-*.json")
-        pool._warm = False
-        await pool._end_spare()
+    async with runtime(interpreter(warm=False)) as rt:
         assert (await ran(rt, fonts, thread="cold")).output["value"] == repr([kept.name]), "listed once for all"
 
 

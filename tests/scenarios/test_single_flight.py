@@ -43,8 +43,7 @@ class Gated:
 def assert_at_rest(*runtimes: Runtime) -> None:
     """Nothing is kept of flights that are over."""
     for rt in runtimes:
-        flights = rt.engine.flights
-        assert (flights._flights, flights._waiting) == ({}, set())
+        assert rt.engine.flights.is_idle
 
 
 async def waiting(rt: Runtime, count: int, x: Any = None) -> list[Any]:

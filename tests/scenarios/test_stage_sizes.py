@@ -8,10 +8,11 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 from tests.scenarios.kit import make
 
-from clicket import Runtime, tool
+from clicket import Runtime, Settings, tool
 from clicket.ports import Append, Done
+from clicket.stores.memory import MemoryStore
 from clicket.telemetry.prometheus import scrape
-from clicket.testing import StepClock
+from clicket.testing import StepClock, with_clock
 
 
 @tool(max_result_size=1_000)
@@ -47,20 +48,23 @@ async def persisted(rt: Runtime) -> dict[str, float]:
 
 
 async def test_persist_is_timed_with_its_write() -> None:
-    clock, runtime = StepClock(), make([say], "memory://")
-    runtime._clock = clock
-    async with runtime as rt:
+    clock = StepClock()
+
+    class Slow(MemoryStore):
+        """Its commit of an outcome takes 3 seconds, once the test says so."""
+
+        seconds = 0.0
+
+        def append(self, change: Append, done: Done) -> None:
+            if change.ended_at is not None:
+                clock.advance(self.seconds)
+            super().append(change, done)
+
+    store = Slow()
+    async with with_clock(Runtime([say], store=store, settings=Settings()), clock) as rt:
         await rt.call("say", {"text": "x"})
         assert (await persisted(rt))["clicket_persist_seconds_count"] == 0  # counted from the first look on
-        append = rt.store.append
-
-        def slow(change: Append, done: Done) -> None:
-            """A store whose commit of an outcome takes 3 seconds."""
-            if change.ended_at is not None:
-                clock.advance(3.0)
-            append(change, done)
-
-        rt.engine.journal._append = slow
+        store.seconds = 3.0
         await rt.call("say", {"text": "x"})
         await asyncio.sleep(0)
         found = await persisted(rt)

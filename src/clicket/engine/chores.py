@@ -105,10 +105,10 @@ class Chores:
         report = await self._recovery.recover()
         if report.total:
             logger.info("took over %d calls of owners that are gone", report.total)
-        await self._release_strays()
-        await self._lose_waiting()
+        await self.release_strays()
+        await self.lose_waiting()
 
-    async def _lose_waiting(self) -> None:
+    async def lose_waiting(self) -> None:
         """Let go of calls that only wait here and that another process has taken over, on second sight: this process was stopped
         for longer than its lease. A call that runs finds out at its next append."""
         waiting = {
@@ -123,7 +123,7 @@ class Chores:
                 self._lose(call)
         self._lost = lost
 
-    async def _release_strays(self) -> None:
+    async def release_strays(self) -> None:
         """Release calls that the store says are ours but that no part of this process tracks, on second sight: the answer to a
         claim was lost."""
         known = {call.entry.key for call in self._live if not call.entry.fenced}

@@ -38,6 +38,11 @@ class SharedSlots:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
         self.closed = False
 
+    @property
+    def is_idle(self) -> bool:
+        """No slot is held."""
+        return not self._held
+
     def take_spare(self, name: str) -> bool:
         """Take a slot that a call of this process has just given back, unless other processes have their turn."""
         if not self._spare.get(name) or self._clock.monotonic() - self._granted[name] > _PASS_ON:

@@ -73,6 +73,11 @@ class SingleFlight:
 
     # A new call.
 
+    @property
+    def is_idle(self) -> bool:
+        """No call runs for others, and none waits."""
+        return not self._flights and not self._waiting
+
     def enter(self, call: Call) -> None:
         """Serve a call, let it wait for its equal, or send it on."""
         key = call.cache_key

@@ -48,6 +48,12 @@ class Limiter:
         self.on_free: Callable[[], None] | None = None
         """Called when a slot is free, while calls of other processes wait for one."""
 
+    @property
+    def kept(self) -> int:
+        """How many entries are kept: of waiting calls, callers and keys. 0 when nothing waits and nothing runs."""
+        waiting = sum(map(len, self._groups.values())) + sum(map(len, self._ready.values()))
+        return waiting + sum(map(len, (self._groups, self._equal, self._parked, self._left, self.used)))
+
     def take(self, call: Call, force: bool = False) -> bool:
         """Take a slot now, or wait in the queue (False), or raise `QueueFull`. Calls of equal priority and needs start in order."""
         needs = call.plan.needs

@@ -80,7 +80,7 @@ class Group:
             self._name = name
             self._bound(memory, processes)
         except OSError:
-            self._remove()
+            self.remove()
             raise
 
     @property
@@ -149,12 +149,12 @@ class Group:
     async def dissolve(self) -> None:
         """Remove the group. The kernel needs a moment after the processes were killed."""
         for pause in (0.0, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0):
-            if self._remove():
+            if self.remove():
                 return
             self.kill()
             await asyncio.sleep(pause)
 
-    def _remove(self) -> bool:
+    def remove(self) -> bool:
         """False: a process is still in it."""
         self._made = [folder for folder in self._made if not _rmdir(folder)]
         return not self._made

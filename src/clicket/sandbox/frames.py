@@ -112,7 +112,7 @@ def _quick() -> tuple[Callable[[Any], str], Callable[[str], tuple[Any, int]]]:
     return to_text, from_text
 
 
-def _plain() -> tuple[Callable[[Any], str], Callable[[str], tuple[Any, int]]]:
+def plain_codec() -> tuple[Callable[[Any], str], Callable[[str], tuple[Any, int]]]:
     import json
 
     encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_not_json)
@@ -127,7 +127,7 @@ def _choose() -> tuple[Callable[[Any], str], Callable[[str], tuple[Any, int]]]:
             return to_text, from_text
     except (ImportError, AttributeError, TypeError, ValueError):
         pass
-    return _plain()
+    return plain_codec()
 
 
 _to_text, _from_text = _choose()

@@ -15,7 +15,7 @@ __all__ = ["allocate_uid", "is_root", "no_capabilities_prefix", "release_uid", "
 _FREE = (0x7000_0000, 0x7FFF_FFF0)
 _USUAL_END = 61_184  # systemd reserves the range from here to 65,535
 _MIN_RANGE = 4096
-_in_use: set[int] = set()
+in_use: set[int] = set()
 
 
 def is_root() -> bool:
@@ -35,16 +35,16 @@ def allocate_uid() -> int | None:
         return None
     for _ in range(1000):
         uid = low + secrets.randbelow(high - low)
-        if uid not in taken and uid not in _in_use:
-            _in_use.add(uid)
+        if uid not in taken and uid not in in_use:
+            in_use.add(uid)
             return uid
-    _in_use.clear()  # a small range, used up mostly by programs that have ended
+    in_use.clear()  # a small range, used up mostly by programs that have ended
     return allocate_uid()
 
 
 def release_uid(uid: int | None) -> None:
     """Call it when nothing of the program is left: another program may get the user id."""
-    _in_use.discard(uid or 0)
+    in_use.discard(uid or 0)
 
 
 def run_as_prefix(setpriv: str, uid: int) -> list[str]:

@@ -25,7 +25,7 @@ def rules(
     The kernel counts all processes of the program's user. If the user runs others too (`alone` is False), those that run now are
     added, and `uid` is that user. The kernel does not count root's processes, so for root no such limit is set.
     """
-    found = {"CORE": _core(), "FSIZE": file_size, "NOFILE": open_files}
+    found = {"CORE": core_size(), "FSIZE": file_size, "NOFILE": open_files}
     if sys.platform != "darwin":  # there, libraries alone reserve more than any reasonable limit
         found["AS"] = _ADDRESS_SPACE * memory
         found["SIGPENDING"] = _SIGNALS
@@ -36,7 +36,7 @@ def rules(
     return found
 
 
-def _core() -> int:
+def core_size() -> int:
     """No core dumps. A kernel that pipes them to a program does so even at 0; there 1 disables them."""
     try:
         with open(_CORE_PATTERN, "rb") as pattern:

@@ -131,7 +131,7 @@ def apply(filter: str | bytes) -> None:
     name = machine()
     if name is None:
         raise OSError(errno.ENOSYS, "the system calls of this machine type are not known")
-    code = _with_own_pid(bytes.fromhex(filter) if isinstance(filter, str) else filter)
+    code = with_own_pid(bytes.fromhex(filter) if isinstance(filter, str) else filter)
     no_new_privileges()
     sized = (len(code) // 8).to_bytes(8, "little") + pointer(code)  # a short, its padding, an address
     syscall(_SECCOMP[name], _SET_MODE_FILTER, 0, sized)
@@ -198,7 +198,7 @@ def _check(condition: Condition) -> Iterator[Instruction]:
     yield _RETURN, 0, 0, _ERRNO | error
 
 
-def _with_own_pid(code: bytes) -> bytes:
+def with_own_pid(code: bytes) -> bytes:
     placeholder, pid = _ITSELF.to_bytes(4, "little"), os.getpid().to_bytes(4, "little")
     if placeholder not in code:
         return code

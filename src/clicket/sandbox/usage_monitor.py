@@ -107,7 +107,7 @@ class UsageMonitor:
         limits, pids = self._limits, self._pids()
         found = usage(*folders, size=limits.disk, entries=limits.files, unlinked_of=pids)
         if self._memory:
-            unseen = (found.sockets + found.in_flight) * _socket_memory() + sum(map(_tmpfs_size, scratch))
+            unseen = (found.sockets + found.in_flight) * socket_memory() + sum(map(_tmpfs_size, scratch))
             if memory_of(pids) + unseen > limits.memory:
                 return "memory"
         if found.over:
@@ -138,7 +138,7 @@ def _tmpfs_size(folder: int) -> int:
 
 
 @functools.cache
-def _socket_memory() -> int:
+def socket_memory() -> int:
     """Bytes of kernel memory that one socket can take, which no process accounts for: the kernel accepts another message while
     there is any room, and a message may fill the whole buffer. Programs in the sandbox cannot enlarge the buffers."""
     try:

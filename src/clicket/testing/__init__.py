@@ -50,10 +50,18 @@ __all__ = [
     "memory_runtime",
     "shared_store_contract",
     "store_contract",
+    "with_clock",
 ]
 
 store_contract: Sequence[Check] = (*store_calls.laws, *store_retention.laws, *store_stats.laws, *store_documents.laws)
 shared_store_contract: Sequence[Check] = (*store_ownership.laws, *store_stats_shared.laws)
+
+
+def with_clock(runtime: Runtime, clock: StepClock | None, *, seed: int = 0) -> Runtime:
+    """The runtime, which is not open yet, with its time from `clock` and its jitter from `seed`."""
+    runtime._clock = clock
+    runtime._chance = Random(seed)  # jitter that repeats, not secrets
+    return runtime
 
 
 @asynccontextmanager
@@ -67,7 +75,5 @@ async def memory_runtime(
 ) -> AsyncIterator[Runtime]:
     """A runtime on `memory://` that reads no file and no environment; jitter comes from `seed`, time from `clock`."""
     runtime = Runtime(tools, policy=policy, settings=Settings(store="memory://", **settings))
-    runtime._clock = clock
-    runtime._chance = Random(seed)  # jitter that repeats, not secrets
-    async with runtime:
+    async with with_clock(runtime, clock, seed=seed):
         yield runtime

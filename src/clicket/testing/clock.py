@@ -31,6 +31,10 @@ class StepClock:
     def now(self) -> float:
         return self._start + self._at
 
+    def set_date(self, now: float) -> None:
+        """Set the date, as an administrator does: `now` jumps, `monotonic` and the timers do not."""
+        self._start = now - self._at
+
     def monotonic(self) -> float:
         return self._at
 

@@ -61,7 +61,10 @@ class SharedStore(MemoryStore):
         return self._calls[call.entry.key].stored()
 
     def events_of(self, call: Call) -> list[Event]:
-        return self._calls[call.entry.key].events
+        return self.events_of_key(call.entry.key)
+
+    def events_of_key(self, key: int) -> list[Event]:
+        return self._calls[key].events
 
     def record(self, call: Call) -> Record:
         return fold(self.events_of(call))
@@ -75,12 +78,32 @@ class SharedStore(MemoryStore):
         stored.taken_from = 7
         return stored
 
+    def disown(self, call: Call) -> None:
+        """The call is not this process's any more."""
+        self._calls[call.entry.key].owned = False
+
+    def remove(self, call: Call) -> None:
+        """Another process's sweep removes the call."""
+        self._remove(call.entry.key)
+
+    def shut(self) -> None:
+        """Refuse everything from now on, as a closed store does."""
+        self._owner = None
+
+    def waiting_for(self, call: Call) -> str | None:
+        return self._calls[call.entry.key].waiting_for
+
+    def write_at_once(self, change: Append) -> None:
+        """Another process's append, also while appends are held."""
+        assert self._update(change) is None
+
     def write(self, call: Call, kind: Any, **data: Any) -> None:
         """Another process writes a request into the call."""
         last = self.events_of(call)[-1]
         event = Event(call.id, last.seq + 1, last.at, kind, last.state, data)
-        change = Append(call.entry, last.seq, -1, rows_of([event]), last.state, key=call.entry.key, request=True)
-        assert self._update(change) is None
+        self.write_at_once(
+            Append(call.entry, last.seq, -1, rows_of([event]), last.state, key=call.entry.key, request=True)
+        )
 
 
 class Recorder:

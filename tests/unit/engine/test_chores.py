@@ -80,9 +80,9 @@ async def test_a_call_whose_claim_reply_was_lost_is_handed_back(tmp_path: Any) -
         async with make([], url) as rt:
             chores, store = rt.engine.chores, rt.store
             assert len(await store.claim_waiting(frozenset({"echo"}), 10)) == 1  # and the answer is lost
-            await chores._release_strays()
+            await chores.release_strays()
             assert await store.owned()  # it may only be on its way
-            await chores._release_strays()
+            await chores.release_strays()
             assert not await store.owned()
             async with make([echo], url):
                 result = await asyncio.wait_for((await front.handle("lost")).result(), 20)
@@ -225,8 +225,8 @@ async def test_a_call_that_waits_here_and_belongs_to_another_process_is_let_go_o
     lost, ours = world.pending("echo", id="lost"), world.pending("echo", id="ours")
     world.live.add(lost)
     world.live.add(ours)
-    world.store._calls[lost.entry.key].owned = False  # another process claimed it while this one slept
-    await world.chores._lose_waiting()
+    world.store.disown(lost)  # another process claimed it while this one slept
+    await world.chores.lose_waiting()
     assert world.logged("lost") == [], "it may only be on its way"
-    await world.chores._lose_waiting()
+    await world.chores.lose_waiting()
     assert world.logged("lost") == [lost]

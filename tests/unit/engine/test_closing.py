@@ -116,7 +116,7 @@ async def test_where_nothing_outlives_the_runtime_a_waiting_call_is_cancelled() 
 async def test_a_store_that_takes_nothing_back_does_not_keep_the_runtime_open() -> None:
     world = World()
     call = world.queued("echo")
-    world.store._owner = None
+    world.store.shut()
     await world.closing.close(patience=0.0)
     assert call.failure is not None
 

@@ -85,7 +85,7 @@ class World(Lower):
 async def test_a_decision_is_written_audited_and_applied_to_a_call_of_ours() -> None:
     world = World()
     told: list[str] = []
-    world.journal._on_request = lambda entry, events: told.extend(event.type for event in events)
+    world.on_request = lambda entry, events: told.extend(event.type for event in events)
     call = world.asked()
     assert await world.decide(call, reason="fine")
     assert world.given(call) == [{"approved": True, "by": "ann", "reason": "fine"}]

@@ -73,7 +73,7 @@ async def test_a_call_that_was_swept_meanwhile_takes_nothing() -> None:
     low = Lower(echo)
     call = low.running("echo")
     seen = low.store.of(call)
-    low.store._remove(call.entry.key)
+    low.store.remove(call)
     assert not await low.requests.write(seen, "cancel_requested", {})
 
 

@@ -52,7 +52,7 @@ async def test_a_call_that_waits_for_a_person_ends_at_once() -> None:
     await asyncio.sleep(0)
     assert call.result is not None
     assert (call.result.state, call.result.metadata) == (State.TIMEOUT, {"phase": "approval"})
-    assert low.store._calls[call.entry.key].waiting_for is None
+    assert low.store.waiting_for(call) is None
 
 
 @pytest.mark.parametrize("reason", ["approval", "deadline"])

@@ -117,7 +117,7 @@ async def test_a_call_that_is_swept_while_it_is_followed() -> None:
     call = low.running("echo")
     follower = Follower(stored, call.entry.key)
     await low.settle()
-    low.store._remove(call.entry.key)
+    low.store.remove(call)
     await low.clock.run(1.0)
     with pytest.raises(NotFound):
         await follower.task

@@ -138,7 +138,7 @@ def test_nothing_is_kept_of_callers_that_wait_no_more() -> None:
         line.take(Call(str(number), ((RUNTIME, 1),), caller=f"caller {number}"))
     drain(line, started, [holder])
     assert len(started) == 1_000
-    assert not any((line._groups, line._equal, line._parked, line._left, line._ready, line.used))
+    assert line.kept == 0
 
 
 def test_a_full_line_refuses_and_changes_nothing() -> None:
@@ -193,8 +193,7 @@ def test_waiters_that_left_are_not_kept() -> None:
         call = Call(f"c{i}", (ALL,))
         line.take(call)
         line.leave(call)
-    kept = sum(len(places) for places in line._groups.values()) + sum(len(offers) for offers in line._ready.values())
-    assert kept < 500
+    assert line.kept < 500
 
 
 def test_keys_that_are_not_used_any_more_are_forgotten() -> None:
@@ -203,7 +202,7 @@ def test_keys_that_are_not_used_any_more_are_forgotten() -> None:
         call = Call(f"c{i}", ((RUNTIME, 10), ("thread", f"t{i}", 1)))
         assert line.take(call)
         line.release(call)
-    assert len(line.used) + len(line._groups) + len(line._parked) < 50
+    assert line.kept < 50
 
 
 KEYS = [(RUNTIME, 4), ("tool", "a", 1), ("tool", "b", 2), ("thread", "t", 2), ("threads", 3)]

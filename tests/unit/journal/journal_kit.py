@@ -47,6 +47,17 @@ class HeldStore(MemoryStore):
         change, done = self.held.pop(0)
         done(change, error)
 
+    def events_of(self, call: Entry) -> list[Event]:
+        return self._calls[call.key].events
+
+    def steal(self, call: Entry) -> None:
+        """Another process claims the call."""
+        self._calls[call.key].fence += 1
+
+    def remove(self, call: Entry) -> None:
+        """Another process's sweep removes the call."""
+        self._remove(call.key)
+
     def write_at_once(self, change: Append) -> None:
         answers: list[ClicketError | None] = []
         super().append(change, lambda _, error: answers.append(error))
@@ -58,7 +69,7 @@ class HeldStore(MemoryStore):
         done(change, StoreUnavailable("the connection broke after the commit"))
 
     def write_as_outsider(self, call: Entry, kind: Any, data: dict[str, Any] | None = None) -> Event:
-        last = self._calls[call.key].events[-1]
+        last = self.events_of(call)[-1]
         event = Event(call_id=call.id, seq=last.seq + 1, at=0.0, type=kind, state=last.state, data=data or {})
         change = Append(call, last.seq, -1, rows_of([event]), last.state, key=call.key)
         self.write_at_once(change)
@@ -110,7 +121,7 @@ class Desk:
         self.journal.record(self.call, "note", {"text": text})
 
     def stored(self) -> list[Event]:
-        return self.store._calls[self.call.key].events
+        return self.store.events_of(self.call)
 
 
 def live(id: str = "a") -> Entry:

@@ -98,7 +98,7 @@ async def test_an_owner_that_lost_the_call_is_fenced(desk: Desk) -> None:
     call = desk.exist()
     desk.journal.advance(call, State.INITIALIZING)
     desk.journal.commit(call, desk.then)
-    desk.store._calls[call.key].fence = 2
+    desk.store.steal(call)
     desk.store.let_one_through()
     await desk.clock.settle()
     (error,) = desk.answers
@@ -116,7 +116,7 @@ async def test_what_was_staged_behind_a_fenced_unit_is_answered_too(desk: Desk) 
     desk.note("second")
     waiting = asyncio.ensure_future(desk.journal.flush(call))
     await desk.clock.settle()
-    desk.store._calls[call.key].fence = 2
+    desk.store.steal(call)
     desk.store.holding = False
     desk.store.let_one_through()
     await desk.clock.settle()
@@ -129,7 +129,7 @@ async def test_a_swept_call_is_fenced(desk: Desk) -> None:
     call = desk.exist()
     desk.note()
     desk.journal.commit(call, desk.then)
-    desk.store._remove(call.key)
+    desk.store.remove(call)
     desk.store.let_one_through()
     await desk.clock.settle()
     assert [type(e) for e in desk.answers] == [Fenced]

@@ -21,22 +21,27 @@ LAST = {"execute": Stage("ok", 0.4), "process": Stage("ok", 0.5), "persist": Sta
 STATS = OutcomeStats("tool", "completed", "", 0, 0.4, "completed", 0.0)
 
 
+class SpiedStore(SharedStore):
+    """Writes down the units that the journal appends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.units: list[Any] = []
+
+    def append(self, change: Append, done: Any) -> None:
+        self.units.append(change.unit)
+        super().append(change, done)
+
+
 class Desk:
     def __init__(self) -> None:
-        self.store, self.clock = SharedStore(), StepClock(start=100.0)
+        self.store, self.clock = SpiedStore(), StepClock(start=100.0)
         self.tasks: list[asyncio.Task[Any]] = []
         self.journal = Journal(self.store, self.clock, lambda work: self.tasks.append(asyncio.ensure_future(work)))
         self.entry = Entry("a", "t", "", "tool", 99.0)
-        self.units: list[Any] = []
+        self.units = self.store.units
         self.stages = dict(FIRST)
         self.durable: list[Any] = []
-        append = self.store.append
-
-        def spied(change: Append, done: Any) -> None:
-            self.units.append(change.unit)
-            append(change, done)
-
-        self.journal._append = spied
 
     def open(self) -> None:
         self.journal.open(self.entry, dict(CREATED), {"n": 1}, self.stages)
@@ -58,7 +63,7 @@ class Desk:
 
     @property
     def stored(self) -> list[Event]:
-        return self.store._calls[self.entry.key].events
+        return self.store.events_of_key(self.entry.key)
 
 
 def by_hand(desk: Desk) -> None:
@@ -189,7 +194,7 @@ async def test_a_rebase_renumbers_a_packed_end(under_way: bool) -> None:
     last = desk.stored[-1]
     foreign = Event("a", last.seq + 1, last.at, "cancel_requested", last.state, {"reason": "x"})
     change = Append(desk.entry, last.seq, -1, rows_of([foreign]), last.state, key=desk.entry.key, request=True)
-    assert desk.store._update(change) is None
+    desk.store.write_at_once(change)
     desk.end()
     desk.commit()
     desk.store.let_through()
@@ -215,7 +220,7 @@ async def test_what_was_discarded_is_as_if_it_had_not_been_staged() -> None:
 
 async def test_the_date_may_be_set_back_before_the_call_starts() -> None:
     desk = Desk()
-    desk.clock._start = 50.0
+    desk.clock.set_date(50.0)
     desk.open()
     desk.start()
     assert {event.at for event in desk.stored} == {99.0}

@@ -36,7 +36,7 @@ def test_what_is_packed_is_plain_json_and_comes_back(value: dict[str, Any]) -> N
 
 @given(st.dictionaries(st.text(), values, max_size=5))
 def test_without_the_accelerator_it_is_the_same(value: dict[str, Any]) -> None:
-    to_text, from_text = frames._plain()
+    to_text, from_text = frames.plain_codec()
     text = to_text(value)
     assert text.encode() == frames.encode(value)
     assert from_text(text) == (value, len(text))

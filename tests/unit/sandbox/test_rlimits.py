@@ -23,7 +23,7 @@ def rules(**changes: int) -> dict[str, int]:
 
 def test_what_is_set() -> None:
     assert rules() == {
-        "CORE": rlimits._core(),
+        "CORE": rlimits.core_size(),
         "FSIZE": MIB,
         "NOFILE": 32,
         "AS": 1024 * MIB,
@@ -115,7 +115,7 @@ def test_a_stricter_bound_that_is_there_stays(library: Path) -> None:
         rlimits.apply({rules()!r})
         answer([resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_CORE)])
     """
-    assert run(library, code) == [[24, 24], [rlimits._core()] * 2]
+    assert run(library, code) == [[24, 24], [rlimits.core_size()] * 2]
 
 
 def test_a_name_that_is_no_bound_is_an_error(library: Path) -> None:

@@ -264,7 +264,7 @@ def processes_of(root: Path) -> list[str]:
 
 
 async def test_closing_ends_every_program_and_removes_every_file(tmp_path: Path) -> None:
-    numbers = set(identity._in_use)
+    numbers = set(identity.in_use)
     async with sandbox(temp=tmp_path) as made:
         programs = [await start(made) for _ in range(3)]
         pids = [pid for program in programs for pid in program.process.pids()]
@@ -274,7 +274,7 @@ async def test_closing_ends_every_program_and_removes_every_file(tmp_path: Path)
         assert not any(map(is_running, pids))
         assert list(tmp_path.iterdir()) == []
         assert groups(name) == []
-        assert identity._in_use == numbers
+        assert identity.in_use == numbers
         with pytest.raises(UsageError, match="closed"):
             await made.start("clicket.sandbox.probe_program")
 

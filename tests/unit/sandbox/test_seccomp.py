@@ -195,7 +195,7 @@ def test_what_descriptors_for_reading_could_change_of_the_same_users_files(name:
 
 def test_one_process_for_itself_where_signals_could_leave() -> None:
     code = made(HERE, **STRICT)
-    bound = seccomp._with_own_pid(code)
+    bound = seccomp.with_own_pid(code)
     numbers, arch = NUMBERS[HERE], AUDIT[HERE]
     assert judge(bound, numbers["kill"], os.getpid(), arch=arch) == "allow"
     assert judge(bound, numbers["tgkill"], os.getpid(), arch=arch) == "allow"

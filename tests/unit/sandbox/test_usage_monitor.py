@@ -253,6 +253,6 @@ def test_a_full_socket_is_within_what_is_counted_for_it() -> None:
                 while True:
                     left.send(bytes(size))
             held = struct.unpack("9I", left.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[2]
-            assert 0 < held <= usage_monitor._socket_memory(), (kind, size)
+            assert 0 < held <= usage_monitor.socket_memory(), (kind, size)
             left.close()
             right.close()

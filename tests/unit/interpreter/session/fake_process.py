@@ -58,6 +58,11 @@ class FakeSandboxProcess:
     def thaw(self) -> None:
         self.asked.append("thaw")
 
+    def close_inside(self, fd: int) -> None:
+        """The program closes one of its own pipes."""
+        self._fds.remove(fd)
+        os.close(fd)
+
     def exit(self, **how: Any) -> None:
         if not self.exited.done():
             self.exited.set_result(Exit(**how))

@@ -193,8 +193,7 @@ class TestProcessesThatEnd:
     async def test_a_line_that_is_closed_from_inside(self) -> None:
         async with opened(grace=0.01) as (session, process):
             session.begin("…", name="<block 1>", timeout=5)
-            os.close(process.inside_answers)
-            process._fds.remove(process.inside_answers)
+            process.close_inside(process.inside_answers)
             assert await outcome(session) == ("killed", "protocol")
 
     async def test_unread_commands(self) -> None:
@@ -204,8 +203,7 @@ class TestProcessesThatEnd:
 
     async def test_unreadable_commands(self) -> None:
         async with opened(grace=0.01) as (session, process):
-            os.close(process.inside_commands)
-            process._fds.remove(process.inside_commands)
+            process.close_inside(process.inside_commands)
             session.begin("…", name="<block 1>", timeout=0.01)
             assert await outcome(session) == ("killed", "timeout")
 

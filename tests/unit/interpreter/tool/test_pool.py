@@ -1,4 +1,4 @@
-"""A bounded number of sessions for any number of keys: who used its own least recently makes room, nobody overtakes who waits."""
+"""A bounded number of sessions for any number of keys: the least recently used one is closed for the next, in the order of waiting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clicket.errors import UsageError
-from clicket.interpreter.tool.pool import Pool, PooledInterpreter
+from clicket.interpreter.tool.pool import Pool
 
 
 class Worker:
@@ -24,9 +24,11 @@ class Worker:
         self.log.append("rest")
 
     async def close(self) -> None:
-        await asyncio.sleep(0)
-        self.alive = False
-        self.closed = True
+        try:
+            await asyncio.sleep(0)
+        finally:  # as a session: a cancel does not stop its end
+            self.alive = False
+            self.closed = True
 
 
 class Workers:
@@ -36,16 +38,25 @@ class Workers:
         self.made: list[Worker] = []
         self.log: list[str] = []
         self.broken = False
+        self.refused = 0
 
     async def __call__(self, modules: tuple[str, ...] = ()) -> Worker:
         await asyncio.sleep(0)
         if self.broken:
+            self.refused += 1
             raise UsageError("no room in the inn")
         self.made.append(Worker(self.log, modules))
         return self.made[-1]
 
     async def close(self) -> None:
         self.log.append("closed")
+
+    async def rested(self, number: int) -> Worker:
+        """The spare session, once that many were made: a spare is the last one that was started, and rests."""
+        while self.log.count("rest") < number:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the pool has it from now on
+        return self.made[-1]
 
     @property
     def alive(self) -> int:
@@ -184,37 +195,40 @@ async def test_a_request_cancelled_during_an_eviction_keeps_no_place(steps: int)
     await asyncio.gather(coming, return_exceptions=True)
     for key in ("c", "d"):
         await asyncio.wait_for(use(pool, key), 5)
-    assert not pool._waiting
     await pool.close()
 
 
-async def test_a_request_cancelled_at_its_turn_passes_the_turn_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = pool_of(Workers(), max_sessions=1)
-    gate = asyncio.Event()
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_request_cancelled_at_its_turn_passes_the_turn_on(steps: int) -> None:
+    """In one of these cases the turn is given and not yet taken."""
+    workers = Workers()
+    pool = pool_of(workers, max_sessions=1)
+    gate, held, notes = asyncio.Event(), asyncio.Event(), list[str]()
 
     async def hold() -> None:
         async with pool.lend("holder") as pooled:
             await pooled.interpreter.run()  # type: ignore[attr-defined]
+            held.set()
             await gate.wait()
 
-    def wait(pooled: PooledInterpreter) -> asyncio.Future[None]:
-        turn = Pool._wait(pool, pooled)
-        if len(pool._waiting) == 1:
-            turn.add_done_callback(lambda _: coming.cancel())  # after the turn was given, before it is taken
-        return turn
+    async def come(key: str) -> None:
+        async with pool.lend(key, notes.append) as pooled:
+            await pooled.interpreter.run()  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(pool, "_wait", wait)
     holding = asyncio.create_task(hold())
-    while not pool._used:
-        await asyncio.sleep(0)
-    coming, after = asyncio.create_task(use(pool, "b")), asyncio.create_task(use(pool, "c"))
-    while len(pool._waiting) < 2:
+    await held.wait()
+    coming, after = asyncio.create_task(come("b")), asyncio.create_task(come("c"))
+    while len(notes) < 2:
         await asyncio.sleep(0)
     gate.set()
-    assert await asyncio.wait_for(after, 20) is not None
-    assert coming.cancelled()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    coming.cancel()
+    await asyncio.wait_for(after, 20)
     await holding
-    assert pool._used == 1
+    assert workers.alive == 1
+    await asyncio.wait_for(use(pool, "d"), 5)
+    assert workers.alive == 1
     await pool.close()
 
 
@@ -304,17 +318,15 @@ async def test_a_spare_is_made_after_the_first_use_taken_by_the_next_key_and_clo
     pool = pool_of(workers, warm=True)
     first = await use(pool, "a")
     assert not first.modules
-    assert pool._spare is not None
-    spare = await pool._spare
-    assert "pandas" in spare.modules  # type: ignore[attr-defined]
+    spare = await workers.rested(1)
+    assert "pandas" in spare.modules
     assert await use(pool, "b") is spare
-    assert pool._spare is not None
-    another = await pool._spare
+    another = await workers.rested(2)
     assert another is not spare
     pool.idle_after = -1.0
     await pool.sweep({"a", "b"})
-    assert another.closed  # type: ignore[attr-defined]
-    assert pool._spare is None
+    assert another.closed
+    assert workers.alive == 2, "no other spare was made"
     await pool.close()
     assert workers.alive == 0
 
@@ -323,14 +335,13 @@ async def test_a_spare_that_died_or_cannot_be_made_is_done_without() -> None:
     workers = Workers()
     pool = pool_of(workers, warm=True)
     await use(pool, "a")
-    assert pool._spare is not None
-    dead = await pool._spare
-    dead.alive = False  # type: ignore[misc]
+    dead = await workers.rested(1)
+    dead.alive = False
     assert await use(pool, "b") is not dead
-    assert dead.closed  # type: ignore[attr-defined]
+    assert dead.closed
     workers.broken = True
-    assert pool._spare is not None
-    await asyncio.wait([pool._spare])
+    while not workers.refused:
+        await asyncio.sleep(0)
     workers.broken = False
     await use(pool, "c")
     await use(pool, "d")

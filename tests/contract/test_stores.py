@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.kit.mortal_store import MortalStore
 
 from clicket.kernel import State
 from clicket.ports import Append, Keep, OnRemove, Owner, Query, Store, Stored, StoredDocument, Sweep, ToolHealth
@@ -46,8 +47,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
 
 
 @pytest.fixture(params=SQLITE)
-def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
-    return partial(SqliteStore, tmp_path / "calls.db", durability=request.param)
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], MortalStore]:
+    return partial(MortalStore, tmp_path / "calls.db", durability=request.param)
 
 
 @pytest.mark.parametrize("check", store_contract, ids=lambda check: check.__name__)
@@ -304,7 +305,7 @@ async def test_a_process_that_is_gone_is_dead_at_once(shared: Callable[[], Store
         assert await store.claim_orphans(frozenset({"tool"}), 10) == []
 
 
-async def test_claims_grow_with_every_death(shared: Callable[[], Store]) -> None:
+async def test_claims_grow_with_every_death(shared: Callable[[], MortalStore]) -> None:
     dead = _changed(this_process(LEASE), pid=_gone())
     async with opened(shared, dead) as first:
         await created(first, "a")
@@ -313,16 +314,7 @@ async def test_claims_grow_with_every_death(shared: Callable[[], Store]) -> None
             await store.open(dead)
             (claimed,) = await store.claim_orphans(frozenset({"tool"}), 10)
             assert (claimed.fence, claimed.claims) == (claims, claims)
-            await _kill(store)
-
-
-async def _kill(store: Any) -> None:
-    """Close the connections without a goodbye, as the end of a process does."""
-    writer, store._writer = store._writer, None
-    await writer.drain()
-    store._reader.close()
-    writer.connection.close()
-    store._close_threads()
+            await store.die()
 
 
 def test_dead_owners_are_recognised() -> None:
@@ -363,12 +355,12 @@ async def test_renewing_holds_off_the_end_of_the_lease(tmp_path: Path) -> None:
         assert len(await other.claim_orphans(frozenset({"tool"}), 10)) == 1
 
 
-async def test_what_is_stored_survives_the_process(shared: Callable[[], Store]) -> None:
+async def test_what_is_stored_survives_the_process(shared: Callable[[], MortalStore]) -> None:
     """No goodbye: what was answered is in the file."""
     store = shared()
     await store.open(ALIVE)
     await ended(store, "a")
-    await _kill(store)
+    await store.die()
     async with opened(shared) as again:
         (stored,) = await again.load("a")
         assert [event.seq for event in stored.events] == [1, 2]

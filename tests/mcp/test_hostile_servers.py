@@ -150,4 +150,4 @@ async def test_a_server_that_renames_its_tools_uses_up_no_memory(
             far.announce()
             await eventually(lambda last=f"t{number}_9": rt.registry.get(last) is not None)
             assert {each.name for each in await rt.tools()} == {f"t{number}_{each}" for each in range(10)}
-        assert len(server._tools) <= 20
+        assert len(server.known_tools) <= 20

@@ -121,8 +121,8 @@ async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
         assert again.success, again.error
         assert again.output["pid"] != first
         os.kill(again.output["pid"], signal.SIGKILL)
-        connection = rt.registry.get("steps")._connection
-        await eventually(lambda: connection._client is None, timeout=PATIENCE)
+        connection = rt.registry.get("steps").connection
+        await eventually(lambda: not connection.is_open, timeout=PATIENCE)
         # It died while no request was open: a call that may run only once was not sent, so it is sent now.
         assert (await rt.call("steps", {"count": 1})).output == "done"
 

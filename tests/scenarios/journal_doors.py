@@ -8,13 +8,13 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from tests.kit.mortal_store import MortalStore
 from tests.scenarios.journal_memory import SharedMemory, Side
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.ports import Append, Done, Found, OnHint, Owner
 from clicket.stores.liveness import host_clock
-from clicket.stores.sqlite import SqliteStore
 
 __all__ = ["Door", "Traffic"]
 
@@ -50,7 +50,7 @@ class Door:
     """One process's way to the store. Without traffic the store answers on the spot."""
 
     def __init__(self, place: SharedMemory | Path, traffic: Traffic | None) -> None:
-        self.inner: Any = Side(place) if isinstance(place, SharedMemory) else SqliteStore(place)
+        self.inner: Any = Side(place) if isinstance(place, SharedMemory) else MortalStore(place)
         self.url, self.durability = self.inner.url, self.inner.durability
         self.is_cut = self.is_closed = self.holding = False
         self._open_for: int | None = None
@@ -89,18 +89,18 @@ class Door:
 
     @property
     def owner(self) -> int:
-        number: int = self.inner.owner if isinstance(self.inner, Side) else self.inner._writer.owner
+        number: int = self.inner.owner
         return number
 
     async def open(self, owner: Owner) -> None:
         await self.inner.open(Owner(host="elsewhere.invalid", boot="", pid=1, started="", lease=LEASE))
-        if isinstance(self.inner, SqliteStore) and self.inner._looking is not None:
-            self.inner._looking.cancel()  # the world says when it looks
+        if isinstance(self.inner, MortalStore):
+            self.inner.look_by_hand()
 
     def look(self) -> None:
-        """A file tells nobody what others wrote into it, but it can be asked now and then. Memory told at once."""
-        if isinstance(self.inner, SqliteStore) and self.inner._writer is not None and self.inner._writer.others_wrote():
-            self.inner.on_hint("any", 0)
+        """Look for writes of other processes: a file sends no hints. Memory sends them at once."""
+        if isinstance(self.inner, MortalStore):
+            self.inner.look()
 
     async def close(self) -> None:
         await self._turn()
@@ -116,18 +116,15 @@ class Door:
         """Its lease has run out: it slept, or it is gone."""
         if isinstance(self.inner, Side):
             self.inner.give_up()
-        elif self.inner._writer is not None:
-            owner, then = self.owner, host_clock() - _LONG_AGO
-            self.inner._writer._renew_by = then
-            await observer.inner._write(
-                lambda c: c.execute("UPDATE owners SET renewed = ? WHERE id = ?", (then, owner)).get
-            )
+        else:
+            await self.inner.expire(observer.inner, host_clock() - _LONG_AGO)
 
     def slots(self) -> list[tuple[str, int]]:
         """Names of slots, and who holds them."""
         if isinstance(self.inner, Side):
             return self.inner.held()
-        return list(self.inner._reader.execute("SELECT name, owner FROM slots"))
+        held: list[tuple[str, int]] = self.inner.slots()
+        return held
 
     def hold_up(self, after: int = 0) -> None:
         """Let nothing through, once so many questions more have gone through."""
@@ -164,11 +161,7 @@ class Door:
             if self.inner in self.inner.shared.sides:
                 self.inner.shared.sides.remove(self.inner)
             return
-        writer, self.inner._writer = self.inner._writer, None
-        await writer.drain()
-        for connection in (self.inner._reader, self.inner._peek, writer.connection):
-            connection.close()
-        self.inner._close_threads()
+        await self.inner.die()
 
     # The process's questions.
 

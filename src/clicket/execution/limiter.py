@@ -51,8 +51,9 @@ class Limiter:
     @property
     def kept(self) -> int:
         """How many entries are kept: of waiting calls, callers and keys. 0 when nothing waits and nothing runs."""
-        waiting = sum(map(len, self._groups.values())) + sum(map(len, self._ready.values()))
-        return waiting + sum(map(len, (self._groups, self._equal, self._parked, self._left, self.used)))
+        waiting = sum(len(each) for each in self._groups.values()) + sum(len(each) for each in self._ready.values())
+        keys = len(self._groups) + len(self._equal) + len(self._parked) + len(self._left) + len(self.used)
+        return waiting + keys
 
     def take(self, call: Call, force: bool = False) -> bool:
         """Take a slot now, or wait in the queue (False), or raise `QueueFull`. Calls of equal priority and needs start in order."""

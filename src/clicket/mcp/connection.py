@@ -53,6 +53,11 @@ class Connection:
         self.sent: set[str] = set()
         """Idempotency keys of requests that the server may have seen."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connected client now."""
+        return self._client is not None
+
     async def client(self) -> Client:
         """The connected client. Raises `Unreachable` when the server cannot be reached now."""
         if self._client is not None:

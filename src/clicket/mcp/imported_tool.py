@@ -62,7 +62,7 @@ class ImportedTool(ToolDefaults):
         options: Mapping[str, Any],
         trust_hints: bool,
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self.remote_name = definition.name
         self.name = local_name(prefix, definition.name)
         self.offered = True
@@ -76,7 +76,7 @@ class ImportedTool(ToolDefaults):
             "read_only": bool(hints and hints.read_only_hint),
             "idempotent": bool(hints and hints.idempotent_hint),
         }
-        tags = {"mcp", f"mcp-server:{self._connection.name}", *options.get("tags", ())}
+        tags = {"mcp", f"mcp-server:{self.connection.name}", *options.get("tags", ())}
         self.description: str = definition.description or definition.title or ""
         self.input_schema: Mapping[str, Any] = definition.input_schema
         self.output_schema: Mapping[str, Any] | None = definition.output_schema
@@ -85,16 +85,16 @@ class ImportedTool(ToolDefaults):
         return known != (self.description, self.input_schema, self.offered)
 
     def __repr__(self) -> str:
-        return f"<tool {self.name} of MCP server {self._connection.name}>"
+        return f"<tool {self.name} of MCP server {self.connection.name}>"
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return arguments
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
         if not self.offered:
-            raise RemoteError(f"MCP server {self._connection.name!r} does not offer {self.remote_name!r} any more.")
-        client = await self._connection.client()
-        self._connection.sent.discard(ctx.idempotency_key)
+            raise RemoteError(f"MCP server {self.connection.name!r} does not offer {self.remote_name!r} any more.")
+        client = await self.connection.client()
+        self.connection.sent.discard(ctx.idempotency_key)
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             ctx.progress(progress, total, message or "")
@@ -110,22 +110,22 @@ class ImportedTool(ToolDefaults):
             raise self._translate(client, error, ctx.idempotency_key) from None
         except (ValidationError, RuntimeError) as error:  # a response that breaks the protocol or the output schema
             raise RemoteError(
-                f"MCP server {self._connection.name!r} gave an answer that cannot be used: {error}"
+                f"MCP server {self.connection.name!r} gave an answer that cannot be used: {error}"
             ) from None
         finally:
-            self._connection.sent.discard(ctx.idempotency_key)
+            self.connection.sent.discard(ctx.idempotency_key)
         if result.is_error:
             raise RemoteError(_text(result) or f"tool {self.remote_name!r} failed and did not say why.")
         return _output(result)
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self.connection.close()
 
     def _translate(self, client: Client, error: MCPError, key: str) -> Exception:
-        name = self._connection.name
+        name = self.connection.name
         if error.code == types.CONNECTION_CLOSED:
-            self._connection.lose(client)
-            if key not in self._connection.sent:
+            self.connection.lose(client)
+            if key not in self.connection.sent:
                 return Unreachable(f"MCP server {name!r} is not there.")
             if self.options.repeatable:
                 return Gone(f"the connection to MCP server {name!r} broke during the call.")
@@ -134,7 +134,7 @@ class ImportedTool(ToolDefaults):
                 "Look there before you call again."
             )
         if any(text in error.message.lower() for text in _SESSION_LOST):
-            self._connection.lose(client)
+            self.connection.lose(client)
             return Gone(f"MCP server {name!r} has forgotten our session.")  # the server did not run the request
         kind = BadParameters if error.code == types.INVALID_PARAMS else RemoteError
         return kind(f"MCP server {name!r} refused the call: {error.message} ({error.code})")

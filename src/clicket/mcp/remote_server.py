@@ -97,6 +97,11 @@ class McpServer:
         return f"McpServer({self.name!r})"  # neither headers nor environment
 
     @property
+    def known_tools(self) -> list[ImportedTool]:
+        """The tools that the server offered when its list was read last, and some that it offered before."""
+        return list(self._tools.values())
+
+    @property
     def _connection(self) -> Connection:
         if self._opened is None:
             self._opened = Connection(self.name, self._opener, timeout=self._timeout, changed=self._list_changed.set)

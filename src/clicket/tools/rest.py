@@ -138,7 +138,7 @@ class RestTool(ToolDefaults):
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Refuse what must not be sent: values that would change another part of the request, and forbidden addresses as hosts."""
-        prepared = self._prepare(arguments)
+        prepared = self.prepare(arguments)
         if self._template.host_arguments:
             host = urlsplit(prepared.url).hostname or ""
             try:
@@ -149,7 +149,7 @@ class RestTool(ToolDefaults):
 
     async def run(self, bound: Mapping[str, Any], ctx: ToolContext) -> Any:
         """Send the request and read its response. Cancelling closes the connection."""
-        prepared = self._prepare(bound)
+        prepared = self.prepare(bound)
         if self._method not in _READING:
             prepared.headers.setdefault("idempotency-key", _header_key(ctx.idempotency_key))
         client = await self._client()
@@ -183,7 +183,7 @@ class RestTool(ToolDefaults):
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.hostname}"
 
-    def _prepare(self, arguments: Mapping[str, Any]) -> Prepared:
+    def prepare(self, arguments: Mapping[str, Any]) -> Prepared:
         return prepare(self._method, self._template, self._parameters, self._headers, self._body, arguments)
 
     async def _client(self) -> httpx2.AsyncClient:

@@ -132,9 +132,15 @@ class Lower:
     """What lies below the engine's parts, and `ending`, which most of them need. Callbacks of `ending` are written to `log`."""
 
     def __init__(
-        self, *tools: Any, policy: Policy | None = None, limits: Limits | None = None, max_queue: int = 10
+        self,
+        *tools: Any,
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        max_queue: int = 10,
+        vault: Vault | None = None,
+        store: SharedStore | None = None,
     ) -> None:
-        self.clock, self.store, self.vault = StepClock(), SharedStore(), Vault()
+        self.clock, self.store, self.vault = StepClock(), store or SharedStore(), vault or Vault()
         self.spawned: list[asyncio.Task[Any]] = []
         self.log: list[tuple[str, Any]] = []
         self.limits = limits or Settings().limits()

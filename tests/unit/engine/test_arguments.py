@@ -30,8 +30,7 @@ async def echo(text: str = "") -> str:
 
 class World(Lower):
     def __init__(self, vault: Vault) -> None:
-        super().__init__(pay, echo)
-        self.vault = self.pipeline._vault = vault
+        super().__init__(pay, echo, vault=vault)
         self.arguments = ArgumentsOnRecord(vault, self.registry, max_size=10_000)
 
     def decided(self, call: Any, arguments: Any, *, in_process: bool = True) -> dict[str, Any]:

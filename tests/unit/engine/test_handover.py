@@ -130,9 +130,7 @@ async def test_the_trial_of_a_tool_lasts_until_the_call_has_ended_elsewhere() ->
     await world.clock.run(1.0)
     assert world.logged("slot") == []
     (stored,) = await world.store.claim_waiting(frozenset({"plain"}), 1)
-    other = Lower(plain)
-    other.store = other.journal._store = world.store
-    other.journal._append = world.store.append
+    other = Lower(plain, store=world.store)
     there = other.made("plain")
     other.journal.adopt(stored, there.entry, attempts=0, started_at=None, state=State.PENDING)
     other.pipeline.find(there)

@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clicket import Condition
 from clicket.errors import UsageError
+from clicket.pipeline import rules
 from clicket.pipeline.rules import MAX_MEMBERS, MAX_PATTERN, MAX_TEXT, OPS, ArgumentValues, CompiledCondition
 
 HUGE = 10 * 1024 * 1024
@@ -225,12 +227,15 @@ class Liar(int):
     __hash__ = int.__hash__
 
 
-def test_conditions_never_see_objects_of_classes() -> None:
-    """The canary: each kind of value that the judges are handed is plain JSON, whatever was sent."""
+def test_conditions_never_see_objects_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each value that a condition is tested with is plain JSON, whatever was sent."""
     seen: set[type] = set()
+    real = OPS["=="]
+    spied = msgspec.structs.replace(
+        real, test=lambda value, wanted: (seen.add(type(value)), real.test(value, wanted))[1]
+    )
+    monkeypatch.setattr(rules, "OPS", {**OPS, "==": spied})
     compiled = CompiledCondition(Condition(path="/x", op="==", value=1))
-    real = compiled._test
-    compiled._test = lambda value, wanted: (seen.add(type(value)), real(value, wanted))[1]
 
     class Name(str):
         __slots__ = ()

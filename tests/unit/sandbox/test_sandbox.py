@@ -177,7 +177,7 @@ async def test_closing_in_the_middle_of_a_start_waits_for_it_and_ends_it(tmp_pat
         asyncio.ensure_future(made.start("clicket.sandbox.probe_program", {"hidden": "/", "orphan": False}))
         for _ in "ab"
     ]
-    while not made._starting:
+    for _ in range(3):
         await asyncio.sleep(0)
     await made.close()
     for outcome in await asyncio.gather(*starts, return_exceptions=True):
@@ -188,7 +188,7 @@ async def test_closing_in_the_middle_of_a_start_waits_for_it_and_ends_it(tmp_pat
 async def test_closing_while_the_layers_are_tried_out_starts_nothing_more(tmp_path: Path) -> None:
     made = Sandbox(temp=tmp_path)
     first = asyncio.ensure_future(made.start("clicket.sandbox.probe_program", {"hidden": "/", "orphan": False}))
-    while not made._preparing.locked():
+    for _ in range(3):  # it tries the layers out, which takes far longer than this
         await asyncio.sleep(0)
     await made.close()
     with pytest.raises(UsageError, match="the sandbox is closed"):

@@ -100,7 +100,7 @@ def tools(document: Any = PETS, **options: Any) -> dict[str, RestTool]:
 
 def request(tool: RestTool, **arguments: Any) -> Prepared:
     jsonschema_rs.validator_for(dict(tool.input_schema)).validate(arguments)
-    return tool._prepare(tool.bind(arguments))
+    return tool.prepare(tool.bind(arguments))
 
 
 def minimal(operation: dict[str, Any], path: str = "/x", method: str = "post", **more: Any) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Session:
         """An interrupt was sent, but its block ended otherwise: the signal may still arrive."""
         self._waiting: tuple[int, bytes] | None = None
         """A block to be sent when the worker has answered the request with this id."""
-        self._frozen = False
+        self.frozen = False
         self._closed = False
         self._timers = Timers()
         self._connection = Connection(process, self)
@@ -185,7 +185,7 @@ class Session:
 
     def idle(self) -> None:
         """No request follows for now: freeze the worker soon, so that no thread runs on. The next request thaws it."""
-        if self.alive and not self.busy and not self._frozen:
+        if self.alive and not self.busy and not self.frozen:
             self._timers.start("freeze", _FREEZE_AFTER, self._freeze)
 
     async def close(self) -> None:
@@ -217,8 +217,8 @@ class Session:
         if self.busy:
             raise UsageError("this session is busy. Watch its block to the end, or stop it, before the next request.")
         self._timers.stop("freeze")
-        if self._frozen:
-            self._frozen = False
+        if self.frozen:
+            self.frozen = False
             self.process.thaw()
         self.process.watching = (
             self.alive
@@ -242,7 +242,7 @@ class Session:
 
     def _freeze(self) -> None:
         if self.alive and not self.busy:
-            self._frozen = True
+            self.frozen = True
             self.process.freeze()
             self.process.watching = False
 

@@ -77,7 +77,7 @@ class Writer:
         self._cursor = connection.cursor()
         self._appends = Appends(connection)
         self._identity = identity
-        self._renew_by = float("inf")
+        self.renew_by = float("inf")
         self._files = OpenFiles(path)
         self._check_files_at = 0.0
         self._gave_up = float("-inf")
@@ -161,7 +161,7 @@ class Writer:
     def register_or_renew(self, connection: apsw.Connection) -> None:
         """Register this owner, or renew its lease, inside a transaction."""
         self.owner = self._appends.owner = owners.register(connection, self._identity, self.owner or None)
-        self._renew_by = host_clock() + self._identity.lease / 2
+        self.renew_by = host_clock() + self._identity.lease / 2
 
     def data_version(self) -> int | None:
         """A number that changes when another connection commits, and not with commits of this writer. Called on the loop; None
@@ -290,7 +290,7 @@ class Writer:
 
     def _write_alone(self, change: Append, body: bytes, now: float) -> _Outcome:
         """One transaction of one append, with as few statements as possible."""
-        if change.cache is not None or change.artifacts or now > self._renew_by:
+        if change.cache is not None or change.artifacts or now > self.renew_by:
             outcomes = self._write([(change, _unanswered, body)], busy=0)
             return _LOCKED if outcomes is None else outcomes[0]
         if now >= self._check_files_at and self._were_replaced(now):
@@ -350,7 +350,7 @@ class Writer:
         self._appends.hits.clear()
         stats.clear()
         try:
-            if now > self._renew_by:  # after a pause other processes may have given this owner up
+            if now > self.renew_by:  # after a pause other processes may have given this owner up
                 self.register_or_renew(self.connection)
             count, apply = stats.count, self._appends.apply
             outcomes = [apply(change, body, count) for change, _, body in group]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import tracemalloc
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.interpreter.session.capture import Capture, Captured, Spool
+from clicket.interpreter.session.capture import Capture, Captured
 
 TEXTS = st.one_of(st.binary(max_size=300), st.text(max_size=200).map(lambda t: t.encode("utf-8", "surrogatepass")))
 
@@ -102,18 +103,21 @@ def test_a_folder_that_takes_nothing_costs_the_file_only(tmp_path: Path) -> None
     assert result.text.endswith("56789")
 
 
-def test_a_full_disk_leaves_what_is_there() -> None:
-    spool = Spool()
-    spool.write(b"abc")
-    full, spool._fd = os.open("/dev/full", os.O_RDWR), spool._fd
-    try:
-        capture = Capture(kept=4, max_spooled=1000)
-        capture._spool = spool
-        kept, spool._fd = spool._fd, full
-        capture.feed(b"0123456789")
-        spool._fd = kept
-        assert b"".join(spool.pieces()) == b"abc"
-        capture.feed(b"0123456789")
-        assert spool.size == 3
-    finally:
-        os.close(full)
+def test_a_full_disk_leaves_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = Capture(kept=4, max_spooled=1000)
+    capture.feed(b"abcdefgh")
+    write = os.write
+
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    capture.feed(b"0123456789")
+    monkeypatch.setattr(os, "write", write)
+    capture.feed(b"ABCDEFGHIJ")
+    result = capture.finish()
+    assert result.size == 28
+    assert result.spool is not None
+    assert b"".join(result.spool.pieces()) == b"abcdefgh", (
+        "what came after the full disk is left out, not only a part of it"
+    )

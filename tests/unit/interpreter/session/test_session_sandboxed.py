@@ -192,7 +192,7 @@ threading.Thread(target=count, daemon=True).start()
 """
     assert (await run(session, counting)).threads == 1
     session.idle()
-    await eventually(lambda: session._frozen)
+    await eventually(lambda: session.frozen)
     async with asyncio.timeout(10):  # the kernel may need a moment to stop them all; then their time stands still
         before, used = -1, _cpu(session)
         while used != before:

@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-model check crash fix bench bench-search docs lock clean suite lint bytecode types demo-env run-env dev-env
+.PHONY: help demo test test-all test-model check crash fix bench bench-search simulate docs lock clean suite lint bytecode types demo-env run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
@@ -51,6 +51,9 @@ fix: dev-env  ## format the code and repair what ruff can repair
 
 bench: run-env  ## measure clicket and its peers side by side, rewrite benchmarks/RESULTS.md
 	@$(PY) benchmarks/run.py $(ARGS)
+
+simulate: run-env  ## a simulation of large fleets: where the next bottleneck is
+	@$(PY) -m benchmarks.simulation $(ARGS)
 
 DATA ?=
 bench-search: dev-env  ## DATA=<folder>: how well and how fast deep search finds, rewrite benchmarks/SEARCH.md

@@ -43,6 +43,7 @@ class MortalStore(SqliteStore):
         writer, self._writer = self._writer, None
         assert writer is not None
         await writer.drain()
+        await self._checkpointer.close()
         for connection in (self._reader, self._peek, writer.connection):
             if connection is not None:
                 connection.close()

@@ -86,9 +86,8 @@ lint: dev-env
 	@$(PY) -m ruff format --check --quiet . || { echo "run make fix" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
 
-# Many tests start programs of ours: without it each of them, in a new checkout, would compile the whole package for itself.
 bytecode: dev-env
-	@$(PY) -m compileall -q -j 0 src tests
+	@$(PY) scripts/bytecode.py
 
 types: dev-env
 	@$(PY) -m mypy

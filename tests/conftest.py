@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Short runs repeat exactly; long runs look further each time and print how to repeat a failure.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # two busy cores make any timing a lie
 settings.register_profile("short", _untimed, derandomize=True, max_examples=50, stateful_step_count=30, database=None)
 settings.register_profile("long", _untimed, max_examples=1000, stateful_step_count=60, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+if settings.get_current_profile_name() == "short":
+    # Hypothesis also draws from the literals of all modules that are loaded at the moment, and parses them for that. Which ones are
+    # depends on the tests that this process happened to run before: a short run would not repeat.
+    providers._get_local_constants = lambda: providers._local_constants
 
 # A shell that starts us in the background ignores it, and children inherit that: then no test could interrupt one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,6 +64,17 @@ def _left_behind(before: tuple[dict[int, str], dict[int, str]]) -> list[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first: at the end, the other processes of a run would only wait for it."""
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests, and all that they import, stay to the end: the garbage collector looks at them neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -25,6 +25,8 @@ import clicket
 ROOT = Path(clicket.__file__).parent
 METHODS = frozenset({"search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"})
 _SCANS = METHODS - {"match", "fullmatch"}
+_USE = re.compile(rf"(?<![\w.])(\w+)\.({'|'.join(sorted(METHODS))})\b")
+_MAYBE = re.compile(rf"\bre\s*\.\s*(?:compile|{'|'.join(sorted(METHODS))})\b|\bpattern\s*=")
 _MOST = 14
 
 
@@ -46,28 +48,35 @@ class Expression:
 
 @cache
 def expressions() -> tuple[Expression, ...]:
-    """All of them, in the order of files and lines."""
-    trees = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
-    public = _methods_by_name(trees.values())
-    return tuple(found for path, tree in trees.items() for found in _in_module(path, tree, public))
+    """All of them, in the order of files and lines. Files without any are not parsed: this runs while tests are collected."""
+    sources = {path: path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+    public = _methods_by_name(sources.values())
+    return tuple(
+        found for path, source in sources.items() if _MAYBE.search(source) for found in _in_module(path, source, public)
+    )
 
 
-def _methods_by_name(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
+def _methods_by_name(sources: Iterable[str]) -> dict[str, set[str]]:
     used: dict[str, set[str]] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and node.attr in METHODS and isinstance(node.value, ast.Name):
-                used.setdefault(node.value.id, set()).add(node.attr)
+    for source in sources:
+        for name, method in _USE.findall(source):
+            used.setdefault(name, set()).add(method)
     return used
 
 
-def _in_module(path: Path, tree: ast.Module, public: dict[str, set[str]]) -> Iterator[Expression]:
-    own = _methods_by_name([tree])
-    relative = path.relative_to(ROOT)
-    calls = [node for node in ast.walk(tree) if _is_expression(node)]
+def _in_module(path: Path, source: str, public: dict[str, set[str]]) -> Iterator[Expression]:
+    tree = ast.parse(source)
+    calls, names = [], {}
+    for statement in tree.body:
+        target = _target(statement)
+        for node in ast.walk(statement):
+            if _is_expression(node):
+                calls.append(node)
+                names[id(node)] = target
     if not calls:
         return
-    names = {id(inner): _target(node) for node in tree.body for inner in ast.walk(node)}
+    own = _methods_by_name([source])
+    relative = path.relative_to(ROOT)
     module = importlib.import_module(".".join(("clicket", *relative.with_suffix("").parts)).removesuffix(".__init__"))
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         name = names[id(call)] or ""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    """Parsed once for all tests that look at the source of the package."""
+    return ast.parse(text)
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
@@ -59,7 +66,7 @@ def _name(path: Path, package: Path) -> str:
 def _imported(path: Path, name: str, modules: Iterable[str]) -> set[str]:
     home = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

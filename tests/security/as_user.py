@@ -18,29 +18,43 @@ UID = 41_731 + os.getpid() % 10_000
 
 
 def _needed() -> list[Path]:
-    return sorted({ROOT, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()})
+    every = {ROOT, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
+    return sorted(path for path in every if every.isdisjoint(path.parents))
+
+
+def _is_closed(folder: Path) -> bool:
+    return folder.stat().st_mode & 0o005 != 0o005
 
 
 def _closed() -> list[Path]:
-    """The topmost folders above what is needed that others may not enter."""
-    found: list[Path] = []
-    for path in _needed():
-        for folder in reversed(path.parents):
-            if folder.stat().st_mode & 0o005 != 0o005:
-                found.append(folder)
-                break
-    return sorted(set(found))
+    """The topmost folders that others may not enter, of those that are needed and those above them."""
+    found = (next(filter(_is_closed, (*reversed(path.parents), path)), None) for path in _needed())
+    return sorted({folder for folder in found if folder is not None})
+
+
+def _shown(path: Path, spot: str) -> list[str]:
+    """Commands that show `path` at `spot`. A bind mount keeps the mode: of a closed folder the entries are shown, each by itself."""
+    here, there = shlex.quote(str(path)), shlex.quote(spot)
+    if path.is_symlink():
+        return [f"cp -P {here} {there}"]
+    if not path.is_dir():
+        return [f"touch {there}", f"mount --bind {here} {there}"]
+    if not _is_closed(path):
+        return [f"mkdir -p {there}", f"mount --rbind {here} {there}"]
+    return [
+        f"mkdir -p {there}",
+        *(line for each in sorted(path.iterdir()) for line in _shown(each, f"{spot}/{each.name}")),
+    ]
 
 
 def _covering() -> str:
-    lines = ["set -e", "mount --make-rprivate /"]
+    lines = ["set -e", "umask 022", "mount --make-rprivate /"]
     for number, folder in enumerate(_closed()):
         inside = [path for path in _needed() if path.is_relative_to(folder)]
         side = f"/tmp/.clicket-cover-{os.getpid()}-{number}"
         lines.append(f"mkdir -p {side} && mount -t tmpfs -o mode=755 tmpfs {side}")
         for path in inside:
-            spot = shlex.quote(f"{side}/{path.relative_to(folder)}")
-            lines += [f"mkdir -p {spot}", f"mount --rbind {shlex.quote(str(path))} {spot}"]
+            lines += _shown(path, f"{side}/{path.relative_to(folder)}")
         lines += [f"mount --move {side} {shlex.quote(str(folder))}", f"rmdir {side}"]
     return "\n".join(lines)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
-from tests.unit.sandbox.sandboxed import IS_ROOT, SYSTEM_PYTHON, as_user, sandbox, sandboxed, start
+from tests.security.as_user import ROOT, as_user
+from tests.unit.sandbox.sandboxed import IS_ROOT, SYSTEM_PYTHON, sandbox, sandboxed, start
 
 from clicket.sandbox import (
     LAYERS,
@@ -148,10 +148,9 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(("without", "level"), [("", "full"), ("namespaces", "partial")])
-def test_an_ordinary_user_gets_the_same_levels(without: str, level: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = as_user([sys.executable, "-c", USER, without])
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+def test_an_ordinary_user_gets_the_same_levels(without: str, level: str) -> None:
+    environment = {"PYTHONPATH": f"{ROOT}/src:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = as_user([sys.executable, "-c", USER, without], env=environment)
     assert done.returncode == 0, done.stderr
     found_level, gaps, found = json.loads(done.stdout)
     assert found_level == level, gaps

@@ -1,0 +1,49 @@
+"""Compiles the checkout on all cores before the tests run: the package, the tests, and the tests again as pytest rewrites them.
+
+Many tests start programs of ours, and each would compile the whole package for itself. Each process of a run of pytest would
+rewrite the assertions of every test module, all of them at the same time.
+"""
+
+from __future__ import annotations
+
+import compileall
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Traces:
+    """What pytest reports to while it writes a file; nothing is kept."""
+
+    def trace(self, _: str) -> None:
+        pass
+
+
+def rewrite(path: Path) -> None:
+    """Keep the module as pytest would. These functions are pytest's own: where they have changed, pytest does it later."""
+    try:
+        from _pytest.assertion import rewrite as own
+
+        cache = own.get_cache_dir(path)
+        kept = cache / (path.name.removesuffix(".py") + own.PYC_TAIL)
+        if own._read_pyc(path, kept) is None:
+            source_hash, code = own._rewrite_test(path, None)  # type: ignore[arg-type]  # no option of ours changes it
+            own.try_makedirs(cache)
+            own._write_pyc(Traces(), code, source_hash, kept)  # type: ignore[arg-type]
+    except (ImportError, AttributeError, TypeError, ValueError, SyntaxError) as error:
+        print(f"{path}: not rewritten in advance: {error}", file=sys.stderr)
+
+
+def main() -> int:
+    tests = ROOT / "tests"
+    modules = [*tests.rglob("test_*.py"), *tests.rglob("conftest.py")]
+    compiled = all(compileall.compile_dir(ROOT / name, quiet=1, workers=0) for name in ("src", "tests"))
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(rewrite, modules, chunksize=8))
+    return 0 if compiled else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

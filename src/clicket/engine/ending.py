@@ -71,7 +71,7 @@ class Ending:
     def waiter(self, call: Call) -> Wait:
         """A future that gets the result, or an error if this process will have no result."""
         waiter = Wait(loop=self._loop)
-        call.waiters = (*call.waiters, waiter)
+        call.waiters += (waiter,)
         return waiter
 
     async def outcome(self, call: Call) -> ToolResult:

@@ -46,6 +46,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     lane: str = "loop"
     needs: tuple[Need, ...] = ()
     max_retries: int = 0
+    is_simple: bool = False
+    """It needs one slot, the runtime's, and no preparation: it starts as soon as it has the slot."""
 
 
 class Attempt(msgspec.Struct, eq=False):
@@ -169,8 +171,8 @@ class Call(msgspec.Struct, eq=False):
     stage_at: float = 0.0
     stages: dict[str, Stage] = {}
     """How its stages ended, in order."""
-    recorded_stages: int = 0
-    """How many of these are on record, or staged: those of admission."""
+    recorded_stages: int = 3
+    """How many of these are on record, or staged: those of admission, which are fewer if it refused the call."""
     duration: float = 0.0
     stats: OutcomeStats | None = None
     """What the outcome added to stats and to the tool's health."""
@@ -180,9 +182,8 @@ class Call(msgspec.Struct, eq=False):
     # Ending.
     ending: bool = False
     """The store is writing its outcome or its release: nothing else can end it."""
-    ended: bool = False
-    """Its outcome is durable."""
     result: ToolResult | None = None
+    """Set once its outcome is durable."""
     failure: ClicketError | None = None
     """Why nothing more will come of the call here."""
     waiters: tuple[asyncio.Future[Any], ...] = ()
@@ -190,6 +191,11 @@ class Call(msgspec.Struct, eq=False):
 
     def __repr__(self) -> str:
         return f"<call {self.entry.id} {self.entry.state}>"
+
+    @property
+    def ended(self) -> bool:
+        """Is its outcome durable?"""
+        return self.result is not None
 
     @property
     def id(self) -> str:
@@ -286,7 +292,6 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "edited": "clicket.engine.arguments",
     # A call of a method would cost every call a step.
     "ending": ("clicket.call", "clicket.pipeline.pipeline"),
-    "ended": "clicket.engine.ending",
     "result": "clicket.engine.ending",
     "failure": "clicket.engine.ending",
     "waiters": "clicket.engine.ending",

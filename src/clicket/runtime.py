@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from asyncio import get_running_loop
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
@@ -177,10 +178,10 @@ class Runtime:
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
         engine = self._engine
-        if engine is None or asyncio.get_running_loop() is not engine.loop:
+        if engine is None or get_running_loop() is not engine.loop:
             engine = self._opened
         if request.id is None:
-            call: Call | None = engine.admission.accept_now(request, self._origin, in_callers_task=True)
+            call: Call | None = engine.admission.accept_now(request, self._origin, True)
             if call is None:
                 call = await engine.admission.accept(request, self._origin, in_callers_task=True)
         else:

@@ -82,7 +82,7 @@ class Admission:
         self._monotonic = journal.clock.monotonic
         self.closing = False
 
-    def accept_now(self, request: ToolCall, origin: Origin, *, in_callers_task: bool = False) -> Call | None:
+    def accept_now(self, request: ToolCall, origin: Origin, in_callers_task: bool = False) -> Call | None:
         """Accept a call without waiting. None: the hub must read the store first, or the arguments are big; call `accept`."""
         hub = self._hub
         # If no other process writes, no tool failed and none depends on others, every tool is available.
@@ -92,9 +92,9 @@ class Admission:
             return None
         if self.closing:
             raise _closed()
-        made = new_id()
-        entry = Entry(request.id or made, request.thread, origin.caller, request.tool, self._now(), request.priority)
-        call = Call(entry, request, origin, self._monotonic(), made, request.arguments, in_callers_task, True)
+        now, monotonic, made = self._now, self._monotonic, new_id()
+        entry = Entry(request.id or made, request.thread, origin.caller, request.tool, now(), request.priority)
+        call = Call(entry, request, origin, monotonic(), made, request.arguments, in_callers_task, True)
         try:
             self._admit(call, None, True)
         except Deferred:
@@ -144,14 +144,15 @@ class Admission:
 
     def _admit(self, call: Call, judged: Judged | None, may_defer: bool = False) -> None:
         """Run the first three stages, then send the call to a person, to the cache, or to the queue for a slot."""
+        now, share = call.submitted_at, self._share
         if self._limiter.used:
-            self._share.note_several(call.submitted_at)
-        self._store.group_appends = call.submitted_at < self._share.several_until
+            share.note_several(now)
+        self._store.group_appends = now < share.several_until
         if not self._pipeline.admit(call, judged, may_defer):
             if call.verdict == "deny":
                 self._audit.refused(call)
             self._live.add(call)
-            self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))
+            self._pipeline.finish(call, self._ending.on_outcome_durable)
             return
         tool = call.tool
         assert tool is not None
@@ -201,7 +202,7 @@ class Admission:
 
     def serve(self, call: Call, output: Any) -> None:
         """End the call with the cached output."""
-        self._pipeline.serve(call, output, as_text(output), partial(self._ending.on_outcome_durable, call))
+        self._pipeline.serve(call, output, as_text(output), self._ending.on_outcome_durable)
 
 
 def _closed() -> UsageError:

@@ -8,7 +8,6 @@ the whole schema, and the policy's denials. Both versions stay on record; the id
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from clicket.call import Call
@@ -110,7 +109,7 @@ class Approvals:
         return True
 
     def _fail(self, call: Call, error: ToolError) -> None:
-        self._pipeline.fail(call, error, partial(self._ending.on_outcome_durable, call))
+        self._pipeline.fail(call, error, self._ending.on_outcome_durable)
 
 
 def edit_of(call: Call) -> dict[str, Any] | None:

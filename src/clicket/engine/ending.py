@@ -50,6 +50,7 @@ class Ending:
         self._journal = journal
         self._store = store
         self._live = live
+        self._made = live.made
         self._limiter = limiter
         self._timers = timers
         self._requests = requests
@@ -70,7 +71,7 @@ class Ending:
     def waiter(self, call: Call) -> Wait:
         """A future that gets the result, or an error if this process will have no result."""
         waiter = Wait(loop=self._loop)
-        call.waiters = (*call.waiters, waiter)
+        call.waiters += (waiter,)
         return waiter
 
     async def outcome(self, call: Call) -> ToolResult:
@@ -111,7 +112,6 @@ class Ending:
     def on_outcome_durable(self, call: Call, error: ClicketError | None) -> None:
         """The outcome is durable, or never will be: notify the waiters, release the slots."""
         if error is None:
-            call.ended = True
             call.result = result_from(call)
             if call.accepted is not None:
                 fulfil(call.accepted)
@@ -124,7 +124,7 @@ class Ending:
                 and call.deadline_timer is None
                 and call.wait_timer is None
             ):
-                self._live.made.pop(call.entry.id, None)  # all that `forget` would do
+                self._made.pop(call.entry.id, None)  # all that `forget` would do
             else:
                 self.forget(call)
             if call.waiters:

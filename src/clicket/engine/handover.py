@@ -117,7 +117,7 @@ class HandOver:
         if self._shares:
             self.close_started(call)
         else:
-            self._pipeline.finish(call, partial(self._ending.on_outcome_durable, call))
+            self._pipeline.finish(call, self._ending.on_outcome_durable)
 
     def end_stopped(self, call: Call, *, execute: bool = False) -> None:
         """End a stopped call that has no body to end it. `execute`: its body was abandoned."""
@@ -125,8 +125,7 @@ class HandOver:
         if call.stopping == "shutdown" and self._shares:
             self.close_started(call)
         else:
-            on_durable = partial(self._ending.on_outcome_durable, call)
-            self._pipeline.stop(call, call.stopping, on_durable, execute=execute)
+            self._pipeline.stop(call, call.stopping, self._ending.on_outcome_durable, execute=execute)
 
     def close_started(self, call: Call) -> None:
         """The runtime closes, and the call did not finish in time: release it to run again, if it may be repeated."""
@@ -141,7 +140,7 @@ class HandOver:
         )
         asks = options.recovery == "ask"
         if not (asks or options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)):
-            self._pipeline.fail(call, unknown, partial(self._ending.on_outcome_durable, call))
+            self._pipeline.fail(call, unknown, self._ending.on_outcome_durable)
             return
         data: dict[str, Any] = {"attempt": entry.attempts, "error": to_builtins(unknown), "delay": 0.0}
         self._journal.advance(entry, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)

@@ -41,7 +41,7 @@ class Plans:
             needs = (*needs, ("session", tool.name, entry.caller, entry.thread, 1))
         if self._max_per_thread is not None and needs:
             needs = (*needs, ("thread", entry.caller, entry.thread, self._max_per_thread))
-        call.plan = plan if needs is plan.needs else Plan(plan.lane, needs, plan.max_retries)
+        call.plan = plan if needs is plan.needs else _plan_of(plan.lane, needs, plan.max_retries)
 
     def rooms(self, registry: Registry, used: Mapping[tuple[Any, ...], int], *, internal_only: bool) -> dict[str, int]:
         """How many more calls of each tool could start here.
@@ -70,4 +70,8 @@ class Plans:
             needs = (*needs, ("lane", lane, self._limits.worker_processes))
         if tool.options.max_concurrency is not None:
             needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
-        return Plan(lane, needs, tool.options.max_retries)
+        return _plan_of(lane, needs, tool.options.max_retries)
+
+
+def _plan_of(lane: str, needs: tuple[tuple[Any, ...], ...], max_retries: int) -> Plan:
+    return Plan(lane, needs, max_retries, len(needs) == 1 and lane != "process")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -349,13 +348,13 @@ class Recovery:
 
     def _stop(self, call: Call, reason: str) -> None:
         self._journal.wait_for(call.entry, None)
-        self._pipeline.stop(call, reason, partial(self._ending.on_outcome_durable, call))
+        self._pipeline.stop(call, reason, self._ending.on_outcome_durable)
 
     def _fail(self, call: Call, code: str, message: str) -> None:
         self._end(call, ToolError(code=code, message=message, type="".join(w.title() for w in code.split("_"))))
 
     def _end(self, call: Call, error: ToolError) -> None:
-        self._pipeline.fail(call, error, partial(self._ending.on_outcome_durable, call))
+        self._pipeline.fail(call, error, self._ending.on_outcome_durable)
 
 
 def _denial(entry: Entry) -> dict[str, Any] | None:

@@ -56,6 +56,7 @@ class Running:
         self._gate = gate
         self._timers = timers
         self._ending = ending
+        self._on_outcome_durable = ending.on_outcome_durable
         self._handover = handover
         self._stopping = stopping
         self._share = share
@@ -63,6 +64,7 @@ class Running:
         self._queue_timeout = limits.queue_timeout
         self._cancel_grace = limits.cancel_grace
         self._monotonic = journal.clock.monotonic
+        self._on_start_durable = self.on_start_durable
         self.closed = False
 
     # A slot.
@@ -77,8 +79,8 @@ class Running:
             self._live.add(call)
         if not taken:
             self.wait_in_queue(call)
-        elif len(call.plan.needs) == 1 and call.plan.lane != "process" and call.wait_timer is None:
-            self._journal.start_and_commit(entry, lambda error: self.on_start_durable(call, error))
+        elif call.plan.is_simple and call.wait_timer is None:
+            self._journal.start_and_commit(entry, self._on_start_durable, call)
         else:
             self.start_attempt(call)
 
@@ -104,7 +106,7 @@ class Running:
             self._timers.end_wait(call)
         entry = call.entry
         if call.plan.lane != "process":
-            self._journal.start_and_commit(entry, lambda error: self.on_start_durable(call, error))
+            self._journal.start_and_commit(entry, self.on_start_durable, call)
             return
         if entry.state is State.PENDING:
             self._journal.advance(entry, State.INITIALIZING)
@@ -142,8 +144,9 @@ class Running:
         if call.ending or call.stopping is not None:
             self._on_body_done(call)
         else:
-            self._pipeline.finish(call, lambda error: self._ending.on_outcome_durable(call, error))
-        if call.result is None or call.attempt is not None or self._monotonic() >= self._share.over_at:
+            self._pipeline.finish(call, self._on_outcome_durable)
+        monotonic = self._monotonic
+        if call.result is None or call.attempt is not None or monotonic() >= self._share.over_at:
             return self._after_body(call)
         return None
 
@@ -205,7 +208,7 @@ class Running:
             if call.stopping == "shutdown" and call.outcome is State.CANCELLED:
                 self._handover.close_stopped(call)
             else:
-                self._pipeline.finish(call, lambda error: self._ending.on_outcome_durable(call, error))
+                self._pipeline.finish(call, self._on_outcome_durable)
         elif (
             call.attempt is not None and not call.attempt.detached
         ):  # the call was abandoned, and its body has returned

@@ -60,4 +60,4 @@ class Stopping:
         self._journal.wait_for(call.entry, None)
         if why:
             explain(call, why)
-        self._pipeline.stop(call, reason, partial(self._ending.on_outcome_durable, call))
+        self._pipeline.stop(call, reason, self._ending.on_outcome_durable)

@@ -72,6 +72,7 @@ class Runner:
         self._loop = LoopLane(
             self._clocks, make_sink=self.sink_of, abandon=abandon, on_returned=on_returned, spawn=spawn
         )
+        self._begin = self._loop.begin
         self._processes = ProcessLane(processes, self._clocks, make_sink=self.sink_of)
         self._lanes: dict[str, Callable[[Call, Tool], Awaitable[Any]]] = {
             "loop": self._loop.attempt,
@@ -95,7 +96,8 @@ class Runner:
         """Run a call. None: an async body ended in its first step, in its caller's task, and its output is there."""
         if not call.in_callers_task or call.entry.state is not _RUNNING or call.stopping is not None:
             return self.run(call)
-        begun = self._loop.begin(call, call.tool)  # type: ignore[arg-type]  # the find stage has run
+        begin = self._begin
+        begun = begin(call, call.tool)  # type: ignore[arg-type]  # the find stage has run
         return None if begun is None else self.run(call, begun)
 
     async def run(self, call: Call, begun: Awaitable[Any] | None = None) -> None:

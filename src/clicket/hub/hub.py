@@ -109,9 +109,9 @@ class Hub:
 
     def needs_look(self, name: str, thread: str, caller: str) -> bool:
         """Must the hub read the store before it can check a call of the tool?"""
-        if name in self.registry.dependent or name in self.registry.shared:
+        registry, place = self.registry, (caller, thread)
+        if name in registry.dependent or name in registry.shared:
             return True
-        place = (caller, thread)
         if self.alone and place not in self.degraded:  # no other process writes, and no failure was written
             return False
         known = self._known.get(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clicket.errors import ClicketError
 from clicket.kernel import State
@@ -14,14 +14,15 @@ from clicket.model.unit import Rows, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from clicket.ports import Append, CacheUse, OutcomeStats
 
-__all__ = ["Entry", "OnDurable"]
+__all__ = ["Entry", "OnDurable", "Then"]
 
 OnDurable = Callable[[ClicketError | None], None]
 """Called once what was committed is durable (None), or can never be (the error)."""
+Then = Callable[[Any, ClicketError | None], None]
+"""As `OnDurable`, for the two packed units: it also gets what the committer passed along, so that no call needs a closure."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -73,6 +74,8 @@ class Entry:
 
     # What is under way.
     inflight: Append | None = None
+    then: tuple[Then, Any] | None = None
+    """For the packed unit under way, and what it gets; called before the callbacks."""
     callbacks: tuple[OnDurable, ...] = ()
     """For the unit under way."""
     later: tuple[OnDurable, ...] = ()

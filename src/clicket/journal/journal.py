@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.journal.entry import Entry, OnDurable
+from clicket.journal.entry import Entry, OnDurable, Then
 from clicket.journal.observers import Observers
 from clicket.journal.rebase import Fenced, news_since
 from clicket.journal.staging import Staging
@@ -73,25 +74,28 @@ class Journal(Staging):
         entry.opening = (created, arguments, stages, len(stages))
         entry.last_at = entry.created_at
 
-    def start_and_commit(self, entry: Entry, on_durable: OnDurable) -> None:
-        """`start`, then `commit`. A new call that starts at once is written as one packed unit."""
+    def start_and_commit(self, entry: Entry, then: Then, subject: Any) -> None:
+        """`start`, then `commit`; `then(subject, error)` is called as `on_durable` of `commit` is. A new call that starts at once
+        is written as one packed unit."""
         opening = entry.opening
         if opening is None or opening[3] != _ADMISSION or entry.later:
             self.start(entry)
-            self.commit(entry, on_durable)
+            self.commit(entry, partial(then, subject))
             return
         # The path of almost every call, without a look at the table: the table's own tests check these transitions.
         created, arguments, stages, _ = opening
-        created_at, now = entry.created_at, self._now()
-        at = now if now > created_at else created_at  # noqa: FURB136  # every call runs this
+        now, created_at = self._now, entry.created_at
+        at = now()
+        at = max(at, created_at)
         find, authorize, validate = stages.values()
         unit = Start(created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1)
         entry.opening = None
         entry.seq, entry.state, entry.attempts = 7, _RUNNING, 1
         entry.started_at = entry.last_at = at
-        entry.callbacks = (on_durable,)
+        entry.then = (then, subject)
         entry.inflight = change = Append(entry, 0, entry.fence, unit, _RUNNING)
-        self._append(change, self._plain_done)
+        append = self._append
+        append(change, self._plain_done)
 
     def complete(
         self,
@@ -104,31 +108,34 @@ class Journal(Staging):
         metadata: dict[str, Any] | None,
         stats: OutcomeStats,
         cache_use: CacheUse | None,
-        on_durable: OnDurable,
+        then: Then,
+        subject: Any,
     ) -> bool:
-        """Commit the plain end of a call as one packed unit. False: more must be written with it, or a stage is missing; use `end`."""
-        before, seq = entry.state, entry.seq
+        """Commit the plain end of a call as one packed unit; `then(subject, error)` is called once it is durable. False: more must
+        be written with it, or a stage is missing; use `end`."""
         if (
-            _COMPLETED not in self._edges[before]
-            or entry.rows
+            entry.state is not _RUNNING
+            or recorded != _ADMISSION
             or entry.inflight is not None
-            or entry.opening is not None
+            or entry.rows
             or entry.later
             or entry.artifacts
-            or recorded != _ADMISSION
             or len(stages) != _STAGES
         ):
             return False
+        seq = entry.seq
         _, _, _, execute, process, persist = stages.values()
-        ran, processed, persisted = execute.duration, process.duration, persist.duration
-        unit = End(seq + 1, at, before, ran, processed, persisted, duration, output, metadata)
+        unit = End(
+            seq + 1, at, _RUNNING, execute.duration, process.duration, persist.duration, duration, output, metadata
+        )
         entry.seq, entry.state = seq + 4, _COMPLETED
         entry.ended_at = entry.last_at = at
-        entry.callbacks = (on_durable,)
+        entry.then = (then, subject)
         entry.inflight = change = Append(
             entry, seq, entry.fence, unit, _COMPLETED, at, stats, entry.key, entry.waiting_for, entry.owned, False, (), cache_use
         )  # fmt: skip
-        self._append(change, self._plain_done)
+        append = self._append
+        append(change, self._plain_done)
         return True
 
     def commit(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
@@ -194,18 +201,18 @@ class Journal(Staging):
         self._append(change, self._done)
 
     def _on_plain_appended(self, change: Append, error: ClicketError | None) -> None:
-        """As `_on_appended`, for a packed unit: it has one callback, and nothing was staged behind it."""
+        """As `_on_appended`, for a packed unit: nothing was staged behind it, and nothing else waits for it."""
         entry: Any = change.call
-        if error is not None or entry.later or entry.rows or len(entry.callbacks) != 1:
+        if error is not None or entry.later or entry.rows or entry.callbacks:
             self._on_appended(change, error)
             return
-        (on_durable,) = entry.callbacks
-        entry.inflight, entry.callbacks = None, ()
+        then, subject = entry.then
+        entry.inflight = entry.then = None
         entry.key, entry.visible_state, entry.durable = change.key, change.state, entry.seq
-        entry._units = (*entry._units, change.unit)
+        entry._units += (change.unit,)
         if self._listeners or entry.watchers:
             self._publish(entry, change.unit.length)  # type: ignore[union-attr]  # a packed unit is there
-        on_durable(None)
+        then(subject, None)
 
     def _on_appended(self, change: Append, error: ClicketError | None) -> None:
         """The store has written a unit, or has refused it."""
@@ -216,7 +223,7 @@ class Journal(Staging):
         unit = change.unit
         entry.key = change.key
         entry.inflight = None
-        callbacks, entry.callbacks = entry.callbacks, ()
+        callbacks = _taken_callbacks(entry)
         if self.unsaved:
             self.unsaved.discard(entry)
         entry.visible_state = change.state
@@ -241,9 +248,9 @@ class Journal(Staging):
     def _give_up(self, entry: Entry, error: ClicketError) -> None:
         """Nothing of the unit under way, nor of what was staged behind it, will ever be written."""
         self.unsaved.discard(entry)
-        callbacks = (*entry.callbacks, *entry.later)
+        callbacks = (*_taken_callbacks(entry), *entry.later)
         entry.inflight = entry.rows = entry.opening = None
-        entry.callbacks = entry.later = ()
+        entry.later = ()
         for callback in callbacks:
             callback(error)
 
@@ -353,3 +360,10 @@ class Journal(Staging):
                 return
             error = failure
         self._give_up(entry, error)
+
+
+def _taken_callbacks(entry: Entry) -> tuple[OnDurable, ...]:
+    """What is to be called for the unit under way. It is called once: the entry has none of it any more."""
+    callbacks, then = entry.callbacks, entry.then
+    entry.callbacks, entry.then = (), None
+    return callbacks if then is None else (partial(*then), *callbacks)

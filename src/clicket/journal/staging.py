@@ -1,7 +1,7 @@
 """What the next commit of a call writes. Nothing staged is visible yet. `Staging.advance` checks a change of state against the table.
 
 The two packed units of `journal.py` do not pass here: `start_and_commit` writes transitions that the table's tests check, and
-`complete` reads the table itself.
+`complete` writes the one from running to completed.
 """
 
 from __future__ import annotations

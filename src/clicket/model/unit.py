@@ -7,7 +7,7 @@ only for readers; a plain call without readers never has any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -131,14 +131,10 @@ class Rows(list[Row]):
         return Rows((seq + by, at, kind, state, data) for seq, at, kind, state, data in self)
 
 
-_encode = msgspec.json.Encoder().encode
+dump_unit: Callable[[Unit], bytes] = msgspec.json.Encoder().encode
+"""A unit as it is stored: JSON, the call's id left to the store."""
 _decode_rows = msgspec.json.Decoder(list[Row]).decode
 _decode_packed = msgspec.json.Decoder(Start | End).decode
-
-
-def dump_unit(unit: Unit) -> bytes:
-    """A unit as it is stored: JSON, the call's id left to the store."""
-    return _encode(unit)
 
 
 def rows_of(events: Iterable[Event]) -> Rows:

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from clicket.call import Call
-from clicket.journal import Journal, OnDurable
+from clicket.journal import Journal, Then
 from clicket.kernel import State
 from clicket.model import Stage
 from clicket.model.figures import OTHER_TYPE, bucket_of, error_label
@@ -42,41 +42,38 @@ class Persist:
         self._now = journal.clock.now
         self._types: set[tuple[str, str]] = set()
 
-    def __call__(self, call: Call, on_durable: OnDurable) -> bool:
-        """True: the outcome is committed. False: it is staged, and the caller may stage more before it commits."""
+    def __call__(self, call: Call, then: Then) -> bool:
+        """True: the outcome is committed, and `then(call, error)` will be called. False: it is staged, and the caller may stage more
+        before it commits."""
         entry, stages, attempt = call.entry, call.stages, call.attempt
-        started = self._clock()
+        clock, now = self._clock, self._now
+        started = clock()
         call.duration = duration = started - call.submitted_at
         if attempt is not None and attempt.progress is not None:
             self._last_progress(call, attempt.progress)
         cache_use = None if call.cache_key is None else self._cache_use(call)
-        now = self._now()
-        at = now if now > entry.last_at else entry.last_at  # noqa: FURB136  # every ending call runs this
+        at = now()
+        at = max(at, entry.last_at)
         is_plain = (
             call.outcome is _COMPLETED
             and not call.truncated
             and not call.cached
             and (attempt is None or attempt.late is None)
         )
-        tool, ran = call.tool, stages.get("execute")
-        if (
-            is_plain
-            and tool is not None
-            and ran is not None
-            and tool.options.breaker == "thread"
-            and not entry.internal
-        ):
-            took = ran.duration  # as `stats_of` would find it
+        tool = call.tool
+        if is_plain and tool is not None and tool.options.breaker == "thread" and not entry.internal:
+            took = stages["execute"].duration  # as `stats_of` would find it
             stats = OutcomeStats(entry.tool, "completed", "", bucket_of(took), took, "completed", at)
         else:
             stats = stats_of(call, at, self._types)
         call.stats = stats
-        stages["persist"] = Stage("ok", self._clock() - started)
+        stages["persist"] = Stage("ok", clock() - started)
         if is_plain:
-            metadata = call.metadata and dict(call.metadata)
-            output, recorded = call.output, call.recorded_stages
+            metadata = call.metadata
+            if metadata is not None:
+                metadata = metadata.copy()
             if self._journal.complete(
-                entry, at, stages, recorded, duration, output, metadata, stats, cache_use, on_durable
+                entry, at, stages, call.recorded_stages, duration, call.output, metadata, stats, cache_use, then, call
             ):
                 return True
         self._journal.end(

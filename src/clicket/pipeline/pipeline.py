@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import to_builtins
@@ -26,7 +27,7 @@ from clicket.execution import (
     traceback_of,
     transient,
 )
-from clicket.journal import Journal, OnDurable
+from clicket.journal import Journal, Then
 from clicket.kernel import State
 from clicket.model import Stage, ToolCall, ToolError
 from clicket.model.output import plain_output
@@ -42,6 +43,8 @@ from clicket.vault import Vault, hide, hide_error, hide_said, hide_text
 __all__ = ["Pipeline", "refusal"]
 
 _COMPLETED = State.COMPLETED
+_UNCHECKED = Stage("ok", 0.0)
+"""The authorize stage of a call for which there is nothing to check."""
 _DETAILS = ("problems", "status", "reason", "missing", "suggested")
 """The details of a refusal."""
 
@@ -88,20 +91,22 @@ class Pipeline:
 
         `may_defer`: raises `Deferred` if the arguments are to be judged ahead; `judged` is what `judge_ahead` returned.
         """
-        clock = self._clock
+        clock, find, validate = self._clock, self._find, self._validate
         ended = call.stages
         name, mark = "find", call.submitted_at
         try:
-            self._find(call)
+            find(call)
             now = clock()
             ended["find"] = Stage("ok", now - mark)
-            name, mark = "authorize", now
-            if call.entry.caller or self._has_policy or call.denied:  # else there is nothing to check
+            if call.entry.caller or self._has_policy or call.denied:
+                name, mark = "authorize", now
                 self.authorize(call)
                 now = clock()
-            ended["authorize"] = Stage("ok", now - mark)
+                ended["authorize"] = Stage("ok", now - mark)
+            else:
+                ended["authorize"] = _UNCHECKED
             name, mark = "validate", now
-            self._validate(call, judged, may_defer)
+            validate(call, judged, may_defer)
             ended["validate"] = Stage("ok", clock() - mark)
         except Deferred:
             raise
@@ -110,7 +115,7 @@ class Pipeline:
             call.error = refused = refusal(error)
             call.outcome = State.FAILED
             ended[name] = Stage(refused.code, clock() - mark)
-        call.recorded_stages = len(ended)
+            call.recorded_stages = len(ended)
         created, arguments = self._created(call)
         if self._observers.trace is not None:
             created.update(self._observers.trace())
@@ -135,9 +140,10 @@ class Pipeline:
             "idempotency_key": call.idempotency_key,
         }
         if tool is not None:
-            data["tool_version"] = tool.options.version
-            if tool.options.sensitive:  # so that processes without the tool hide the same values
-                data["sensitive"] = sorted(tool.options.sensitive)
+            options = tool.options
+            data["tool_version"] = options.version
+            if options.sensitive:  # so that processes without the tool hide the same values
+                data["sensitive"] = sorted(options.sensitive)
         if entry.caller:
             data["caller"] = entry.caller
         if call.origin.scopes:
@@ -173,23 +179,23 @@ class Pipeline:
         """Execute and process. None: both stages are done, and `call.outcome` is set; else await the result."""
         if self._observers.around:
             return self._surrounded(call)
-        clock = self._clock
+        clock, execute, process, stages = self._clock, self._execute, self._process, call.stages
         now = mark = clock()
         try:
-            waiting = self._execute(call)
+            waiting = execute(call)
             if waiting is not None:
                 call.stage_at = mark
                 return self._perform(call, waiting, "execute")
             now = clock()
-            call.stages["execute"] = Stage("ok", now - mark)
-            waiting = self._process(call)
+            stages["execute"] = Stage("ok", now - mark)
+            waiting = process(call)
             if waiting is not None:
                 call.stage_at = now
                 return self._perform(call, waiting, "process")
-            call.stages["process"] = Stage("ok", clock() - now)
+            stages["process"] = Stage("ok", clock() - now)
         except BaseException as error:
             call.stage_at = now
-            self._stage_failed(call, "process" if "execute" in call.stages else "execute", error)
+            self._stage_failed(call, "process" if "execute" in stages else "execute", error)
         else:
             call.outcome = _COMPLETED
         return None
@@ -256,29 +262,30 @@ class Pipeline:
 
     # Ending.
 
-    def stop(self, call: Call, reason: str, on_durable: OnDurable, *, execute: bool = False) -> None:
+    def stop(self, call: Call, reason: str, then: Then, *, execute: bool = False) -> None:
         """End a call that `perform` does not run (any more): queued, waiting, or abandoned."""
         self._stopped(call, reason)
         if execute:
             call.stages["execute"] = Stage(str(call.outcome), self._clock() - call.stage_at)
-        self.finish(call, on_durable)
+        self.finish(call, then)
 
-    def serve(self, call: Call, output: Any, text: str, on_durable: OnDurable) -> None:
+    def serve(self, call: Call, output: Any, text: str, then: Then) -> None:
         """End a call with an output from the cache."""
         waited = 0.0 if call.entry.durable else self._clock() - call.submitted_at
         self._take_cached(call, output, text)
         call.cached = True
         call.stages["execute"] = Stage("cached", waited)
         call.outcome = State.COMPLETED
-        self.finish(call, on_durable)
+        self.finish(call, then)
 
-    def fail(self, call: Call, error: ToolError, on_durable: OnDurable) -> None:
+    def fail(self, call: Call, error: ToolError, then: Then) -> None:
         """End a call as failed, for a reason that its tool has nothing to do with: its host died, or somebody refused it."""
         call.outcome, call.error, call.is_blameless = State.FAILED, error, True
-        self.finish(call, on_durable)
+        self.finish(call, then)
 
-    def finish(self, call: Call, on_durable: OnDurable) -> None:
-        """Persist the one outcome. A second attempt to end the call finds `ending` set, and changes nothing."""
+    def finish(self, call: Call, then: Then) -> None:
+        """Persist the one outcome; `then(call, error)` is called once it is durable, or cannot be made so. A second attempt to end
+        the call finds `ending` set, and changes nothing."""
         assert not call.ending, "a call ends once"
         attempt = call.attempt
         if attempt is not None and attempt.sink is not None:
@@ -291,10 +298,11 @@ class Pipeline:
         if call.metadata:
             call.replace_metadata(hide_said(call.metadata, call.secrets))
         call.ending = True
-        if not self._persist(call, on_durable):
+        persist = self._persist
+        if not persist(call, then):
             if attempt is not None and attempt.late is not None and not attempt.abandoned:
                 self.keep_late(call, attempt.late)
-            self._journal.commit(call.entry, on_durable)
+            self._journal.commit(call.entry, partial(then, call))
 
     def keep_late(self, call: Call, late: Late) -> None:
         """Record what a body returned or raised after it was stopped. It never becomes the outcome."""

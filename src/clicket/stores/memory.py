@@ -53,7 +53,7 @@ class MemoryStore:
         self.on_hint: OnHint = _ignore_hint
         self.group_appends = False
         self.max_ended = max_ended
-        self._keys = itertools.count(1)
+        self._last_key = 0
         self._calls: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
         """The first call of each id."""
@@ -87,18 +87,21 @@ class MemoryStore:
     def append(self, change: Append, done: Done) -> None:
         if self._owner is None:
             done(change, StoreUnavailable("memory:// is closed."))
-        else:
-            done(change, self._create(change) if change.expect == 0 else self._update(change))
-
-    def _create(self, change: Append) -> ClicketError | None:
-        call, unit, key = change.call, change.unit, next(self._keys)
+            return
+        if change.expect:
+            done(change, self._update(change))
+            return
+        call, unit = change.call, change.unit
+        id = call.id
+        key = self._last_key = self._last_key + 1
         made = _Call(
-            call.id, call.thread, call.caller, call.tool, key, change.fence, change.state, call.created_at,
+            id, call.thread, call.caller, call.tool, key, change.fence, change.state, call.created_at,
             0 if unit is None else unit.length, unit,
         )  # fmt: skip
-        first = self._by_id.setdefault(call.id, made)
+        first = self._by_id.setdefault(id, made)
         if first is not made and not self._add_same_id(first, made):
-            return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
+            done(change, Duplicate(f"the id {id!r} is taken in thread {call.thread!r}"))
+            return
         change.key = key
         self._calls[key] = self._active[key] = made
         if change.waiting_for is not None:
@@ -109,7 +112,7 @@ class MemoryStore:
             self._name(made, change)
         if change.ended_at is not None:
             self._close_off(made, change)
-        return None
+        done(change, None)
 
     def _add_same_id(self, first: _Call, made: _Call) -> bool:
         """Keep another call of an id. False: its thread and caller have one."""
@@ -130,8 +133,10 @@ class MemoryStore:
             call.asked = call.asked or change.request
         else:
             call.state = change.state
-            call.waiting_for = change.waiting_for
-            call.asked = False
+            if call.waiting_for is not change.waiting_for:  # a write to a struct costs more than this look
+                call.waiting_for = change.waiting_for
+            if call.asked:
+                call.asked = False
             if not change.owned:
                 call.owned = False
             if change.artifacts:
@@ -148,20 +153,23 @@ class MemoryStore:
                 self._unnamed.discard(name)
 
     def _close_off(self, call: _Call, change: Append) -> None:
-        key, ended = call.key, self._ended
-        if call.ended_at is None:
-            if change.cache is not None:
-                self._cache.use(change.cache, change.ended_at or 0.0)
-            if change.stats is not None:
-                waiting = self._ended_stats
-                waiting.append((call.caller, call.thread, change.stats))
-                if len(waiting) >= _MANY:
-                    self._add_up()
+        if call.ended_at is not None:  # it had ended: a late result changes nothing of its end
+            call.ended_at = change.ended_at
+            return
         call.ended_at = change.ended_at
-        self._active.pop(key, None)
-        ended[key] = None
-        if len(ended) > self.max_ended:
-            self._remove(next(iter(ended)))
+        key = call.key
+        del self._active[key]
+        self._ended[key] = None
+        if len(self._ended) > self.max_ended:
+            self._remove(next(iter(self._ended)))
+        if change.cache is not None:
+            self._cache.use(change.cache, change.ended_at or 0.0)
+        stats = change.stats
+        if stats is not None:
+            waiting = self._ended_stats
+            waiting.append((call.caller, call.thread, stats))
+            if len(waiting) >= _MANY:
+                self._add_up()
 
     def _add_up(self) -> None:
         outcomes, self._ended_stats = self._ended_stats, []

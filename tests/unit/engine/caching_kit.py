@@ -9,6 +9,7 @@ from tests.unit.engine.fakes import Lower
 from clicket import tool
 from clicket.call import Call
 from clicket.engine.caching import CacheOptions, Caching
+from clicket.engine.ending import result_from
 from clicket.engine.single_flight import SingleFlight
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.kernel import State
@@ -99,5 +100,5 @@ class World(Lower):
         """The call ran and ended."""
         call.outcome, call.output, call.slot = outcome, output, True
         self.flights.use_of(call)
-        call.ended = True
+        call.result = result_from(call)
         self.flights.left(call)

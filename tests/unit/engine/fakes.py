@@ -253,4 +253,4 @@ class Lower:
         """The body returned: process, and persist the outcome."""
         self.body = lambda each: setattr(each, "output", output)
         assert self.pipeline.perform(call) is None
-        self.pipeline.finish(call, lambda error: self.ending.on_outcome_durable(call, error))
+        self.pipeline.finish(call, self.ending.on_outcome_durable)

@@ -10,6 +10,7 @@ from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
 from clicket.engine.closing import Closing
+from clicket.engine.ending import result_from
 from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import Closed
 from clicket.engine.tasks import Tasks
@@ -126,9 +127,9 @@ async def test_a_call_whose_outcome_cannot_be_stored_is_dismissed_with_that_reas
     call = world.running("echo")
     world.store.holding = True
     world.finish(call)
-    call.ended = True  # so that the test need not wait for the real clock
     waiter = asyncio.ensure_future(world.ending.outcome(call))
     await world.clock.settle()
+    call.result = result_from(call)  # so that the test need not wait for the real clock
     await world.closing.close(patience=0.0)
     with pytest.raises(Closed, match="before the outcome of call a could be stored"):
         await waiter

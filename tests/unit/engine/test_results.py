@@ -32,14 +32,14 @@ async def test_of_a_completed_call(output: Any) -> None:
 async def test_of_a_failed_call() -> None:
     low = Lower(echo)
     call = low.running("echo")
-    low.pipeline.fail(call, ToolError(code="x", message="no", type="X"), lambda error: None)
+    low.pipeline.fail(call, ToolError(code="x", message="no", type="X"), lambda call, error: None)
     assert result_from(call) == result_of(low.store.record(call))
 
 
 async def test_of_a_call_that_was_stopped_in_the_queue() -> None:
     low = Lower(echo)
     call = low.pending("echo")
-    low.pipeline.stop(call, "queue", lambda error: None)
+    low.pipeline.stop(call, "queue", lambda call, error: None)
     result = result_from(call)
     assert result == result_of(low.store.record(call))
     assert (result.state, result.attempts) == (State.TIMEOUT, 0)
@@ -48,7 +48,7 @@ async def test_of_a_call_that_was_stopped_in_the_queue() -> None:
 async def test_of_a_call_that_was_served_from_the_cache() -> None:
     low = Lower(echo)
     call = low.pending("echo")
-    low.pipeline.serve(call, {"n": 1}, '{"n":1}', lambda error: None)
+    low.pipeline.serve(call, {"n": 1}, '{"n":1}', lambda call, error: None)
     assert result_from(call) == result_of(low.store.record(call))
     assert (result_from(call).cached, result_from(call).attempts) == (True, 0)
 

@@ -71,9 +71,7 @@ class World(Lower):
 
     def _end_stopped(self, call: Call, *, execute: bool = False) -> None:
         assert call.stopping is not None
-        self.pipeline.stop(
-            call, call.stopping, lambda error: self.ending.on_outcome_durable(call, error), execute=execute
-        )
+        self.pipeline.stop(call, call.stopping, self.ending.on_outcome_durable, execute=execute)
 
     def slow(self) -> asyncio.Future[Any]:
         """From here on bodies wait for the test."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.engine.caching_kit import World
 
+from clicket.engine.ending import result_from
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import CacheItem
@@ -95,7 +96,7 @@ async def test_a_result_that_is_too_old_by_the_time_it_is_shared_is_made_anew() 
     leader.outcome, leader.output, leader.slot = State.COMPLETED, "old", True
     world.flights.use_of(leader)
     world.clock.advance(61.0)
-    leader.ended = True
+    leader.result = result_from(leader)
     world.flights.left(leader)
     assert (world.logged("serve"), world.logged("run")) == ([], [leader, follower])
 

@@ -43,18 +43,21 @@ class Desk:
         self.stages = dict(FIRST)
         self.durable: list[Any] = []
 
+    def _on_durable(self, _: object, error: Any) -> None:
+        self.durable.append(error)
+
     def open(self) -> None:
         self.journal.open(self.entry, dict(CREATED), {"n": 1}, self.stages)
 
     def start(self) -> None:
-        self.journal.start_and_commit(self.entry, self.durable.append)
+        self.journal.start_and_commit(self.entry, self._on_durable, None)
 
     def end(self, **data: Any) -> None:
         """As the persist stage does it: packed if that is possible, else event by event."""
         outcome, at = {"duration": 2.0, "output": "out", **data}, self.journal.stamp(self.entry)
         self.stages.update(LAST)
-        entry, stages, done = self.entry, self.stages, self.durable.append
-        if not data and self.journal.complete(entry, at, stages, 3, 2.0, "out", None, STATS, None, done):
+        entry, stages, done = self.entry, self.stages, self._on_durable
+        if not data and self.journal.complete(entry, at, stages, 3, 2.0, "out", None, STATS, None, done, None):
             return
         self.journal.end(entry, State.COMPLETED, outcome, at, stages, 3, STATS, None)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import apsw
 
 from clicket.errors import ClicketError
-from clicket.ports import Append, Duplicate, Stale
+from clicket.model.unit import End, Start
+from clicket.ports import Append, Done, Duplicate, Stale
 from clicket.stores.sqlite import cache
 from clicket.stores.sqlite.schema import EVENT_BITS, PERIOD
 
-__all__ = ["IN_ROW", "Appends"]
+__all__ = ["IN_ROW", "Appends", "Waiting"]
 
 IN_ROW = 500
 """Bytes of a first or last unit that is stored in the call's own row."""
@@ -34,6 +36,10 @@ _INSERT_PERIOD = "INSERT INTO call_times(period,key) VALUES(?,?) ON CONFLICT DO 
 _INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts(call,name) VALUES(?,?)"
 
 
+Waiting = tuple[Append, Done, bytes]
+"""An append, what to call when it is written, and its unit as it is stored."""
+
+
 class Appends:
     """`owner`: the number under which the writer is registered. `hits`: uses of cached results, to be counted with the commit."""
 
@@ -45,6 +51,58 @@ class Appends:
         self.period: float | None = None
         """The period in which the last call was made, if `call_times` has it."""
         self.hits: list[tuple[str, float]] = []
+
+    def apply_group(
+        self, group: Sequence[Waiting], count: Callable[[Append], None]
+    ) -> list[ClicketError | None] | None:
+        """The statements of several appends. Those that start or end a plain call, as most do, are collected: one statement
+        inserts all that start, one updates all that end. None: one of these was refused; roll back, and use `apply` for each."""
+        outcomes: list[ClicketError | None] = [None] * len(group)
+        started: list[Append] = []
+        start_rows: list[tuple[Any, ...]] = []
+        end_rows: list[tuple[Any, ...]] = []
+        owner, period = self.owner, self.period
+        for at, (change, _, body) in enumerate(group):
+            call, kind, size = change.call, type(change.unit), len(body)
+            if kind is Start and size <= IN_ROW and call.created_at // PERIOD == period:
+                started.append(change)
+                start_rows.append((
+                    call.id, call.thread, call.caller, call.tool, change.state, Start.length, change.fence, owner, call.priority,
+                    size, None, call.created_at, None, body,
+                ))  # fmt: skip
+            elif kind is End and size <= IN_ROW and change.owned and change.cache is None:
+                expect = change.expect
+                end_rows.append((
+                    change.state, expect + End.length, size, change.waiting_for, change.ended_at, body, expect + 1, change.key,
+                    expect, change.fence,
+                ))  # fmt: skip
+                count(change)
+            else:
+                if not self._write_collected(started, start_rows, end_rows):
+                    return None
+                outcomes[at] = self.apply(change, body, count)
+                period = self.period
+        return outcomes if self._write_collected(started, start_rows, end_rows) else None
+
+    def _write_collected(
+        self, started: list[Append], start_rows: list[tuple[Any, ...]], end_rows: list[tuple[Any, ...]]
+    ) -> bool:
+        """Insert and update the collected rows. False: not every one of them was written."""
+        connection, executemany = self._connection, self._cursor.executemany
+        due = connection.total_changes() + len(start_rows) + len(end_rows)
+        if start_rows:
+            executemany(_INSERT_CALL, start_rows)
+        last = connection.last_insert_rowid()
+        if end_rows:
+            executemany(_END_CALL, end_rows)
+        if connection.total_changes() != due:
+            return False
+        for key, change in enumerate(started, last - len(started) + 1):  # the keys of new rows are consecutive
+            change.key = key
+        started.clear()
+        start_rows.clear()
+        end_rows.clear()
+        return True
 
     def apply(self, change: Append, body: bytes, count: Callable[[Append], None]) -> ClicketError | None:
         """The statements of one append. `count` is called if it ends its call."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import apsw
 
@@ -64,7 +65,6 @@ _NEW_FIGURE = """INSERT INTO figures (count, seconds, least, most, caller, tool,
 
 _Place = tuple[str, str, str]
 _Kind = tuple[str, str, str, str, int]
-_Sum = tuple[int, float, float, float]
 
 
 class StatsBatch:
@@ -74,45 +74,50 @@ class StatsBatch:
     def __init__(self, connection: apsw.Connection) -> None:
         self._execute = connection.cursor().execute
         self._changes = connection.changes
-        self._outcomes: dict[_Place, list[OutcomeStats]] = {}
-        self._sums: dict[_Kind, _Sum] = {}
+        self._ended: list[Append] = []
+        self.count: Callable[[Append], None] = self._ended.append
+        """To be called with a change once it was accepted as the end of its call."""
 
     def clear(self) -> None:
-        self._outcomes.clear()
-        self._sums.clear()
-
-    def count(self, change: Append) -> None:
-        """Add what the call that ends with this change adds; to be called once its outcome was accepted."""
-        stats = change.stats
-        if stats is None:
-            return
-        seconds, call = stats.seconds, change.call
-        kind = _kind(call.caller, stats)
-        known = self._sums.get(kind)
-        if known is None:
-            self._sums[kind] = (1, seconds, seconds, seconds)
-        else:
-            count, total, least, most = known
-            self._sums[kind] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
-        if stats.effect != "none" and stats.tool:
-            place = (call.caller, call.thread, stats.tool)
-            outcomes = self._outcomes.get(place)
-            if outcomes is None:
-                self._outcomes[place] = [stats]
-            else:
-                outcomes.append(stats)
-            if stats.shared:
-                self._outcomes.setdefault((*SHARED_PLACE, stats.tool), []).append(stats)
+        self._ended.clear()
 
     def write(self) -> None:
-        for place, outcomes in self._outcomes.items():
-            for run in runs_of_outcomes(outcomes):
+        """Write what the counted outcomes add."""
+        sums: dict[_Kind, list[Any]] = {}
+        outcomes: dict[_Place, list[OutcomeStats]] = {}
+        for change in self._ended:
+            call, stats = change.call, change.stats
+            if stats is None:
+                continue
+            caller, tool, bucket, seconds = call.caller, stats.tool, stats.bucket, stats.seconds
+            kind = (caller, tool, stats.outcome, stats.error, _NO_BUCKET if bucket is None else bucket)
+            known = sums.get(kind)
+            if known is None:
+                sums[kind] = [1, seconds, seconds, seconds]
+            else:
+                known[0] += 1
+                known[1] += seconds
+                if seconds < known[2]:
+                    known[2] = seconds
+                elif seconds > known[3]:
+                    known[3] = seconds
+            if stats.effect != "none" and tool:
+                place = (caller, call.thread, tool)
+                several = outcomes.get(place)
+                if several is None:
+                    outcomes[place] = [stats]
+                else:
+                    several.append(stats)
+                if stats.shared:
+                    outcomes.setdefault((*SHARED_PLACE, tool), []).append(stats)
+        for place, several in outcomes.items():
+            for run in runs_of_outcomes(several):
                 self._change_health(
                     run.effect, (run.count, run.first_at, run.last_at, run.cause, run.tool_version), place
                 )
-        for kind, sums in self._sums.items():
-            self._add_figure(sums, kind)
-        self.clear()
+        for kind, known in sums.items():
+            self._add_figure((*known, *kind))
+        self._ended.clear()
 
     def write_one(self, change: Append) -> None:
         """As `count` and `write` of a single outcome."""
@@ -125,7 +130,8 @@ class StatsBatch:
             self._change_health(stats.effect, run, (call.caller, call.thread, stats.tool))
             if stats.shared:
                 self._change_health(stats.effect, run, (*SHARED_PLACE, stats.tool))
-        self._add_figure((1, seconds, seconds, seconds), _kind(call.caller, stats))
+        bucket = _NO_BUCKET if stats.bucket is None else stats.bucket
+        self._add_figure((1, seconds, seconds, seconds, call.caller, stats.tool, stats.outcome, stats.error, bucket))
 
     def _change_health(self, effect: HealthEffect, run: tuple[int, float, float, str, str], place: _Place) -> None:
         sql, values = _CHANGE_HEALTH[effect], run + place
@@ -134,16 +140,11 @@ class StatsBatch:
             self._execute(_NEW_HEALTH, place)
             self._execute(sql, values)
 
-    def _add_figure(self, sums: _Sum, kind: _Kind) -> None:
-        values = sums + kind
+    def _add_figure(self, values: tuple[Any, ...]) -> None:
+        """`values`: the sums, then the kind of the outcomes."""
         self._execute(_ADD_FIGURE, values)
         if self._changes() == 0:
             self._execute(_NEW_FIGURE, values)
-
-
-def _kind(caller: str, stats: OutcomeStats) -> _Kind:
-    bucket = stats.bucket
-    return caller, stats.tool, stats.outcome, stats.error, _NO_BUCKET if bucket is None else bucket
 
 
 # Tool health and figures.

@@ -167,7 +167,7 @@ class SqliteStore:
         if self._writer is None:
             done(change, StoreUnavailable(f"{self.path} is closed."))
         else:
-            self._writer.append(change, done, group=self.group_appends)
+            self._writer.append(change, done, self.group_appends)
 
     async def _write(self, job: Callable[[apsw.Connection], T], *, brief: bool = False) -> T:
         if self._writer is None:

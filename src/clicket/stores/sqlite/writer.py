@@ -22,7 +22,7 @@ from clicket.model import dump_unit
 from clicket.ports import Append, Done, Owner, Unstorable
 from clicket.stores.liveness import host_clock
 from clicket.stores.sqlite import cache, owners
-from clicket.stores.sqlite.appends import IN_ROW, Appends
+from clicket.stores.sqlite.appends import IN_ROW, Appends, Waiting
 from clicket.stores.sqlite.checkpoint import Checkpointer
 from clicket.stores.sqlite.failures import replaced, unavailable
 from clicket.stores.sqlite.open_files import OpenFiles
@@ -50,7 +50,6 @@ _HUGE_LOG = 64_000
 """Pages of a log that is cut, rather than written over."""
 
 _Outcome = ClicketError | None
-_Waiting = tuple[Append, Done, bytes]
 
 _CALLBACK_FAILED = "the callback of an append to call %s failed"
 _LOCKED: Final = StoreUnavailable("Another process holds the file, and nothing was written.")
@@ -89,7 +88,7 @@ class Writer:
         self._inline = inline
         self._busy_timeout = int(busy * 1000)
         self._busy_set = -1
-        self._queue: deque[_Waiting] = deque()
+        self._queue: deque[Waiting] = deque()
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._scheduled = False
         self._in_thread = False
@@ -105,7 +104,7 @@ class Writer:
         self._idle: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
 
-    def append(self, change: Append, done: Done, *, group: bool) -> None:
+    def append(self, change: Append, done: Done, group: bool) -> None:
         """`group`: several calls are under way, so commits are worth sharing."""
         try:
             body = b"" if change.unit is None else dump_unit(change.unit)
@@ -270,15 +269,13 @@ class Writer:
             for future in idle:
                 fulfil(future)
 
-    def _thread_wrote(
-        self, group: list[_Waiting], outcomes: list[_Outcome] | None, error: BaseException | None
-    ) -> None:
+    def _thread_wrote(self, group: list[Waiting], outcomes: list[_Outcome] | None, error: BaseException | None) -> None:
         if outcomes is None:
             failure = StoreUnavailable(f"{self.path}: the write failed: {error}")
             outcomes = [failure] * len(group)
         self._deliver(group, outcomes)
 
-    def _deliver(self, group: list[_Waiting], outcomes: list[_Outcome]) -> None:
+    def _deliver(self, group: list[Waiting], outcomes: list[_Outcome]) -> None:
         for (change, done, _), outcome in zip(group, outcomes, strict=True):
             try:
                 done(change, outcome)
@@ -321,7 +318,7 @@ class Writer:
             return self._undone(error)
         return outcome
 
-    def _write_patiently(self, group: list[_Waiting]) -> list[_Outcome]:
+    def _write_patiently(self, group: list[Waiting]) -> list[_Outcome]:
         # A group that comes right after one that waited in vain has waited as long in the queue.
         waited = host_clock() - self._gave_up < 1.0
         outcomes = self._write(group, busy=100 if waited else self._busy_timeout)
@@ -334,8 +331,8 @@ class Writer:
             return [failure] * len(group)
         return outcomes
 
-    def _write(self, group: list[_Waiting], busy: int) -> list[_Outcome] | None:
-        """One transaction. None: the file is locked and nothing was written."""
+    def _write(self, group: list[Waiting], busy: int, *, together: bool = True) -> list[_Outcome] | None:
+        """One transaction. None: the file is locked, nothing was written. `together`: see `apply_group`."""
         now = host_clock()
         if now >= self._check_files_at and self._were_replaced(now):
             return [replaced(self.path)] * len(group)
@@ -352,8 +349,13 @@ class Writer:
         try:
             if now > self.renew_by:  # after a pause other processes may have given this owner up
                 self.register_or_renew(self.connection)
-            count, apply = stats.count, self._appends.apply
-            outcomes = [apply(change, body, count) for change, _, body in group]
+            if together:
+                outcomes = self._appends.apply_group(group, stats.count)
+                if outcomes is None:  # one of them was refused: find out which
+                    self._roll_back()
+                    return self._write(group, busy, together=False)
+            else:
+                outcomes = [self._appends.apply(change, body, stats.count) for change, _, body in group]
             if self._appends.hits:
                 hits, self._appends.hits = self._appends.hits, []
                 cache.count_hits(self.connection, hits)

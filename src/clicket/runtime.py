@@ -15,6 +15,7 @@ import msgspec
 from clicket.agent_host import Host, sweep_idle_threads
 from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
+from clicket.bulk_actions import bulk
 from clicket.cache_view import Cache, cache_settings
 from clicket.call import Call, Origin
 from clicket.call_again import again
@@ -275,6 +276,7 @@ class Runtime:
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
     again = again
+    bulk = bulk
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""

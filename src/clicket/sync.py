@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from clicket.bridge import LoopThread, refuse_running_loop
+from clicket.bulk_actions import BulkAction, BulkResult
 from clicket.cache_view import CachePage
 from clicket.call import Origin
 from clicket.engine import Progress, Recovered
@@ -337,6 +338,11 @@ class Runtime:
     ) -> CallHandle:
         """Run a call again, as a new call; see `clicket.Runtime.again`."""
         return CallHandle(self, self._wait(self._runtime.again(id, arguments, thread=thread, new_id=new_id)))
+
+    def bulk(self, action: BulkAction, ids: Iterable[Any] | None = None, **options: Any) -> BulkResult:
+        """Cancel, run again, approve or deny many calls; keywords as those of `clicket.Runtime.bulk`."""
+        result: BulkResult = self._wait(self._runtime.bulk(action, ids, **options))
+        return result
 
     def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         return bool(self._wait(self._runtime.deny(id, thread=thread, by=by, reason=reason, seen=seen)))

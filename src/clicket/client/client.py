@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from clicket.bulk_actions import MAX_CALLS, BulkAction, BulkResult, CallName, order_of
 from clicket.cache_view import CachePage, checked_age
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions
@@ -196,6 +197,26 @@ class Client:
             return CallHandle(self._connection, refused.problem.call_id, thread or (await self.get(id)).thread)
         made = decoded(response.content, _Accepted)
         return CallHandle(self._connection, made.id, made.thread)
+
+    async def bulk(
+        self,
+        action: BulkAction,
+        ids: Iterable[str | Mapping[str, Any] | CallName] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        reason: str = "",
+        by: str = "",
+        dry: bool = False,
+        limit: int = MAX_CALLS,
+        cursor: str | None = None,
+    ) -> BulkResult:
+        """Cancel, run again, approve or deny many calls, by their ids or by a filter; as in `clicket.Runtime.bulk`.
+
+        The key's name is recorded as the one who decides; `by` is not sent.
+        """
+        order = order_of(action, ids, filter, reason=reason, dry=dry, limit=limit, cursor=cursor)
+        body = {name: value for name, value in msgspec.to_builtins(order).items() if value is not None}
+        return await self._connection.read("POST", "/bulk", BulkResult, body=body)
 
     async def _decide(self, id: str, decision: str, thread: str | None, body: dict[str, Any]) -> bool:
         try:

@@ -52,7 +52,9 @@ COMMANDS: dict[str, Entry] = {
     "ps": Entry("ps", "ps", "List calls, by default the active ones, newest first."),
     "show": Entry("show", "show", "Show a call: its timeline, arguments, result and error."),
     "tail": Entry("tail", "tail", "Print a call's events as they happen, in whichever process it runs."),
-    "cancel": Entry("cancel", "cancel", "Cancel a call, also one that another process runs."),
+    "cancel": Entry(
+        "cancel", "cancel", "Cancel a call, also one that another process runs, or all that a filter finds."
+    ),
     "again": Entry("again", "again", "Run a call again, as a new call, also with other arguments."),
     "approve": Entry("approve", "approve", "Approve a call that waits for approval, so that it runs."),
     "deny": Entry("approve", "deny", "Deny a call that waits for approval, so that it fails."),

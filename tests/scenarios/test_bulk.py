@@ -16,6 +16,7 @@ from tests.scenarios.server_kit import key_for, served
 from clicket import Policy, Runtime, State, tool
 from clicket.client import Client
 from clicket.errors import PermissionDenied, UsageError
+from clicket.sync import Runtime as SyncRuntime
 
 
 @tool
@@ -157,6 +158,12 @@ async def test_on_the_command_line(tmp_path: Path) -> None:
         )
         assert (done["cancelled"], done["failures"]) == (3, [])
         assert {(await (await rt.handle(f"w{n}")).result(timeout=30)).state for n in range(3)} == {State.CANCELLED}
+
+
+def test_wrong_use_of_the_command(tmp_path: Path) -> None:
+    place = Place(tmp_path, sqlite_url(tmp_path), "")
+    with SyncRuntime(TOOLS, store=place.store) as rt:
+        rt.call("add", {"a": 1, "b": 2})
     assert place.inside("cancel").returncode == 2
     assert place.inside("cancel", "--filter", "since=x").returncode == 2
     assert "no field 'tol'" in place.inside("cancel", "--filter", "tol=x").stderr

@@ -35,6 +35,7 @@ from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sw
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
+from clicket.thread_list import threads
 from clicket.tool_info import ToolInfo, info
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
@@ -312,6 +313,8 @@ class Runtime:
         For `code`, `request_id` and `metadata` the store reads the calls that fit the rest: give a thread, a tool or a time, too.
         """
         return page_of(await self._opened.store.history(history_query(self._caller, limit, cursor, **which)), limit)
+
+    threads = threads
 
     # For servers, commands and telemetry.
 

@@ -25,6 +25,7 @@ from clicket.runtime import ToolInfo
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.telemetry import Anomaly, Report
+from clicket.thread_list import ThreadPage
 from clicket.tools import Registry, Tool
 
 __all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
@@ -381,6 +382,11 @@ class Runtime:
     def history(self, **query: Any) -> Page:
         """Calls, newest first; keywords as in `clicket.Runtime.history`."""
         page: Page = self._wait(self._runtime.history(**query))
+        return page
+
+    def threads(self, *, limit: int = 100, cursor: str | None = None) -> ThreadPage:
+        """Threads with their last activity, counts and agents; see `clicket.Runtime.threads`."""
+        page: ThreadPage = self._wait(self._runtime.threads(limit=limit, cursor=cursor))
         return page
 
     def tools(self) -> Sequence[ToolInfo]:

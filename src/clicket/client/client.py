@@ -35,6 +35,7 @@ from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
+from clicket.thread_list import ThreadPage
 from clicket.tool_info import ToolInfo
 from clicket.vault import hide_text
 
@@ -268,6 +269,10 @@ class Client:
             cursor = page.cursor
             if cursor is None or len(items) >= limit:
                 return Page(items=items, cursor=cursor)
+
+    async def threads(self, *, limit: int = 100, cursor: str | None = None) -> ThreadPage:
+        """Threads with their last activity, counts and agents: of this key, or of all for an admin; as in `clicket.Runtime.threads`."""
+        return await self._connection.get("/threads", ThreadPage, query={"limit": limit, "cursor": cursor})
 
     def hub(self, thread: str = "default") -> ThreadHub:
         """Which tools a thread may use now, and why not the others."""

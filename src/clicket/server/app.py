@@ -21,7 +21,7 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, index_page, openapi, report, tools
+from clicket.server import cache, index_page, openapi, report, threads, tools
 from clicket.server.agents import AgentHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
@@ -168,6 +168,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),
         *artifacts.operations(),
+        *threads.OPERATIONS,
         *tools.OPERATIONS,
         *ToolStateHandlers(body_reader).operations(),
         *cache.OPERATIONS,

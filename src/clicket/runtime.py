@@ -32,6 +32,7 @@ from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall,
 from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sweep
+from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
@@ -276,8 +277,7 @@ class Runtime:
         stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
-    again = again
-    bulk = bulk
+    again, bulk = again, bulk
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -314,7 +314,7 @@ class Runtime:
         """
         return page_of(await self._opened.store.history(history_query(self._caller, limit, cursor, **which)), limit)
 
-    threads = threads
+    threads, series = threads, series
 
     # For servers, commands and telemetry.
 

@@ -35,6 +35,8 @@ from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
+from clicket.telemetry.series import Series
+from clicket.telemetry.series_rows import Metric
 from clicket.thread_list import ThreadPage
 from clicket.tool_info import ToolInfo
 from clicket.vault import hide_text
@@ -308,6 +310,20 @@ class Client:
     async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
         """Counts and run times of ended calls by tool: of this key's calls, or of all for an admin."""
         return await self._connection.get("/report", Report, query={"tool": tool, "since": since})
+
+    async def series(
+        self,
+        metric: Metric = "calls",
+        *,
+        tool: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        step: int = 60,
+    ) -> Series:
+        """Time series of calls, errors, run times or queue lengths: of this key's calls, or of all for an admin; as in
+        `clicket.Runtime.series`."""
+        query = {"metric": metric, "tool": tool, "since": since, "until": until, "step": step}
+        return await self._connection.get("/series", Series, query=query)
 
     async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
         """Tools under 80 % success or over 30 s on average, with at least 5 runs."""

@@ -5,9 +5,9 @@
 - `clock`: `StepClock`, time that a test advances
 - `scripted_model`: `ScriptedModel`, a language model with prepared answers
 - `recording`: `RecordingModel` and `ReplayModel`, answers of a real model, written to a file and read from it
-- `store_calls`, `store_documents`, `store_retention`, `store_stats`: `store_contract`, the laws of `ports.store` as checks, for the
-  stores that ship here and for yours
-- `store_ownership`, `store_stats_shared`: `shared_store_contract`, the laws of a store that several processes share
+- `store_calls`, `store_documents`, `store_retention`, `store_stats`, `store_threads`: `store_contract`, the laws of `ports.store` as
+  checks, for the stores that ship here and for yours
+- `store_ownership`, `store_series`, `store_stats_shared`: `shared_store_contract`, the laws of a store that several processes share
 - `store_kit`: helpers of these checks
 
 A check takes a factory of stores. For `store_contract` each store may be empty; for `shared_store_contract` all must open the
@@ -33,8 +33,10 @@ from clicket.testing import (
     store_documents,
     store_ownership,
     store_retention,
+    store_series,
     store_stats,
     store_stats_shared,
+    store_threads,
 )
 from clicket.testing.clock import StepClock
 from clicket.testing.recording import RecordingModel, ReplayModel
@@ -53,8 +55,14 @@ __all__ = [
     "with_clock",
 ]
 
-store_contract: Sequence[Check] = (*store_calls.laws, *store_retention.laws, *store_stats.laws, *store_documents.laws)
-shared_store_contract: Sequence[Check] = (*store_ownership.laws, *store_stats_shared.laws)
+store_contract: Sequence[Check] = (
+    *store_calls.laws,
+    *store_threads.laws,
+    *store_retention.laws,
+    *store_stats.laws,
+    *store_documents.laws,
+)
+shared_store_contract: Sequence[Check] = (*store_ownership.laws, *store_stats_shared.laws, *store_series.laws)
 
 
 def with_clock(runtime: Runtime, clock: StepClock | None, *, seed: int = 0) -> Runtime:

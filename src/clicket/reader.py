@@ -10,7 +10,7 @@ from clicket.call_history import HistoryOptions, history_query, page_of
 from clicket.compose import open_store, owner_of, wait_for_store
 from clicket.engine.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
-from clicket.ports import Presence, Store, SystemClock
+from clicket.ports import Store, SystemClock
 from clicket.settings import Settings
 
 __all__ = ["Reader"]
@@ -45,6 +45,3 @@ class Reader:
 
     async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
         return page_of(await self.store.history(history_query(self._caller, limit, cursor, **which)), limit)
-
-    async def workers(self) -> list[Presence]:
-        return await self.store.owners()

@@ -28,14 +28,16 @@ from clicket.journal import Fenced, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
 from clicket.model.request import checked, request_of, unknown_keyword
+from clicket.model.worker import WorkerRole
 from clicket.pipeline import Policy
-from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sweep
+from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.tool_info import ToolInfo, info
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
+from clicket.workers_view import Workers
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -73,6 +75,8 @@ class Runtime:
         self._registry = Registry(tools)
         self._engine: Engine | None = None
         self.observers = Observers()
+        self.role: WorkerRole = "runtime"
+        """How this runtime is listed among the workers; set before it is opened."""
 
     def __repr__(self) -> str:
         whose = "" if self._caller is None else f", for {self._caller!r}"
@@ -87,7 +91,7 @@ class Runtime:
             raise UsageError("the runtime is open already.")
         self._engine = await compose(
             self._registry, self.settings, store=self._store, policy=self.policy, clock=self._clock, chance=self._chance,
-            observers=self.observers,
+            observers=self.observers, role=self.role,
         )  # fmt: skip
         sweep_idle_threads(self._engine)
         try:
@@ -155,12 +159,16 @@ class Runtime:
     def add(self, tool: Any) -> Tool:
         """Register one more tool."""
         added = self._registry.add(tool)
-        if self._engine is not None and added.options.isolation == "process":
-            self._engine.processes.keep_warm()
+        if self._engine is not None:
+            self._engine.worker_entry.renew_soon()
+            if added.options.isolation == "process":
+                self._engine.processes.keep_warm()
         return added
 
     def remove(self, name: str) -> bool:
         """Remove a tool: running calls go on, new ones do not find it. False: there is no such tool."""
+        if self._engine is not None:
+            self._engine.worker_entry.renew_soon()
         return self._registry.remove(name)
 
     # Calling.
@@ -352,9 +360,11 @@ class Runtime:
         that caller's events."""
         return Subscription(self.observers, filter or EventFilter(), self._caller, max_pending)
 
-    async def workers(self) -> list[Presence]:
-        """Every runtime that the store knows: host, process, lease, and whether it lives."""
-        return await self._opened.store.owners()
+    @property
+    def workers(self) -> Workers:
+        """The runtimes over the store: `await rt.workers.list()`, `await rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
+        engine = self._opened
+        return Workers(engine.store, engine.worker_entry, engine.draining, self._caller, self.audit.record)
 
     def activity(self) -> Activity:
         """What this process is doing now."""

@@ -17,6 +17,7 @@ from clicket.hub import Change, ToolState, ToolView
 from clicket.journal import Observers
 from clicket.kernel import State, ToolStatus
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
+from clicket.model.worker import WorkerInfo
 from clicket.pipeline import Policy
 from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
@@ -26,7 +27,7 @@ from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.telemetry import Anomaly, Report
 from clicket.tools import Registry, Tool
 
-__all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
+__all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub", "Workers"]
 
 
 class CallHandle:
@@ -118,6 +119,40 @@ class Audit:
 
     async def _record(self, what: str, by: str, details: dict[str, Any]) -> None:
         await self._runtime._runtime.audit.record(what, by=by, **details)
+
+
+class Workers:
+    """The runtimes over a store, and their states: the same names as `clicket.Runtime.workers`, blocking."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def list(self) -> Sequence[WorkerInfo]:
+        """Every worker, the one that started first before the others; for an hour also those that were lost."""
+        found: Sequence[WorkerInfo] = self._ask("list")
+        return found
+
+    def drain(self, id: str, *, by: str = "") -> WorkerInfo:
+        """Let a worker finish what runs there, and take nothing new; a worker process ends then."""
+        return self._set("drain", id, by)
+
+    def cordon(self, id: str, *, by: str = "") -> WorkerInfo:
+        """Let a worker take no new calls."""
+        return self._set("cordon", id, by)
+
+    def uncordon(self, id: str, *, by: str = "") -> WorkerInfo:
+        """Let a worker take calls again."""
+        return self._set("uncordon", id, by)
+
+    def _set(self, action: str, id: str, by: str) -> WorkerInfo:
+        worker: WorkerInfo = self._ask(action, id, by=by)
+        return worker
+
+    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
+        async def ask() -> Any:
+            return await getattr(self._runtime._runtime.workers, method)(*args, **options)
+
+        return self._runtime._wait(ask())
 
 
 class ThreadHub:
@@ -350,6 +385,11 @@ class Runtime:
     def cache(self) -> Cache:
         """Cached results: `rt.cache.stats()`, `rt.cache.clear(tag="tool:weather")`."""
         return Cache(self)
+
+    @property
+    def workers(self) -> Workers:
+        """The runtimes over the store: `rt.workers.list()`, `rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
+        return Workers(self)
 
     def get(self, id: str, *, thread: str | None = None) -> Record:
         record: Record = self._wait(self._runtime.get(id, thread=thread))

@@ -23,6 +23,7 @@ from clicket.client.connection import Connection, Problem, ProblemResponse, deco
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.subscription import Subscription
+from clicket.client.workers import Workers
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
 from clicket.errors import ClicketError, InvalidInput, UsageError
@@ -247,6 +248,11 @@ class Client:
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
         return Cache(self._connection)
+
+    @property
+    def workers(self) -> Workers:
+        """The workers over the server's store: `await rt.workers.list()`, `drain(id)`, `cordon(id)`, `uncordon(id)`; scope `admin`."""
+        return Workers(self._connection)
 
     def subscribe(self, filter: EventFilter | None = None) -> Subscription:
         """The durable events of all calls that the key may see, of all processes over the server's store:

@@ -30,6 +30,9 @@ class Attempt(msgspec.Struct, kw_only=True):
     delay: float | None = None
     traceback: str = ""
     """Where the tool raised, masked and at most some thousand characters. For the call's owner and for administrators."""
+    worker: str = ""
+    """The id of the worker that ran it (`rt.workers.list()`), and the name of its host; empty: an earlier clicket did."""
+    host: str = ""
 
 
 class Record(msgspec.Struct, kw_only=True):
@@ -167,7 +170,15 @@ def _stage_ended(record: Record, event: Event) -> None:
 def _attempt_started(record: Record, event: Event) -> None:
     if record.started_at is None:
         record.started_at = event.at
-    record.attempts.append(Attempt(number=event.data["attempt"], started_at=event.at))
+    data = event.data
+    record.attempts.append(
+        Attempt(
+            number=data["attempt"],
+            started_at=event.at,
+            worker=str(data.get("worker", "")),
+            host=str(data.get("host", "")),
+        )
+    )
 
 
 def _state_changed(record: Record, event: Event) -> None:

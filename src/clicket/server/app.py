@@ -21,7 +21,7 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, index_page, openapi, report, tools
+from clicket.server import cache, index_page, openapi, report, tools, workers
 from clicket.server.agents import AgentHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
@@ -170,6 +170,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *ToolStateHandlers(body_reader).operations(),
         *cache.OPERATIONS,
         *report.OPERATIONS,
+        *workers.OPERATIONS,
         *health.operations(),
         *index_page.OPERATIONS,
         *openapi.operations(document_for, needs_key),
@@ -194,6 +195,7 @@ async def _lifespan(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIter
     runtime = parts.runtime
     async with AsyncExitStack() as stack:
         if not runtime.is_open:
+            runtime.role = "server"
             await stack.enter_async_context(runtime)
         if runtime.settings.mcp:
             from clicket.mcp import join_declared

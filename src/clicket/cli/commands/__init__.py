@@ -8,6 +8,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `ps`, `show`, `tail`: list calls; one call; events as they happen
 - `approve` (and `deny`), `cancel`, `audit`: decide about calls; the log of decisions
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
+- `workers`: workers over the store
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
 - `report`, `keys`: statistics; API keys of the server
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-__all__ = ["COMMANDS", "GROUPS", "Entry"]
+__all__ = ["ALONE", "COMMANDS", "GROUPS", "Entry"]
 
 
 class Entry(NamedTuple):
@@ -93,6 +94,19 @@ COMMANDS: dict[str, Entry] = {
 """In the order in which `clicket --help` lists them."""
 
 GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
+    "workers": (
+        "List the workers over the store, drain or cordon them. Without a second word: list.",
+        {
+            "list": Entry(
+                "workers", "list_workers", "List the workers: host, process, tools, load, state and last sign of life."
+            ),
+            "drain": Entry(
+                "workers", "drain", "Let workers finish what runs there, hand over what waits, and take nothing new."
+            ),
+            "cordon": Entry("workers", "cordon", "Let workers take no new calls."),
+            "uncordon": Entry("workers", "uncordon", "Let workers take calls again."),
+        },
+    ),
     "cache": (
         "Show or remove cached results.",
         {
@@ -111,3 +125,6 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     ),
 }
 """Commands of two words: the first word, its help, and the second words."""
+
+ALONE = frozenset({"workers"})
+"""First words that may stand alone: they mean `list`."""

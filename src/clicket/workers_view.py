@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from clicket.engine.draining import Draining
 from clicket.engine.worker_entry import WorkerEntry
 from clicket.engine.worker_list import listed_workers, set_worker_state
-from clicket.errors import PermissionDenied, UsageError
+from clicket.errors import PermissionDenied
 from clicket.model.worker import WorkerInfo, WorkerState
 from clicket.ports import Store
 
@@ -61,10 +61,6 @@ class Workers:
 
     async def _set(self, id: str, state: WorkerState, by: str) -> WorkerInfo:
         self._check_caller()
-        if self._store.durability == "none":
-            raise UsageError(
-                f"{self._store.url} has one worker, and no other could run its calls. Close the runtime instead, or use another store."
-            )
         worker, changed = await set_worker_state(self._store, id, state)
         if changed:
             await self._record(_DONE[state], by=by, worker=id)

@@ -17,7 +17,7 @@ from tests.scenarios.server_kit import key_for, served, serving_in_thread
 
 from clicket import Conflict, Runtime, tool
 from clicket.client import Client, SyncClient
-from clicket.errors import NotFound, PermissionDenied, UsageError
+from clicket.errors import NotFound, PermissionDenied
 from clicket.model.version import version
 from clicket.model.worker import WorkerInfo
 from clicket.sync import Runtime as SyncRuntime
@@ -192,7 +192,7 @@ async def test_what_cannot_be_done_is_said(sqlite: str) -> None:
     async with make([gate.tool]) as rt:
         (worker,) = await rt.workers.list()
         assert (worker.id, worker.state) == (rt.workers.id, "active")
-        with pytest.raises(UsageError, match="Close the runtime"):
+        with pytest.raises(Conflict, match="Close the runtime"):
             await rt.workers.drain(worker.id)
 
 

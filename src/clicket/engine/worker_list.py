@@ -37,6 +37,8 @@ async def set_worker_state(store: Store, id: str, state: WorkerState) -> tuple[W
         stored = None if document is None else _read(document)
         if document is None or stored is None:
             raise await _unknown(store, id)
+        if store.durability == "none":
+            raise Conflict(f"{store.url} has one worker, and no other could run its calls. Close the runtime instead.")
         worker = _as_seen(stored, await _alive(store))
         if worker.state == "lost":
             raise Conflict(f"worker {id!r} is lost: it takes no calls, and other workers take over those that it held.")

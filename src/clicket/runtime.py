@@ -17,6 +17,7 @@ from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
 from clicket.cache_view import Cache, cache_settings
 from clicket.call import Call, Origin
+from clicket.call_again import again
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions, history_query, page_of
 from clicket.compose import compose, wait_for_store
@@ -280,6 +281,8 @@ class Runtime:
     async def _decide(self, id: str, thread: str | None, by: str, **decision: Any) -> bool:
         stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
+
+    again = again
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""

@@ -367,6 +367,12 @@ class Runtime:
         work = self._runtime.approve(id, thread=thread, by=by, reason=reason, arguments=arguments, seen=seen)
         return bool(self._wait(work))
 
+    def again(
+        self, id: str, arguments: Arguments = None, *, thread: str | None = None, new_id: str | None = None
+    ) -> CallHandle:
+        """Run a call again, as a new call; see `clicket.Runtime.again`."""
+        return CallHandle(self, self._wait(self._runtime.again(id, arguments, thread=thread, new_id=new_id)))
+
     def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         return bool(self._wait(self._runtime.deny(id, thread=thread, by=by, reason=reason, seen=seen)))
 

@@ -30,7 +30,7 @@ from clicket.errors import ClicketError, InvalidInput, UsageError
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
-from clicket.model.ids import new_id
+from clicket.model.ids import new_id as new_id_of_call
 from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
@@ -180,6 +180,23 @@ class Client:
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""
         return await self._decide(id, "deny", thread, {"reason": reason, **({"seen": seen} if seen else {})})
+
+    async def again(
+        self, id: str, arguments: Arguments = None, *, thread: str | None = None, new_id: str | None = None
+    ) -> CallHandle:
+        """Run a call again, as a new call whose `metadata["again_of"]` is the id of the old one; as in `clicket.Runtime.again`."""
+        body: dict[str, Any] = {"id": new_id or new_id_of_call()}
+        if arguments is not None:
+            body["arguments"] = parse_arguments(arguments, max_size=_MAX_ARGUMENTS)
+        path = f"/calls/{path_segment(id)}/again"
+        try:
+            response = await self._connection.post_until_answered(path, body, tries=_TRIES, query={"thread": thread})
+        except ProblemResponse as refused:
+            if refused.problem.call_id is None:
+                raise refused.problem.error() from None
+            return CallHandle(self._connection, refused.problem.call_id, thread or (await self.get(id)).thread)
+        made = decoded(response.content, _Accepted)
+        return CallHandle(self._connection, made.id, made.thread)
 
     async def _decide(self, id: str, decision: str, thread: str | None, body: dict[str, Any]) -> bool:
         try:
@@ -331,7 +348,7 @@ class Cache:
 
 def _with_id(request: ToolCall) -> ToolCall:
     request = checked(request)
-    return request if request.id is not None else msgspec.structs.replace(request, id=new_id())
+    return request if request.id is not None else msgspec.structs.replace(request, id=new_id_of_call())
 
 
 def _body(request: ToolCall, wait: float | None) -> bytes:

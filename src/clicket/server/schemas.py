@@ -12,8 +12,8 @@ from clicket.model import Record, ToolResult
 from clicket.model.codec import encode
 
 __all__ = [
-    "Accepted", "CallRequest", "CallSummary", "Cancelled", "Decided", "Decision", "Denial", "Listing", "Name", "Reason",
-    "Stop", "record_json", "result_json", "summary_of", "without_tracebacks",
+    "Accepted", "Again", "AgainAccepted", "CallRequest", "CallSummary", "Cancelled", "Decided", "Decision", "Denial", "Listing", "Name",
+    "Reason", "Stop", "record_json", "result_json", "summary_of", "without_tracebacks",
 ]  # fmt: skip
 
 Name = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]*$")]
@@ -46,6 +46,23 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     thread: str
     tool: str
     state: State
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`arguments`: replace those of the old call; a mask in them stands for the value that it hides. `id`: of the new call."""
+
+    arguments: dict[str, Any] | None = None
+    id: Name | None = None
+
+
+class AgainAccepted(msgspec.Struct, frozen=True, kw_only=True):
+    """The new call is durable; `again_of` is the id of the old one. `Location` names the new one."""
+
+    id: str
+    thread: str
+    tool: str
+    state: State
+    again_of: str
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `call`, `code`, `index`, `search`, `chat`: run a tool, a notebook, an index of files, a deep search, an agent
 - `serve`, `worker`, `mcp`: serve over HTTP; run waiting calls of a store; serve or list tools over MCP
 - `ps`, `show`, `tail`: list calls; one call; events as they happen
-- `approve` (and `deny`), `cancel`, `audit`: decide about calls; the log of decisions
+- `approve` (and `deny`), `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
 - `workers`: workers over the store
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
@@ -54,6 +54,7 @@ COMMANDS: dict[str, Entry] = {
     "show": Entry("show", "show", "Show a call: its timeline, arguments, result and error."),
     "tail": Entry("tail", "tail", "Print a call's events as they happen, in whichever process it runs."),
     "cancel": Entry("cancel", "cancel", "Cancel a call, also one that another process runs."),
+    "again": Entry("again", "again", "Run a call again, as a new call, also with other arguments."),
     "approve": Entry("approve", "approve", "Approve a call that waits for approval, so that it runs."),
     "deny": Entry("approve", "deny", "Deny a call that waits for approval, so that it fails."),
     "audit": Entry(

@@ -150,6 +150,7 @@ async def compose(
         owner=owner,
         gives_away=settings.engine == "workers",
         role=role,
+        labels=settings.labels,
         vault=vault,
         observers=observers,
     )

@@ -21,6 +21,7 @@ from clicket.call_again import again
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions, history_query, page_of
 from clicket.compose import compose, wait_for_store
+from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
 from clicket.execution import grant, name_of, read_artifact
@@ -55,6 +56,7 @@ class Runtime:
     _chance: Random | None = None  # `clicket.testing` sets both
     _caller: str | None = None  # calls are made and found in this name; None: the program's own, which sees all calls
     _origin: Origin = Origin()
+    role: WorkerRole = "runtime"  # how it is listed among the workers; set before it is opened
 
     def __init__(
         self,
@@ -76,8 +78,6 @@ class Runtime:
         self._registry = Registry(tools)
         self._engine: Engine | None = None
         self.observers = Observers()
-        self.role: WorkerRole = "runtime"
-        """How this runtime is listed among the workers; set before it is opened."""
 
     def __repr__(self) -> str:
         whose = "" if self._caller is None else f", for {self._caller!r}"
@@ -161,15 +161,11 @@ class Runtime:
         """Register one more tool."""
         added = self._registry.add(tool)
         if self._engine is not None:
-            self._engine.worker_entry.renew_soon()
-            if added.options.isolation == "process":
-                self._engine.processes.keep_warm()
+            self._engine.on_tool_added(added)
         return added
 
     def remove(self, name: str) -> bool:
         """Remove a tool: running calls go on, new ones do not find it. False: there is no such tool."""
-        if self._engine is not None:
-            self._engine.worker_entry.renew_soon()
         return self._registry.remove(name)
 
     # Calling.
@@ -283,6 +279,7 @@ class Runtime:
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
     again = again
+    dead, requeue = dead, requeue
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""

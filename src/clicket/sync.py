@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack
 from clicket.bridge import LoopThread, refuse_running_loop
 from clicket.cache_view import CachePage
 from clicket.call import Origin
+from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
 from clicket.errors import UsageError
@@ -17,7 +18,6 @@ from clicket.hub import Change, ToolState, ToolView
 from clicket.journal import Observers
 from clicket.kernel import State, ToolStatus
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
-from clicket.model.worker import WorkerInfo
 from clicket.pipeline import Policy
 from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
@@ -26,8 +26,9 @@ from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.telemetry import Anomaly, Report
 from clicket.tools import Registry, Tool
+from clicket.workers_view import BlockingWorkers
 
-__all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub", "Workers"]
+__all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
 
 
 class CallHandle:
@@ -119,40 +120,6 @@ class Audit:
 
     async def _record(self, what: str, by: str, details: dict[str, Any]) -> None:
         await self._runtime._runtime.audit.record(what, by=by, **details)
-
-
-class Workers:
-    """The runtimes over a store, and their states: the same names as `clicket.Runtime.workers`, blocking."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    def list(self) -> Sequence[WorkerInfo]:
-        """Every worker, the one that started first before the others; for an hour also those that were lost."""
-        found: Sequence[WorkerInfo] = self._ask("list")
-        return found
-
-    def drain(self, id: str, *, by: str = "") -> WorkerInfo:
-        """Let a worker finish what runs there, and take nothing new; a worker process ends then."""
-        return self._set("drain", id, by)
-
-    def cordon(self, id: str, *, by: str = "") -> WorkerInfo:
-        """Let a worker take no new calls."""
-        return self._set("cordon", id, by)
-
-    def uncordon(self, id: str, *, by: str = "") -> WorkerInfo:
-        """Let a worker take calls again."""
-        return self._set("uncordon", id, by)
-
-    def _set(self, action: str, id: str, by: str) -> WorkerInfo:
-        worker: WorkerInfo = self._ask(action, id, by=by)
-        return worker
-
-    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        async def ask() -> Any:
-            return await getattr(self._runtime._runtime.workers, method)(*args, **options)
-
-        return self._runtime._wait(ask())
 
 
 class ThreadHub:
@@ -392,10 +359,19 @@ class Runtime:
         """Cached results: `rt.cache.stats()`, `rt.cache.clear(tag="tool:weather")`."""
         return Cache(self)
 
+    def dead(self, **which: Any) -> DeadPage:
+        """Calls that were given up, newest first; keywords as in `clicket.Runtime.dead`."""
+        page: DeadPage = self._wait(self._runtime.dead(**which))
+        return page
+
+    def requeue(self, id: str, *, thread: str | None = None) -> CallHandle:
+        """Run a call that was given up again, as a new call; see `clicket.Runtime.requeue`."""
+        return CallHandle(self, self._wait(self._runtime.requeue(id, thread=thread)))
+
     @property
-    def workers(self) -> Workers:
+    def workers(self) -> BlockingWorkers:
         """The runtimes over the store: `rt.workers.list()`, `rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
-        return Workers(self)
+        return BlockingWorkers(lambda: self._runtime.workers, self._wait)
 
     def get(self, id: str, *, thread: str | None = None) -> Record:
         record: Record = self._wait(self._runtime.get(id, thread=thread))

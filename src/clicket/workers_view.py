@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from clicket.engine.draining import Draining
 from clicket.engine.worker_entry import WorkerEntry
@@ -11,7 +12,7 @@ from clicket.errors import PermissionDenied
 from clicket.model.worker import WorkerInfo, WorkerState
 from clicket.ports import Store
 
-__all__ = ["Workers"]
+__all__ = ["BlockingWorkers", "Workers"]
 
 _DONE = {"draining": "worker.drained", "cordoned": "worker.cordoned", "active": "worker.uncordoned"}
 
@@ -31,7 +32,13 @@ class Workers:
         self._draining = draining
         self._caller = caller
         self._record = record
+        self._entry = entry
         self.id: str = entry.id
+
+    @property
+    def state(self) -> WorkerState:
+        """The state of this runtime, as it knows it."""
+        return self._entry.state
 
     async def list(self) -> Sequence[WorkerInfo]:
         """Every worker, the one that started first before the others."""
@@ -55,6 +62,10 @@ class Workers:
         """Wait until an operator has drained this runtime, and none of its calls runs any more. Then it may be closed."""
         await self._draining.until_drained()
 
+    async def until_idle(self) -> None:
+        """Wait until no call runs in this runtime, and none waits that it could take."""
+        await self._draining.until_idle()
+
     def _check_caller(self) -> None:
         if self._caller is not None:
             raise PermissionDenied("workers are for the operator of this runtime, not for one of its callers.")
@@ -65,3 +76,36 @@ class Workers:
         if changed:
             await self._record(_DONE[state], by=by, worker=id)
         return worker
+
+
+class BlockingWorkers:
+    """The same names as `Workers`, for programs without an event loop. `wait` runs a coroutine in the loop of the runtime."""
+
+    def __init__(self, workers: Callable[[], Any], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._workers = workers
+        self._wait = wait
+
+    def list(self) -> Sequence[WorkerInfo]:
+        """Every worker, the one that started first before the others; for an hour also those that were lost."""
+        found: Sequence[WorkerInfo] = self._wait(self._ask("list"))
+        return found
+
+    def drain(self, id: str, *, by: str = "") -> WorkerInfo:
+        """Let a worker finish what runs there, and take nothing new; a worker process ends then."""
+        return self._set("drain", id, by)
+
+    def cordon(self, id: str, *, by: str = "") -> WorkerInfo:
+        """Let a worker take no new calls."""
+        return self._set("cordon", id, by)
+
+    def uncordon(self, id: str, *, by: str = "") -> WorkerInfo:
+        """Let a worker take calls again."""
+        return self._set("uncordon", id, by)
+
+    def _set(self, action: str, id: str, by: str) -> WorkerInfo:
+        worker: WorkerInfo = self._wait(self._ask(action, id, by=by))
+        return worker
+
+    async def _ask(self, method: str, *args: Any, **options: Any) -> Any:
+        # Looked up in the loop, so that a runtime that is not open raises the error of the blocking interface.
+        return await getattr(self._workers(), method)(*args, **options)

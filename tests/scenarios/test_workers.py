@@ -166,7 +166,7 @@ async def _is(rt: Any, id: str, state: str) -> bool:
 
 async def test_tools_that_come_later_are_listed(sqlite: str) -> None:
     gate = Gate()
-    async with make([], sqlite) as rt:
+    async with make([], sqlite, lease=LEASE) as rt:
         rt.add(gate.tool)
         await eventually(lambda: _offers(rt, {"gated": "7"}))
         rt.remove("gated")

@@ -24,6 +24,7 @@ from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.subscription import Subscription
 from clicket.client.workers import Workers
+from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
 from clicket.errors import ClicketError, InvalidInput, UsageError
@@ -176,6 +177,19 @@ class Client:
         if arguments is not None:
             body["arguments"] = parse_arguments(arguments, max_size=_MAX_ARGUMENTS)
         return await self._decide(id, "approve", thread, body)
+
+    async def dead(
+        self, *, tool: str | None = None, thread: str | None = None, limit: int = 100, cursor: str | None = None, requeued: bool = False
+    ) -> DeadPage:  # fmt: skip
+        """Calls that were given up, newest first; as in `clicket.Runtime.dead`."""
+        query = {"tool": tool, "thread": thread, "limit": limit, "cursor": cursor, "requeued": requeued or None}
+        return await self._connection.get("/dead", DeadPage, query=query)
+
+    async def requeue(self, id: str, *, thread: str | None = None) -> CallHandle:
+        """Run a call that was given up again, as a new call; as in `clicket.Runtime.requeue`."""
+        path = f"/calls/{path_segment(id)}/requeue"
+        made = decoded(await self._connection.send("POST", path, query={"thread": thread}), _Accepted)
+        return CallHandle(self._connection, made.id, made.thread)
 
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""

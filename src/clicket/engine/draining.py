@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from clicket.call import Call
@@ -72,13 +72,26 @@ class Draining:
             running = [call for call in self._live if call.slot and not call.ended]
             if not running:
                 return
-            ends = [asyncio.ensure_future(self._ending.outcome(call)) for call in running]
-            try:
-                await asyncio.wait(ends)
-            finally:
-                for end in ends:
-                    end.cancel()
-                await asyncio.gather(*ends, return_exceptions=True)
+            await self._wait_for(running)
+
+    async def until_idle(self) -> None:
+        """Wait until no call runs here, and none waits that this worker could take. A call that waits for a person is not waited for."""
+        while True:
+            await self._claimer.claim()
+            busy = [call for call in self._live if call.slot or call.entry.waiting_for is None]
+            if not busy:
+                return
+            await self._wait_for(busy)
+
+    async def _wait_for(self, calls: Sequence[Call]) -> None:
+        """Wait until one of the calls has ended here, or for a moment: a call may also begin to wait for a person."""
+        ends = [asyncio.ensure_future(self._ending.outcome(call)) for call in calls]
+        try:
+            await asyncio.wait(ends, timeout=_LOOK_AGAIN * 5, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
 
     async def _hand_back_waiting(self) -> None:
         """Other workers get the calls that wait here. Parts of clicket that wait here, such as turns of agents, stay."""

@@ -56,7 +56,7 @@ from clicket.model.codec import clean
 from clicket.model.worker import WorkerRole
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Clock, Owner, Store
-from clicket.tools import Registry
+from clicket.tools import Registry, Tool
 from clicket.vault import Vault
 
 __all__ = ["Engine"]
@@ -249,6 +249,12 @@ class Engine:
     @property
     def is_closing(self) -> bool:
         return self.admission.closing
+
+    def on_tool_added(self, tool: Tool) -> None:
+        """The registry has one more tool."""
+        self.worker_entry.renew_soon()
+        if tool.options.isolation == "process":
+            self.processes.keep_warm()
 
     # What the journal and the store call.
 

@@ -83,6 +83,16 @@ class Record(msgspec.Struct, kw_only=True):
     def success(self) -> bool:
         return self.state is State.COMPLETED
 
+    @property
+    def worker(self) -> str:
+        """The id of the worker that ran the last attempt; empty: none has started, or an earlier clicket ran it."""
+        return self.attempts[-1].worker if self.attempts else ""
+
+    @property
+    def host(self) -> str:
+        """The name of the host of that worker."""
+        return self.attempts[-1].host if self.attempts else ""
+
     def __repr__(self) -> str:
         return f"<call {self.id} of {self.tool:.40}: {self.state}, {len(self.events)} events>"
 

@@ -29,6 +29,7 @@ from clicket.server.authentication import Authenticator
 from clicket.server.call_actions import CallActionHandlers
 from clicket.server.call_lookup import CallLookup
 from clicket.server.calls import CallHandlers
+from clicket.server.dead_letters import DeadLetterHandlers
 from clicket.server.endpoint import Endpoint
 from clicket.server.event_log import EventLog
 from clicket.server.event_stream import EventStreams
@@ -164,6 +165,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
     operations = (  # the router tries them in this order
         *CallHandlers(runtime, lookup, body_reader, grants).operations(),
         *CallActionHandlers(runtime, lookup, body_reader).operations(),
+        *DeadLetterHandlers(runtime, lookup).operations(),
         *EventHandlers(lookup, grants, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),

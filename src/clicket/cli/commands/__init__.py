@@ -8,7 +8,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `ps`, `show`, `tail`: list calls; one call; events as they happen
 - `approve` (and `deny`), `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
-- `workers`: workers over the store
+- `workers`, `dead` (and `requeue`): workers over the store; calls that were given up
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
 - `report`, `keys`: statistics; API keys of the server
 """
@@ -62,6 +62,10 @@ COMMANDS: dict[str, Entry] = {
         "audit",
         "List the audit log: who approved, denied, reset or cleared what, and what the policy refused.",
     ),
+    "dead": Entry(
+        "dead", "dead", "List calls that were given up: failed for good, out of time, of unknown outcome, or damaged."
+    ),
+    "requeue": Entry("dead", "requeue", "Run calls that were given up again, as new calls that wait for a worker."),
     "tools": Entry("tools", "tools", "List the tools, or show one with its input schema."),
     "states": Entry(
         "states", "states", "Show which tools a thread may use now, why not the others, and which to call first."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -110,6 +111,21 @@ def test_a_killed_worker_is_listed_as_lost_and_its_call_runs_elsewhere(place: Pl
     assert checked["workers"]["verdict"] == "warn"
 
 
+def test_a_call_that_kills_its_workers_ends_among_the_dead(place: Place) -> None:
+    submit(place, ("deadly", "look"))
+    first = place.worker()
+    first.wait_for("started", id="deadly")
+    first.kill()
+    second = place.worker(CLICKET_MAX_CLAIMS="1")
+    assert second.wait_for("ended", id="deadly")["error"] == "outcome_unknown"
+    (dead,) = place.ask("dead")["items"]
+    assert (dead["id"], dead["worker"]) == ("deadly", first.lines[0]["id"])
+    (again,) = place.ask("requeue", "deadly")["items"]
+    second.wait_for("started", id=again["id"], attempt=1)
+    place.touch("gate")
+    second.wait_for("ended", id=again["id"], state="completed")
+
+
 def test_a_burst_ends_when_nothing_waits(place: Place) -> None:
     submit(place, *((f"c{number}", "quick") for number in range(25)))
     worker = place.start("--json", "worker", "--burst", "--concurrency", "2")
@@ -134,7 +150,7 @@ def test_a_signal_during_a_drain_ends_it_in_order_and_progress_is_reported(place
 
 
 def test_a_port_that_is_taken_is_an_error(place: Place) -> None:
-    with __import__("socket").create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         done: Any = place.inside("worker", "--health-port", str(taken.getsockname()[1]), "--burst")
     assert done.returncode == 2
     assert "--health-port" in done.stderr

@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-model check crash fix bench bench-search simulate docs lock clean suite lint bytecode types demo-env run-env dev-env
+.PHONY: help demo test test-all test-model check crash cluster fix bench bench-search simulate docs lock clean suite lint bytecode types demo-env run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
@@ -44,6 +44,9 @@ check: lint bytecode types  ## all that `make test` checks, pyright on the publi
 
 crash: dev-env  ## over 1,000 seeded kills of processes on every durable store, judged and tabled
 	@$(PY) scripts/crash.py $(ARGS)
+
+cluster: dev-env  ## PostgreSQL, NATS, a server and two workers as processes of this machine, until Ctrl-C
+	@$(PY) scripts/cluster.py $(ARGS)
 
 fix: dev-env  ## format the code and repair what ruff can repair
 	@$(PY) -m ruff format .

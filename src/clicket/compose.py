@@ -21,6 +21,7 @@ from clicket.stores.liveness import this_process
 if TYPE_CHECKING:
     from clicket.engine import Engine
     from clicket.journal import Observers
+    from clicket.model.worker import WorkerRole
     from clicket.pipeline import Policy
 
 __all__ = ["compose", "open_store", "owner_of", "wait_for_store"]
@@ -117,6 +118,7 @@ async def compose(
     clock: Clock | None = None,
     chance: random.Random | None = None,
     observers: Observers | None = None,
+    role: WorkerRole = "runtime",
 ) -> Engine:
     """An engine over an open store, on the running loop."""
     from clicket.engine import Engine
@@ -136,8 +138,8 @@ async def compose(
     observers = Observers() if observers is None else observers
     if tracing is not None:
         tracing.install(observers, registry)
-    opened = store
-    await wait_for_store(lambda: opened.open(owner_of(settings)), settings.open_timeout)
+    opened, owner = store, owner_of(settings)
+    await wait_for_store(lambda: opened.open(owner), settings.open_timeout)
     engine = Engine(
         registry,
         store,
@@ -146,7 +148,10 @@ async def compose(
         settings.caching(),
         clock or SystemClock(),
         chance or random.Random(),  # jitter, not secrets
+        owner=owner,
         gives_away=settings.engine == "workers",
+        role=role,
+        labels=settings.labels,
         vault=vault,
         observers=observers,
     )

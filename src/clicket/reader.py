@@ -10,7 +10,7 @@ from clicket.call_history import HistoryOptions, history_query, page_of
 from clicket.compose import open_store, owner_of, wait_for_store
 from clicket.engine.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
-from clicket.ports import Presence, Store, SystemClock
+from clicket.ports import Store, SystemClock
 from clicket.settings import Settings
 
 if TYPE_CHECKING:  # not every command that reads lists threads
@@ -53,6 +53,3 @@ class Reader:
         from clicket.thread_list import list_threads
 
         return await list_threads(self.store, self._caller, limit, cursor)
-
-    async def workers(self) -> list[Presence]:
-        return await self.store.owners()

@@ -23,6 +23,7 @@ from clicket.call_again import again
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions, history_query, page_of
 from clicket.compose import compose, wait_for_store
+from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
 from clicket.execution import grant, name_of, read_artifact
@@ -31,8 +32,9 @@ from clicket.journal import Fenced, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
 from clicket.model.request import checked, request_of, unknown_keyword
+from clicket.model.worker import WorkerRole
 from clicket.pipeline import Policy
-from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sweep
+from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
 from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
@@ -41,6 +43,7 @@ from clicket.thread_list import threads
 from clicket.tool_info import ToolInfo, info
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
+from clicket.workers_view import Workers
 
 __all__ = ["Cache", "Runtime", "ToolInfo"]
 
@@ -57,6 +60,7 @@ class Runtime:
     _chance: Random | None = None  # `clicket.testing` sets both
     _caller: str | None = None  # calls are made and found in this name; None: the program's own, which sees all calls
     _origin: Origin = Origin()
+    role: WorkerRole = "runtime"  # how it is listed among the workers; set before it is opened
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class Runtime:
             raise UsageError("the runtime is open already.")
         self._engine = await compose(
             self._registry, self.settings, store=self._store, policy=self.policy, clock=self._clock, chance=self._chance,
-            observers=self.observers,
+            observers=self.observers, role=self.role,
         )  # fmt: skip
         sweep_idle_threads(self._engine)
         try:
@@ -160,8 +164,8 @@ class Runtime:
     def add(self, tool: Any) -> Tool:
         """Register one more tool."""
         added = self._registry.add(tool)
-        if self._engine is not None and added.options.isolation == "process":
-            self._engine.processes.keep_warm()
+        if self._engine is not None:
+            self._engine.on_tool_added(added)
         return added
 
     def remove(self, name: str) -> bool:
@@ -279,6 +283,7 @@ class Runtime:
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
     again, bulk = again, bulk
+    dead, requeue = dead, requeue
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -361,9 +366,11 @@ class Runtime:
         that caller's events."""
         return Subscription(self.observers, filter or EventFilter(), self._caller, max_pending)
 
-    async def workers(self) -> list[Presence]:
-        """Every runtime that the store knows: host, process, lease, and whether it lives."""
-        return await self._opened.store.owners()
+    @property
+    def workers(self) -> Workers:
+        """The runtimes over the store: `await rt.workers.list()`, `await rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
+        engine = self._opened
+        return Workers(engine.store, engine.worker_entry, engine.draining, self._caller, self.audit.record)
 
     def activity(self) -> Activity:
         """What this process is doing now."""

@@ -41,7 +41,7 @@ _STORE_KINDS = {
     "postgresql": "postgresql://user@host/database",
     "postgres": "postgresql://user@host/database",
 }
-_LISTS = ("tools", "api_keys", "allowed_hosts", "allowed_origins")
+_LISTS = ("tools", "labels", "api_keys", "allowed_hosts", "allowed_origins")
 """Lists of names; text has commas between them."""
 
 _CHOICES = (
@@ -59,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A URL, or the path of a SQLite file."""
     durability: Durability = "process"
     tools: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    """Labels of this worker: it also takes calls of tools that need them."""
     max_concurrency: int = 10
     max_thread_concurrency: int | None = None
     max_queue: int = 50_000
@@ -260,6 +262,7 @@ def _store_url(store: str) -> str:
 class RuntimeOptions(TypedDict, total=False):
     """The settings that are keywords of a `Runtime` as well, beside its own."""
 
+    labels: tuple[str, ...]
     max_concurrency: int
     max_thread_concurrency: int | None
     max_queue: int

@@ -11,6 +11,7 @@ from clicket.bridge import LoopThread, refuse_running_loop
 from clicket.bulk_actions import BulkAction, BulkResult
 from clicket.cache_view import CachePage
 from clicket.call import Origin
+from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
 from clicket.errors import UsageError
@@ -29,6 +30,7 @@ from clicket.telemetry.series import Series
 from clicket.telemetry.series_rows import Metric
 from clicket.thread_list import ThreadPage
 from clicket.tools import Registry, Tool
+from clicket.workers_view import BlockingWorkers
 
 __all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
 
@@ -365,6 +367,20 @@ class Runtime:
     def cache(self) -> Cache:
         """Cached results: `rt.cache.stats()`, `rt.cache.clear(tag="tool:weather")`."""
         return Cache(self)
+
+    def dead(self, **which: Any) -> DeadPage:
+        """Calls that were given up, newest first; keywords as in `clicket.Runtime.dead`."""
+        page: DeadPage = self._wait(self._runtime.dead(**which))
+        return page
+
+    def requeue(self, id: str, *, thread: str | None = None) -> CallHandle:
+        """Run a call that was given up again, as a new call; see `clicket.Runtime.requeue`."""
+        return CallHandle(self, self._wait(self._runtime.requeue(id, thread=thread)))
+
+    @property
+    def workers(self) -> BlockingWorkers:
+        """The runtimes over the store: `rt.workers.list()`, `rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
+        return BlockingWorkers(lambda: self._runtime.workers, self._wait)
 
     def get(self, id: str, *, thread: str | None = None) -> Record:
         record: Record = self._wait(self._runtime.get(id, thread=thread))

@@ -156,5 +156,5 @@ async def test_what_a_runtime_does_can_be_looked_at() -> None:
         assert rt.held_calls() == []
         activity = rt.activity()
         assert (activity.queued, activity.slots_used, set(activity.active.values())) == (0, 0, {0})
-        (worker,) = await rt.workers()
-        assert (worker.alive, worker.mine) == (True, True)
+        (owner,) = await rt.store.owners()
+        assert (owner.alive, owner.mine) == (True, True)

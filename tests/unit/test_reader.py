@@ -46,7 +46,7 @@ async def test_a_reader_answers_like_a_runtime(settings: Settings) -> None:
             assert await reader.get("c0") == await runtime.get("c0")
             assert await reader.acting_for("ann").get("c1") == await runtime.acting_for("ann").get("c1")
             assert (await reader.acting_for("ann").history()).items == [await reader.acting_for("ann").get("c1")]
-            assert len(await reader.workers()) == 2
+            assert len(await reader.store.owners()) == 2
             with pytest.raises(UsageError, match="2 calls have the id"):
                 await reader.get("c1", thread="t1")
             with pytest.raises(NotFound):

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from clicket.cli.commands import COMMANDS, GROUPS, Entry
+from clicket.cli.commands import ALONE, COMMANDS, GROUPS, Entry
 from clicket.cli.exit_codes import DONE, INTERRUPTED
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class _LazyCommands(_Group):
         """Replace the placeholder by the command. An unknown name is ignored: typer reports it."""
         if name in self._loaded or name not in self.commands:
             return
-        made = _group(*GROUPS[name]) if name in GROUPS else _alone(name, COMMANDS[name])
+        made = _group(*GROUPS[name], alone=name in ALONE) if name in GROUPS else _alone(name, COMMANDS[name])
         self.commands[name] = get_command(made)
         self.commands[name].name = name
         self._loaded.add(name)
@@ -212,11 +212,13 @@ def _alone(name: str, entry: Entry) -> typer.Typer:
     return made
 
 
-def _group(about: str, commands: dict[str, Entry]) -> typer.Typer:
-    """Commands of two words. The shared options may also stand between the words."""
-    group = typer.Typer(cls=_Group, help=about, no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+def _group(about: str, commands: dict[str, Entry], *, alone: bool) -> typer.Typer:
+    """Commands of two words. The shared options may also stand between the words. `alone`: without a second word it is `list`."""
+    group = typer.Typer(
+        cls=_Group, help=about, no_args_is_help=not alone, add_completion=False, rich_markup_mode="rich"
+    )
 
-    @group.callback()
+    @group.callback(invoke_without_command=alone)
     def between(
         ctx: typer.Context,
         store: StoreOption = None,
@@ -227,6 +229,8 @@ def _group(about: str, commands: dict[str, Entry]) -> typer.Typer:
         given = {"store": store, "tools": tools, "json": json, "debug": debug}
         above: dict[str, Any] = ctx.obj or _DEFAULTS
         ctx.obj = {name: given[name] or above[name] for name in _SHARED}
+        if alone and ctx.invoked_subcommand is None:
+            _command(commands["list"].load())(ctx, **given)
 
     for name, entry in commands.items():
         group.command(name, cls=_Command)(_command(entry.load()))

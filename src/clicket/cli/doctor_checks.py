@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Literal
 
@@ -60,6 +61,7 @@ async def store_checks(session: Session) -> AsyncIterator[Check]:
             for risk in getattr(runtime.store, "risks", []):
                 yield Check(name="store risk", verdict="warn", found=shown_url(risk))
             yield await _owners(runtime)
+            yield await _workers(runtime)
     except ClicketError as error:
         lost = isinstance(error, StoreUnavailable)
         yield Check(name="store", verdict="fail", found=shown_url(error.message), unreachable=lost)
@@ -96,6 +98,16 @@ async def _owners(runtime: Runtime) -> Check:
         found=f"{found}; {count} calls have a dead owner, of {tools}",
         advice="`clicket recover --tools …` takes them over; so does any runtime with these tools.",
     )
+
+
+async def _workers(runtime: Runtime) -> Check:
+    workers = await runtime.workers.list()
+    states = Counter(worker.state for worker in workers)
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
+    versions = sorted({worker.version for worker in workers if worker.state != "lost"})
+    found = f"{counts}; `clicket workers` lists them" + (f"; clicket {', '.join(versions)}" if versions else "")
+    advice = "A lost worker ended without signing off. Its calls are taken over; look at its log and its host."
+    return Check.warn_if(states["lost"] > 0, name="workers", found=found, advice=advice)
 
 
 async def sandbox_check() -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ __all__ = [
     "count_of",
     "decision_on",
     "duration",
+    "on_worker",
     "one_line",
     "pairs_of",
     "parse_duration",
@@ -267,11 +268,16 @@ def _late_result(data: dict[str, Any], width: int) -> Text:
     return Text(f"came too late: {short(data.get('output'), width)}")
 
 
+def on_worker(data: Mapping[str, Any]) -> str:
+    """Where an attempt ran, by the data of `attempt_started`."""
+    return f" on {short(data['worker'], 60)}" if data.get("worker") else ""
+
+
 _DESCRIPTIONS: dict[str, Callable[[dict[str, Any], int], Text]] = {
     "created": _created,
     "state_changed": _state_changed,
     "stage_ended": _stage_ended,
-    "attempt_started": lambda data, width: Text(f"attempt {data['attempt']}"),
+    "attempt_started": lambda data, width: Text(f"attempt {data['attempt']}{on_worker(data)}"),
     "output": lambda data, width: Text(short(data.get("content"), width), style="green"),
     "progress": _progress,
     "heartbeat": lambda data, width: Text("alive", style="bright_black"),

@@ -29,7 +29,7 @@ class Owners:
 
     @classmethod
     async def of(cls, runtime: Runtime | Reader) -> Owners:
-        return cls(await runtime.workers())
+        return cls(await runtime.store.owners())
 
     def are_gone(self, stored: Stored) -> bool:
         """Is the call active, and its owner dead? A call that waits for a worker has no owner and is no orphan."""

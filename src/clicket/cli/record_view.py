@@ -20,6 +20,7 @@ from clicket.cli.formatting import (
     count_of,
     decision_on,
     duration,
+    on_worker,
     short,
     size,
     what_happened,
@@ -158,7 +159,7 @@ def _wait(waiting: tuple[str, float, str], end: float, *, open: bool = False) ->
 
 def _attempt(started: Event, end: float, state: State, outcome: str | None, *, open: bool = False) -> Bar:
     style = STYLES[State.RUNNING] if open else STYLES[State.FAILED if state is State.RETRYING else state]
-    note = "" if outcome == "ok" else outcome or str(state)
+    note = ("" if outcome == "ok" else outcome or str(state)) + on_worker(started.data)
     return Bar(label=f"attempt {started.data['attempt']}", begin=started.at, end=end, style=style, note=note, open=open)
 
 

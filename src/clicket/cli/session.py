@@ -199,4 +199,6 @@ def summary_of(record: Record) -> dict[str, Any]:
     whole: dict[str, Any] = msgspec.to_builtins(record)
     for name in ("events", "output", "content", "stages", "arguments"):
         del whole[name]
-    return {**whole, "attempts": len(record.attempts), "success": record.success}
+    return {
+        **whole, "attempts": len(record.attempts), "worker": record.worker, "host": record.host, "success": record.success,
+    }  # fmt: skip

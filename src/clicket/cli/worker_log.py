@@ -11,8 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from clicket.cli.errors import silence_stdout
-from clicket.cli.formatting import as_state, at, duration, short
-from clicket.cli.shutdown import ShutdownSignals
+from clicket.cli.formatting import as_state, at, count_of, duration, short
 from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.engine import Recovered
 from clicket.journal import Entry
@@ -32,6 +31,7 @@ class WorkerLog:
         self.started = 0
         self.ended = 0
         self._quiet = quiet
+        self._draining: set[tuple[str, str, str]] | None = None
         self._output_closed = False
 
     def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
@@ -48,6 +48,7 @@ class WorkerLog:
                 text.append(f"  {duration(took)}" if error else duration(took), style="bright_black")
                 facts = {"error": error.get("code"), "duration": took, "attempts": entry.attempts}
                 self._report(entry, "ended", text, event, **facts)
+                self._left(entry)
             elif event.type == "state_changed" and event.state is State.RETRYING:
                 self._retrying(entry, event)
 
@@ -56,10 +57,21 @@ class WorkerLog:
         why = short(error.get("message", ""), 100)
         if not entry.owned:
             self._report(entry, "handed_back", Text(f"handed back: {why}"), event, error=error.get("code"))
+            self._left(entry)
             return
         delay = event.data.get("delay")
         when = f"in {duration(delay)}" if delay is not None else "when it is approved"
         self._report(entry, "retrying", Text(f"{why}; again {when}"), event, error=error.get("code"), delay=delay)
+
+    def _left(self, entry: Entry) -> None:
+        """Report the progress of a drain: one of the calls that it waits for is over here."""
+        if self._draining is None or (key := (entry.caller, entry.thread, entry.id)) not in self._draining:
+            return
+        self._draining.remove(key)
+        if self.terminal.json:
+            self.json("draining", time.time(), left=len(self._draining))
+        elif self._draining:
+            self._say(f"draining: {count_of(len(self._draining), 'call')} left", style="yellow")
 
     def _report(self, entry: Entry, what: str, text: Text, event: Event, **facts: Any) -> None:
         if self.terminal.json:
@@ -88,16 +100,27 @@ class WorkerLog:
             self._output_closed = True
             silence_stdout()
 
-    def ready(self, runtime: Runtime, tools: Sequence[str]) -> None:
+    def ready(self, runtime: Runtime, tools: Sequence[str], health_port: int | None = None) -> None:
         store, most = runtime.store, runtime.settings.max_concurrency
-        facts = {"store": store.url, "durability": store.durability, "tools": list(tools), "concurrency": most}
+        labels, id = list(runtime.settings.labels), runtime.workers.id
+        facts: dict[str, Any] = {
+            "store": store.url,
+            "durability": store.durability,
+            "tools": list(tools),
+            "concurrency": most,
+        }
         if self.terminal.json:
-            self.json("ready", time.time(), pid=os.getpid(), **facts)
+            self.json("ready", time.time(), id=id, pid=os.getpid(), **facts, labels=labels, health_port=health_port)
             return
-        line = Text(f"worker {os.getpid()}", style="bold").append(
+        line = Text(f"worker {id}", style="bold").append(
             f"  {store.url}, durability {store.durability}, {most} calls at once\n", style="not bold"
         )
-        self._say(line.append(f"tools: {', '.join(tools)}", style="not bold bright_black"))
+        line.append(f"tools: {', '.join(tools)}", style="not bold bright_black")
+        if labels:
+            line.append(f"\nlabels: {', '.join(labels)}", style="not bold bright_black")
+        if health_port is not None:
+            line.append(f"\nhealth and metrics: port {health_port}", style="not bold bright_black")
+        self._say(line)
 
     def recovered(self, report: Recovered) -> None:
         if not report.total:
@@ -108,11 +131,12 @@ class WorkerLog:
             parts = ", ".join(f"{count} {name}" for name, count in _counts(report).items() if count)
             self._say(f"took over {report.total} calls of dead owners: {parts}", style="yellow")
 
-    async def draining(self, shutdown: ShutdownSignals, runtime: Runtime) -> None:
-        """Report which calls the process waits for before it ends, and how long."""
+    async def draining(self, reason: str, runtime: Runtime) -> None:
+        """Report which calls the process waits for before it ends, and how long. `reason`: a signal, or why else it ends."""
         calls = runtime.held_calls()
         running = [call for call in calls if call.is_running]
-        timeout, reason = runtime.settings.close_timeout, shutdown.signal.name if shutdown.signal else "an error"
+        self._draining = {(call.caller, call.thread, call.id) for call in running}
+        timeout = runtime.settings.close_timeout
         if self.terminal.json:
             ids = [call.id for call in running]
             waiting = len(calls) - len(running)

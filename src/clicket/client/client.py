@@ -24,6 +24,8 @@ from clicket.client.connection import Connection, Problem, ProblemResponse, deco
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.subscription import Subscription
+from clicket.client.workers import Workers
+from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
 from clicket.errors import ClicketError, InvalidInput, UsageError
@@ -180,6 +182,19 @@ class Client:
             body["arguments"] = parse_arguments(arguments, max_size=_MAX_ARGUMENTS)
         return await self._decide(id, "approve", thread, body)
 
+    async def dead(
+        self, *, tool: str | None = None, thread: str | None = None, limit: int = 100, cursor: str | None = None, requeued: bool = False
+    ) -> DeadPage:  # fmt: skip
+        """Calls that were given up, newest first; as in `clicket.Runtime.dead`."""
+        query = {"tool": tool, "thread": thread, "limit": limit, "cursor": cursor, "requeued": requeued or None}
+        return await self._connection.get("/dead", DeadPage, query=query)
+
+    async def requeue(self, id: str, *, thread: str | None = None) -> CallHandle:
+        """Run a call that was given up again, as a new call; as in `clicket.Runtime.requeue`."""
+        path = f"/calls/{path_segment(id)}/requeue"
+        made = decoded(await self._connection.send("POST", path, query={"thread": thread}), _Accepted)
+        return CallHandle(self._connection, made.id, made.thread)
+
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""
         return await self._decide(id, "deny", thread, {"reason": reason, **({"seen": seen} if seen else {})})
@@ -292,6 +307,11 @@ class Client:
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
         return Cache(self._connection)
+
+    @property
+    def workers(self) -> Workers:
+        """The workers over the server's store: `await rt.workers.list()`, `drain(id)`, `cordon(id)`, `uncordon(id)`; scope `admin`."""
+        return Workers(self._connection)
 
     def subscribe(self, filter: EventFilter | None = None) -> Subscription:
         """The durable events of all calls that the key may see, of all processes over the server's store:

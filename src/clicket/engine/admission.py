@@ -82,6 +82,14 @@ class Admission:
         self._monotonic = journal.clock.monotonic
         self.closing = False
 
+    @property
+    def gives_away(self) -> bool:
+        return self._gives_away
+
+    def leave_calls(self, *, leave: bool) -> None:
+        """From now on calls are left to other processes, or run here again."""
+        self._gives_away = leave
+
     def accept_now(self, request: ToolCall, origin: Origin, in_callers_task: bool = False) -> Call | None:
         """Accept a call without waiting. None: the hub must read the store first, or the arguments are big; call `accept`."""
         hub = self._hub

@@ -2,9 +2,9 @@
 
 Where two parts need each other, the lower one gets a callback. A callback that is wired before its part exists is a lambda.
 
-It also sets how often each chore runs, with `Background.every`: read requests every 0.25 s, renew the lease (`Store.renew`) every third
-of it, recover calls of dead owners once in a lease, sweep old calls and cached results every 300 s. While the runtime closes, only the
-first two go on.
+It also sets how often each chore runs, with `Background.every`: read requests every 0.25 s, renew the lease (`Store.renew`) and the entry
+among the workers every third of it, recover calls of dead owners once in a lease, sweep old calls, cached results and lost workers every
+300 s. While the runtime closes, only the first three go on.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from clicket.engine.chores import LISTEN_EVERY, SWEEP_EVERY, Chores
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.closing import Closing
 from clicket.engine.decisions import Decisions
+from clicket.engine.draining import Draining
 from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
@@ -43,6 +44,8 @@ from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import StoredCalls
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
+from clicket.engine.worker_entry import Load, WorkerEntry, host_name, worker_id
+from clicket.engine.worker_list import sweep_lost_workers
 from clicket.errors import ClicketError
 from clicket.execution import Limiter, LoopWatch, ProcessPool, Runner, can_stop
 from clicket.hub import Hub
@@ -50,9 +53,10 @@ from clicket.journal import Entry, Journal, Observers
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import clean
+from clicket.model.worker import WorkerRole
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
-from clicket.ports import Clock, Store
-from clicket.tools import Registry
+from clicket.ports import Clock, Owner, Store
+from clicket.tools import Registry, Tool
 from clicket.vault import Vault
 
 __all__ = ["Engine"]
@@ -71,12 +75,16 @@ class Engine:
         clock: Clock,
         chance: random.Random,
         *,
+        owner: Owner,
         gives_away: bool = False,
+        role: WorkerRole = "runtime",
+        labels: tuple[str, ...] = (),
         vault: Vault | None = None,
         observers: Observers | None = None,
     ) -> None:
         vault = vault or Vault()
         shares = store.durability != "none"
+        worker = worker_id(owner)
         max_size = limits.max_arguments_size
 
         # Parts that need no other part of the engine.
@@ -95,15 +103,26 @@ class Engine:
             max_queue=limits.max_queue, start=lambda call: running.start_attempt(call),
         )  # fmt: skip
         journal = Journal(
-            store, clock, spawn, observers=observers, on_request=self._on_request, on_unsaved=self._on_unsaved
+            store,
+            clock,
+            spawn,
+            worker=worker,
+            host=host_name(owner),
+            observers=observers,
+            on_request=self._on_request,
+            on_unsaved=self._on_unsaved,
         )
         requests = Requests(store, journal)
         hub = Hub(registry, store, clock, slots, spawn)
+        entry = WorkerEntry(
+            store, clock, owner,
+            id=worker, role=role, labels=labels, load=self._load, on_state=lambda state: draining.apply(state), spawn=spawn,
+        )  # fmt: skip
 
         # Slots, work of other processes, equal calls.
         claimer = WorkClaimer(
             store, limiter,
-            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away),
+            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away) if entry.is_active else {},
             resume=lambda claimed: recovery.resume(claimed), spawn=spawn,
         )  # fmt: skip
         gate = SharedSlotGate(
@@ -171,27 +190,26 @@ class Engine:
         )  # fmt: skip
         recovery = Recovery(
             journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
-            admission, claimer, limits, gives_away=gives_away, spawn=spawn,
+            admission, claimer, limits, gives_away=gives_away, takes=lambda: entry.is_active, spawn=spawn,
         )  # fmt: skip
         chores = Chores(
             store, clock, registry, live, claimer, requests, recovery, limits, kept, lose=ending.lose, spawn=spawn
         )
+        draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
         background = Background(clock, spawn)
-        background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
-        background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
-        background.every(limits.lease, "recover", chores.recover)
-        background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
-        background.every(SWEEP_EVERY, "cache", caching.sweep)
+        _schedule(background, store, clock, limits, chores, caching, entry)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
             closed_first=(flights, slots, gate, claimer), closed_last=(journal, running),
         )  # fmt: skip
 
+        closing.on_close.append(entry.remove)
+
         self.loop = asyncio.get_running_loop()
         self._loop_watch = LoopWatch(patience=limits.lease / 2)  # at the end of a lease other processes take calls over
         self.registry, self.store, self.policy, self.limits = registry, store, policy, limits
-        self.clock, self.vault, self.shares, self.gives_away = clock, vault, shares, gives_away
+        self.clock, self.vault, self.shares = clock, vault, shares
         self.journal, self.live, self.limiter, self.hub = journal, live, limiter, hub
         self.pipeline, self.processes, self.slots = pipeline, processes, slots
         self.caching, self.flights = caching, flights
@@ -200,6 +218,7 @@ class Engine:
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
         self.recovery, self.chores, self.background, self.share = recovery, chores, background, share
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
+        self.worker_entry, self.draining, self._submits_only = entry, draining, gives_away
         self.tasks, self.closing, self.workers, self.results = tasks, closing, workers, results
         store.on_hint = self._on_hint
 
@@ -207,12 +226,14 @@ class Engine:
 
     async def start(self) -> None:
         """Start the chores, and a worker process if a tool needs one."""
+        await self.worker_entry.start()
         self.background.start()
         self._loop_watch.start()
         await self.processes.start()
 
     async def close(self, *, patience: float) -> None:
         self.background.wind_down()
+        self.worker_entry.close(running=self._slots_used > 0)
         try:
             await self.closing.close(patience=patience)
         finally:
@@ -221,8 +242,19 @@ class Engine:
             self.chores.closed = True
 
     @property
+    def gives_away(self) -> bool:
+        """Are calls that are accepted here run by other processes?"""
+        return self.admission.gives_away
+
+    @property
     def is_closing(self) -> bool:
         return self.admission.closing
+
+    def on_tool_added(self, tool: Tool) -> None:
+        """The registry has one more tool."""
+        self.worker_entry.renew_soon()
+        if tool.options.isolation == "process":
+            self.processes.keep_warm()
 
     # What the journal and the store call.
 
@@ -262,6 +294,18 @@ class Engine:
 
     # Activity.
 
+    def _load(self) -> Load:
+        """For the entry of this worker. A runtime that always gives calls away runs none."""
+        return Load(
+            listed=len(self.registry) > 0,
+            tools={} if self._submits_only else {tool.name: tool.options.version for tool in self.registry},
+            running=self._slots_used, capacity=0 if self._submits_only else self.limits.max_concurrency,
+        )  # fmt: skip
+
+    @property
+    def _slots_used(self) -> int:
+        return self.limiter.used.get(("runtime", self.limits.max_concurrency), 0)
+
     def held_calls(self) -> list[HeldCall]:
         return [
             HeldCall(
@@ -285,9 +329,27 @@ class Engine:
             waiting_for_approval=waiting,
             queued=self.limiter.queued,
             max_queue=self.limiter.max_queue,
-            slots_used=self.limiter.used.get(("runtime", slots), 0),
+            slots_used=self._slots_used,
             slots=slots,
             abandoned=len(self.ending.abandoned),
             unsaved=len(self.journal.unsaved),
             listener_errors=self.journal.observers.errors,
         )
+
+
+def _schedule(
+    background: Background,
+    store: Store,
+    clock: Clock,
+    limits: Limits,
+    chores: Chores,
+    caching: Caching,
+    entry: WorkerEntry,
+) -> None:
+    background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
+    background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
+    background.every(limits.lease / 3, "worker", entry.renew, while_closing=True)
+    background.every(limits.lease, "recover", chores.recover)
+    background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
+    background.every(SWEEP_EVERY, "cache", caching.sweep)
+    background.every(SWEEP_EVERY, "lost workers", lambda: sweep_lost_workers(store, clock))

@@ -68,7 +68,8 @@ Progress = Callable[[Recovered], None]
 
 
 class Recovery:
-    """`gives_away`: calls are run by other processes, so one that was claimed only to end it must not be given away again."""
+    """`gives_away`: calls are run by other processes, so one that was claimed only to end it must not be given away again. `takes()`: may
+    this runtime take over calls of others now?"""
 
     def __init__(
         self,
@@ -90,11 +91,13 @@ class Recovery:
         limits: Limits,
         *,
         gives_away: bool,
+        takes: Callable[[], bool],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._journal = journal
         self._clock = journal.clock
         self._store = store
+        self._takes = takes
         self._registry = registry
         self._pipeline = pipeline
         self._plans = plans
@@ -118,7 +121,7 @@ class Recovery:
     async def recover(self, progress: Progress | None = None) -> Recovered:
         """Take over every orphan whose tool is registered here; returns when each has ended or is queued."""
         report = Recovered()
-        while not self.closing:
+        while not self.closing and self._takes():
             orphans = await self._store.claim_orphans(self._registry.names, _BATCH)
             await self._resume_all(orphans, report)
             if progress is not None and orphans:

@@ -46,12 +46,14 @@ class Journal(Staging):
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         *,
+        worker: str = "",
+        host: str = "",
         observers: Observers | None = None,
         on_request: Callable[[Entry, list[Event]], None] | None = None,
         on_unsaved: Callable[[Entry, ClicketError], None] | None = None,
         patience: float = 10.0,
     ) -> None:
-        super().__init__(clock)
+        super().__init__(clock, worker, host)
         self.clock = clock
         self.patience = patience
         self.observers = observers or Observers()
@@ -88,7 +90,9 @@ class Journal(Staging):
         at = now()
         at = max(at, created_at)
         find, authorize, validate = stages.values()
-        unit = Start(created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1)
+        unit = Start(
+            created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1, self._worker, self._host
+        )  # fmt: skip
         entry.opening = None
         entry.seq, entry.state, entry.attempts = 7, _RUNNING, 1
         entry.started_at = entry.last_at = at

@@ -13,15 +13,19 @@ from typing import Any
 from clicket.journal.entry import Entry
 from clicket.kernel import CALL, State
 from clicket.model import EventType, Stage
-from clicket.model.unit import Rows
+from clicket.model.unit import Rows, attempt_data
 from clicket.ports import CacheUse, Clock, OutcomeStats
 
 __all__ = ["Staging"]
 
 
 class Staging:
-    def __init__(self, clock: Clock) -> None:
+    """`worker` and `host`: where attempts run that start here."""
+
+    def __init__(self, clock: Clock, worker: str = "", host: str = "") -> None:
         self._now = clock.now
+        self._worker = worker
+        self._host = host
         self._edges = CALL.edges
 
     def record(self, entry: Entry, kind: EventType, data: dict[str, Any], at: float | None = None) -> None:
@@ -73,7 +77,7 @@ class Staging:
             self.advance(entry, State.INITIALIZING)
         self.advance(entry, State.RUNNING)
         entry.attempts += 1
-        self.record(entry, "attempt_started", {"attempt": entry.attempts})
+        self.record(entry, "attempt_started", attempt_data(entry.attempts, self._worker, self._host))
         if entry.started_at is None:
             entry.started_at = entry.last_at
 

@@ -30,6 +30,9 @@ class Attempt(msgspec.Struct, kw_only=True):
     delay: float | None = None
     traceback: str = ""
     """Where the tool raised, masked and at most some thousand characters. For the call's owner and for administrators."""
+    worker: str = ""
+    """The id of the worker that ran it (`rt.workers.list()`), and the name of its host; empty: an earlier clicket did."""
+    host: str = ""
 
 
 class Record(msgspec.Struct, kw_only=True):
@@ -79,6 +82,16 @@ class Record(msgspec.Struct, kw_only=True):
     @property
     def success(self) -> bool:
         return self.state is State.COMPLETED
+
+    @property
+    def worker(self) -> str:
+        """The id of the worker that ran the last attempt; empty: none has started, or an earlier clicket ran it."""
+        return self.attempts[-1].worker if self.attempts else ""
+
+    @property
+    def host(self) -> str:
+        """The name of the host of that worker."""
+        return self.attempts[-1].host if self.attempts else ""
 
     def __repr__(self) -> str:
         return f"<call {self.id} of {self.tool:.40}: {self.state}, {len(self.events)} events>"
@@ -167,7 +180,15 @@ def _stage_ended(record: Record, event: Event) -> None:
 def _attempt_started(record: Record, event: Event) -> None:
     if record.started_at is None:
         record.started_at = event.at
-    record.attempts.append(Attempt(number=event.data["attempt"], started_at=event.at))
+    data = event.data
+    record.attempts.append(
+        Attempt(
+            number=data["attempt"],
+            started_at=event.at,
+            worker=str(data.get("worker", "")),
+            host=str(data.get("host", "")),
+        )
+    )
 
 
 def _state_changed(record: Record, event: Event) -> None:

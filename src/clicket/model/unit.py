@@ -15,7 +15,19 @@ import msgspec
 from clicket.kernel import State
 from clicket.model.event import Event, EventType
 
-__all__ = ["End", "Row", "Rows", "Start", "Unit", "dump_unit", "events_in", "load_call", "load_events", "rows_of"]
+__all__ = [
+    "End",
+    "Row",
+    "Rows",
+    "Start",
+    "Unit",
+    "attempt_data",
+    "dump_unit",
+    "events_in",
+    "load_call",
+    "load_events",
+    "rows_of",
+]
 
 Row = tuple[int, float, EventType, State, dict[str, Any]]
 """Number, time, type, the state after it, data: an event without the id of its call."""
@@ -54,6 +66,9 @@ class Start(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="s"):
     """Seconds that the stages took."""
     started_at: float
     attempt: int
+    worker: str = ""
+    """The id of the worker, and the name of its host; empty: an earlier clicket wrote the unit."""
+    host: str = ""
 
     length: ClassVar[int] = 7
 
@@ -73,11 +88,16 @@ class Start(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="s"):
             (4, created_at, "stage_ended", pending, {"stage": "validate", "outcome": "ok", "duration": self.validate}),
             (5, started_at, "state_changed", ready, _INITIALIZING.copy()),
             (6, started_at, "state_changed", running, _RUNNING.copy()),
-            (7, started_at, "attempt_started", running, {"attempt": self.attempt}),
+            (7, started_at, "attempt_started", running, attempt_data(self.attempt, self.worker, self.host)),
         ]
 
     def renumbered(self, by: int) -> Start:
         raise AssertionError("a call starts with number 1")
+
+
+def attempt_data(attempt: int, worker: str, host: str) -> dict[str, Any]:
+    """The data of `attempt_started`."""
+    return {"attempt": attempt, "worker": worker, "host": host} if worker else {"attempt": attempt}
 
 
 class End(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="e"):

@@ -21,7 +21,7 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, index_page, openapi, report, threads, tools
+from clicket.server import cache, index_page, openapi, report, threads, tools, workers
 from clicket.server.agents import AgentHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
@@ -29,6 +29,7 @@ from clicket.server.authentication import Authenticator
 from clicket.server.call_actions import CallActionHandlers
 from clicket.server.call_lookup import CallLookup
 from clicket.server.calls import CallHandlers
+from clicket.server.dead_letters import DeadLetterHandlers
 from clicket.server.endpoint import Endpoint
 from clicket.server.event_log import EventLog
 from clicket.server.event_stream import EventStreams
@@ -164,6 +165,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
     operations = (  # the router tries them in this order
         *CallHandlers(runtime, lookup, body_reader, grants).operations(),
         *CallActionHandlers(runtime, lookup, body_reader).operations(),
+        *DeadLetterHandlers(runtime, lookup).operations(),
         *EventHandlers(lookup, grants, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),
@@ -173,6 +175,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *ToolStateHandlers(body_reader).operations(),
         *cache.OPERATIONS,
         *report.OPERATIONS,
+        *workers.OPERATIONS,
         *health.operations(),
         *index_page.OPERATIONS,
         *openapi.operations(document_for, needs_key),
@@ -197,6 +200,7 @@ async def _lifespan(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIter
     runtime = parts.runtime
     async with AsyncExitStack() as stack:
         if not runtime.is_open:
+            runtime.role = "server"
             await stack.enter_async_context(runtime)
         if runtime.settings.mcp:
             from clicket.mcp import join_declared

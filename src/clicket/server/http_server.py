@@ -92,6 +92,7 @@ async def serving(
         app = create_app(runtime, options, agents=agents)
         parts: Parts = app.state.clicket
         if not runtime.is_open:
+            runtime.role = "server"
             await runtime.open()
         server = _Server(_config(app, options))
         running = asyncio.ensure_future(server.serve(sockets=[bound]))

@@ -157,6 +157,9 @@ class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None
     duration: float | None
     attempts: int
+    worker: str
+    """The worker that ran the last attempt, and its host; empty: none has started."""
+    host: str
     waiting_for: str | None
     approval: dict[str, Any] | None
     progress: dict[str, Any] | None

@@ -75,6 +75,7 @@ class World(Lower):
         async def claim() -> None:
             self.claims += 1
 
+        self.takes = True
         claimer: Any = Recorder(claim=claim)
         self.recovery = Recovery(
             self.journal,
@@ -94,6 +95,7 @@ class World(Lower):
             claimer,
             self.limits,
             gives_away=gives_away,
+            takes=lambda: self.takes,
             spawn=self.spawn,
         )
 

@@ -8,6 +8,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `ps`, `threads`, `show`, `tail`: list calls; list conversations; one call; events as they happen
 - `approve` (and `deny`), `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
+- `workers`, `dead` (and `requeue`): workers over the store; calls that were given up
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
 - `report`, `series`, `keys`: statistics; statistics over time; API keys of the server
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-__all__ = ["COMMANDS", "GROUPS", "Entry"]
+__all__ = ["ALONE", "COMMANDS", "GROUPS", "Entry"]
 
 
 class Entry(NamedTuple):
@@ -66,6 +67,10 @@ COMMANDS: dict[str, Entry] = {
         "audit",
         "List the audit log: who approved, denied, reset or cleared what, and what the policy refused.",
     ),
+    "dead": Entry(
+        "dead", "dead", "List calls that were given up: failed for good, out of time, of unknown outcome, or damaged."
+    ),
+    "requeue": Entry("dead", "requeue", "Run calls that were given up again, as new calls that wait for a worker."),
     "tools": Entry("tools", "tools", "List the tools, or show one with its input schema."),
     "states": Entry(
         "states", "states", "Show which tools a thread may use now, why not the others, and which to call first."
@@ -100,6 +105,19 @@ COMMANDS: dict[str, Entry] = {
 """In the order in which `clicket --help` lists them."""
 
 GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
+    "workers": (
+        "List the workers over the store, drain or cordon them. Without a second word: list.",
+        {
+            "list": Entry(
+                "workers", "list_workers", "List the workers: host, process, tools, load, state and last sign of life."
+            ),
+            "drain": Entry(
+                "workers", "drain", "Let workers finish what runs there, hand over what waits, and take nothing new."
+            ),
+            "cordon": Entry("workers", "cordon", "Let workers take no new calls."),
+            "uncordon": Entry("workers", "uncordon", "Let workers take calls again."),
+        },
+    ),
     "cache": (
         "Show or remove cached results.",
         {
@@ -118,3 +136,6 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     ),
 }
 """Commands of two words: the first word, its help, and the second words."""
+
+ALONE = frozenset({"workers"})
+"""First words that may stand alone: they mean `list`."""

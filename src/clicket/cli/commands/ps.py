@@ -166,6 +166,7 @@ def _columns(terminal: Terminal, found: _Found) -> RenderableType:
         Column("CREATED", [ago(record.created_at) for record in records], rank=1, style="bright_black"),
         Column("TOOK", [_took(record) for record in records], rank=3, right=True),
         Column("TRIES", [str(len(record.attempts)) for record in records], rank=2, right=True),
+        Column("WORKER", [clean(record.worker) for record in records], rank=0),
         Column("", [remark(record, unowned=_key(record) in found.waiting) for record in records], rank=7, least=16),
     ]
     return fitted(columns, terminal.out.width)

@@ -58,6 +58,7 @@ async def serve(
     session.terminal.lines = True
     server.allow_connections(options.max_connections)
     runtime = session.runtime()
+    runtime.role = "server"
     _configure_log(log_format, runtime)
     with ShutdownSignals() as shutdown:
         opened = await shutdown.run_until_requested(runtime.open())
@@ -77,7 +78,7 @@ async def _serve(
         async with server.serving(runtime, host=host, port=port, options=options) as served:
             _print_ready(session.terminal, runtime, session.store_url, served)
             await shutdown.wait()
-            await log.draining(shutdown, runtime)
+            await log.draining(shutdown.signal.name if shutdown.signal else "an error", runtime)
     finally:
         await runtime.close()
         options.access_lines.flush()

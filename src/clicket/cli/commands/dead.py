@@ -1,0 +1,107 @@
+"""`clicket dead` and `clicket requeue`: calls that were given up, and running them again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from clicket.cli.columns import Column, fitted
+from clicket.cli.completion import complete_id, complete_tool
+from clicket.cli.errors import CallFailed
+from clicket.cli.formatting import ago, as_state, short, shortened
+from clicket.cli.options import CallerOption, OnlyThreadOption, ThreadOption
+from clicket.cli.session import Session, find_call
+from clicket.cli.terminal import Terminal, clean
+from clicket.dead_letters import DeadPage
+from clicket.errors import ClicketError
+
+__all__ = ["dead", "requeue"]
+
+
+async def dead(
+    session: Session,
+    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
+    thread: OnlyThreadOption = None,
+    caller: CallerOption = None,
+    requeued: Annotated[bool, typer.Option("--requeued", help="Include those that run again already.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="At most N calls, newest first.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Continue after the page that ended with this cursor.")] = None,
+) -> None:
+    """List calls that were given up: failed for good, out of time, of unknown outcome, or damaged.
+
+    `clicket requeue ID` runs one again. Look at the cause first: `clicket show ID`.
+    """
+    terminal, page = session.terminal, DeadPage(items=[])
+    if session.store_exists:
+        async with session.watcher() as runtime:
+            sees = runtime if caller is None else runtime.acting_for(caller)
+            page = await sees.dead(tool=tool, thread=thread, limit=limit, cursor=cursor, requeued=requeued)
+    if terminal.json:
+        terminal.print_json(msgspec.to_builtins(page))
+        return
+    if not page.items:
+        terminal.say("no call was given up.", style="bright_black")
+        return
+    _print(terminal, page)
+
+
+def _print(terminal: Terminal, page: DeadPage) -> None:
+    calls = page.items
+    ids = shortened([call.id for call in calls])
+    columns = [
+        Column("ID", [clean(ids[call.id]) for call in calls], keep=True),
+        Column("TOOL", [Text(clean(call.tool), style="bold") for call in calls], rank=8),
+        Column("THREAD", [short(call.thread, 20) for call in calls], rank=3),
+        Column("CALLER", [short(call.caller, 20) for call in calls], rank=4),
+        Column("STATE", [as_state(call.state, plain=terminal.plain) for call in calls], keep=True),
+        Column("ENDED", [ago(call.ended_at or call.created_at) for call in calls], rank=5, style="bright_black"),
+        Column("TRIES", [str(call.attempts) for call in calls], rank=2, right=True),
+        Column("WORKER", [clean(call.worker) for call in calls], rank=1),
+        Column("REQUEUED AS", [clean(call.requeued_as or "") for call in calls], rank=6),
+        Column("", [Text(f"{call.error.code}: {short(call.error.message, 120)}", style="red") for call in calls], rank=7, least=16),
+    ]  # fmt: skip
+    terminal.out.print(fitted(columns, terminal.out.width))
+    if page.cursor is not None:
+        terminal.say(f"more: --cursor {page.cursor}", style="bright_black")
+
+
+async def requeue(
+    session: Session,
+    ids: Annotated[
+        list[str],
+        typer.Argument(metavar="ID...", help="Calls; the beginning of an id is enough.", autocompletion=complete_id),
+    ],
+    thread: ThreadOption = None,
+    caller: CallerOption = None,
+) -> None:
+    """Run calls that were given up again: each becomes a new call that names the old one, and waits for a worker.
+
+    A call is requeued once; a second time changes nothing. The tools must be known here, as for `clicket call`.
+    """
+    from clicket.runtime import Runtime
+
+    tools, terminal = session.needed_tools, session.terminal
+    made: list[dict[str, Any]] = []
+    failed: ClicketError | None = None
+    async with Runtime(tools, settings=session.settings.replace(engine="workers")) as runtime:
+        for id in ids:
+            try:
+                view, old = await find_call(runtime, id, thread, caller)
+                handle = await view.requeue(old.id, thread=old.thread)
+            except ClicketError as error:  # the others are requeued
+                failed = error
+                made.append({"id": None, "again_of": id, "error": {"code": error.code, "message": error.message}})
+                terminal.say(f"{clean(id)}: {clean(error.message)}", style="red")
+            else:
+                made.append(
+                    {"id": handle.id, "again_of": old.id, "thread": handle.thread, "tool": old.tool, "error": None}
+                )
+                if not terminal.json:
+                    terminal.write(f"{clean(handle.id)} runs {clean(old.id)} again.\n")
+    if terminal.json:
+        terminal.print_json({"items": made})
+    if failed is not None:
+        raise CallFailed

@@ -120,6 +120,7 @@ async def compose(
 ) -> Engine:
     """An engine over an open store, on the running loop."""
     from clicket.engine import Engine
+    from clicket.execution import check_ray
     from clicket.hub import Webhook
     from clicket.journal import Observers
     from clicket.telemetry import tracing_for
@@ -127,6 +128,8 @@ async def compose(
     from clicket.vault import Vault, guard_logs, hide_always
 
     registry = tools if isinstance(tools, Registry) else Registry(tools)
+    if settings.engine != "workers" and any(tool.options.isolation == "ray" for tool in registry):
+        check_ray(settings.ray)
     vault = Vault.of(settings.secret_key)
     guard_logs()
     hide_always(settings.secrets())
@@ -146,6 +149,7 @@ async def compose(
         clock or SystemClock(),
         chance or random.Random(),  # jitter, not secrets
         gives_away=settings.engine == "workers",
+        ray=settings.ray,
         vault=vault,
         observers=observers,
     )

@@ -44,7 +44,7 @@ from clicket.engine.stored_calls import StoredCalls
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
-from clicket.execution import Limiter, LoopWatch, ProcessPool, Runner, can_stop
+from clicket.execution import Cluster, Limiter, LoopWatch, ProcessPool, Runner, can_stop
 from clicket.hub import Hub
 from clicket.journal import Entry, Journal, Observers
 from clicket.kernel import State
@@ -59,7 +59,8 @@ __all__ = ["Engine"]
 
 
 class Engine:
-    """One per open runtime, on one event loop. `gives_away`: calls are accepted here, and run by other processes."""
+    """One per open runtime, on one event loop. `gives_away`: calls are accepted here, and run by other processes. `ray`: the
+    address of the Ray cluster for tools with isolation="ray"."""
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class Engine:
         chance: random.Random,
         *,
         gives_away: bool = False,
+        ray: str | None = None,
         vault: Vault | None = None,
         observers: Observers | None = None,
     ) -> None:
@@ -128,8 +130,8 @@ class Engine:
             warm=int(any(tool.options.isolation == "process" for tool in registry)),
         )
         runner = Runner(
-            journal, store, vault, workers, processes,
-            chance=chance, grace=limits.cancel_grace, abandon=lambda call: running.abandon(call),
+            journal, store, vault, workers, processes, Cluster(ray),
+            chance=chance, grace=limits.cancel_grace, max_wait=limits.queue_timeout, abandon=lambda call: running.abandon(call),
             on_returned=lambda call, late: running.on_returned(call, late), spawn=spawn,
         )  # fmt: skip
         pipeline = Pipeline(

@@ -21,7 +21,7 @@ from clicket.engine.stopping import Stopping
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
-from clicket.execution import Limiter
+from clicket.execution import PREPARED, Limiter
 from clicket.execution.stopping import CALLER_LEFT, abandon, returned
 from clicket.journal import Journal
 from clicket.kernel import State
@@ -77,7 +77,7 @@ class Running:
             self._live.add(call)
         if not taken:
             self.wait_in_queue(call)
-        elif len(call.plan.needs) == 1 and call.plan.lane != "process" and call.wait_timer is None:
+        elif len(call.plan.needs) == 1 and call.plan.lane not in PREPARED and call.wait_timer is None:
             self._journal.start_and_commit(entry, lambda error: self.on_start_durable(call, error))
         else:
             self.start_attempt(call)
@@ -103,7 +103,7 @@ class Running:
         if call.wait_timer is not None:
             self._timers.end_wait(call)
         entry = call.entry
-        if call.plan.lane != "process":
+        if call.plan.lane not in PREPARED:
             self._journal.start_and_commit(entry, lambda error: self.on_start_durable(call, error))
             return
         if entry.state is State.PENDING:

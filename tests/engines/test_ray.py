@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from clicket import Runtime, State
 from tests.engines.engine_tools import RAY_TOOLS, runs
 from tests.kit.children import is_running
 from tests.kit.waiting import eventually
+
+from clicket import Runtime, State
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(180)]
 

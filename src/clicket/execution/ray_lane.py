@@ -78,7 +78,7 @@ class RayLane:
         try:
             await self._threads.run(self._cluster.connect)
             job = Job(
-                target=target_of(tool),
+                target=target_of(tool, "ray"),
                 arguments=msgspec.Raw(encode(call.arguments)),
                 context=sent_context(call, tool.options.timeout),
             )

@@ -36,9 +36,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None
 
 
-def target_of(tool: Tool) -> Target:
+def target_of(tool: Tool, isolation: str = "process") -> Target:
     """The target of a function tool, or a `UsageError` that says why a child process could not find it."""
-    name, isolation = tool.name, tool.options.isolation
+    name = tool.name
     if not isinstance(tool, FunctionTool):
         kind = type(tool.given if isinstance(tool, CompletedTool) else tool).__name__
         raise UsageError(
@@ -63,16 +63,16 @@ def target_of(tool: Tool) -> Target:
         )
     if module != "__main__":
         return Target(module=module, qualname=qualname, file=_file_of(loaded))
-    return _target_in_main(name, loaded, qualname)
+    return _target_in_main(name, loaded, qualname, isolation)
 
 
-def _target_in_main(name: str, main: ModuleType, qualname: str) -> Target:
+def _target_in_main(name: str, main: ModuleType, qualname: str, isolation: str) -> Target:
     if main.__spec__ is not None and main.__spec__.name != "__main__":  # started with `python -m package.module`
         return Target(module=main.__spec__.name, qualname=qualname, file=_file_of(main))
     file = _file_of(main)
     if file is None:
         raise UsageError(
-            f"{name}: a tool that runs in another process needs to be one that lives in a file; it was typed in or piped in. "
+            f"{name}: isolation={isolation!r} needs a tool that lives in a file; this one was typed in or piped in. "
             "Move it to a module and import it."
         )
     return Target(module="__main__", qualname=qualname, file=file)

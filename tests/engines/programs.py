@@ -20,13 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 @contextmanager
 def temporal_server(folder: Path) -> Iterator[str]:
     """Temporal's server for development, without its pages; the address."""
-    port = _free_port()
+    port = free_port()
     program = Path(sys.executable).with_name("temporal")
     command = [program, "server", "start-dev", "--headless", "--port", str(port), "--log-level", "error"]
     with (folder / "temporal.log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
         try:
-            eventually_sync(lambda: _answers(port), timeout=60)
+            eventually_sync(lambda: answers(port), timeout=60)
             yield f"127.0.0.1:{port}"
         finally:
             server.terminate()
@@ -61,13 +61,13 @@ def kill(running: subprocess.Popen[Any]) -> None:
         running.stdout.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         return int(made.getsockname()[1])
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
     except OSError:

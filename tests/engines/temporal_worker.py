@@ -13,9 +13,10 @@ from temporalio.common import RetryPolicy
 from temporalio.worker import Worker
 
 with workflow.unsafe.imports_passed_through():
+    from tests.engines.engine_tools import look_up, pay
+
     from clicket import Runtime
     from clicket.adapters.temporal import activity_of
-    from tests.engines.engine_tools import look_up, pay
 
 QUEUE = "tools"
 

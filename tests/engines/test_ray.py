@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.engines.engine_tools import RAY_TOOLS, runs
+from tests.engines.programs import answers, free_port, program
 from tests.kit.children import is_running
-from tests.kit.waiting import eventually
+from tests.kit.waiting import eventually, eventually_sync
 
 from clicket import Runtime, State
 
@@ -143,3 +147,28 @@ async def test_a_runtime_that_is_closed_ends_its_bodies(cluster: Any, tmp_path: 
         record = await rt.get(handle.id)
     assert record.error is not None
     assert (record.error.code, len(runs(path))) == ("outcome_unknown", 1)
+
+
+@pytest.fixture(scope="module")
+def client_address(cluster: Any) -> Iterator[str]:
+    """A server of Ray's client over the cluster, as `ray://` addresses name it."""
+    port = free_port()
+    command = [sys.executable, "-m", "ray.util.client.server", "--address", cluster.address, "--host", "127.0.0.1"]
+    server = subprocess.Popen([*command, "--port", str(port), "--mode", "specific-server"])
+    try:
+        eventually_sync(lambda: answers(port), timeout=60)
+        yield f"ray://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def test_the_same_over_rays_client(client_address: str, tmp_path: Path) -> None:
+    """In a process of its own: a process has one connection to Ray."""
+    with program("ray_client.py", client_address, f"sqlite:///{tmp_path}/calls.db", str(tmp_path / "runs")) as running:
+        assert running.stdout is not None
+        said = json.loads(running.stdout.readline())
+    assert said["sum"] == 3
+    assert said["streamed"] == "".join(f"line {number}\n" for number in range(20))
+    assert (said["killed"], said["bodies"]) == ("outcome_unknown", 1)
+    assert said["cancelled"] == "cancelled"

@@ -44,7 +44,9 @@ async def cause(run: Any) -> Any:
     return failed.value.cause.cause  # type: ignore[union-attr]
 
 
-async def test_an_activity_returns_the_output_and_the_call_is_on_record(server: str, store: str, tmp_path: Path) -> None:
+async def test_an_activity_returns_the_output_and_the_call_is_on_record(
+    server: str, store: str, tmp_path: Path
+) -> None:
     with program("temporal_worker.py", server, store):
         run = await start(server, "pay", {"path": str(tmp_path / "runs")})
         assert await run.result() == "charged"
@@ -55,7 +57,9 @@ async def test_an_activity_returns_the_output_and_the_call_is_on_record(server: 
     assert (record.output, len(runs(tmp_path / "runs"))) == ("charged", 1)
 
 
-async def test_a_failed_call_is_an_application_error_that_is_not_retried(server: str, store: str, tmp_path: Path) -> None:
+async def test_a_failed_call_is_an_application_error_that_is_not_retried(
+    server: str, store: str, tmp_path: Path
+) -> None:
     with program("temporal_worker.py", server, store):
         error = await cause(await start(server, "pay", {"wrong": 1}))
         assert (error.type, error.non_retryable) == ("invalid_input", True)

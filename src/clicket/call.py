@@ -78,7 +78,7 @@ class Attempt(msgspec.Struct, eq=False):
     """The caller's task was cancelled."""
     late: Late | None = None
     worker: Any = None
-    """A child process that is ready for the body."""
+    """A child process, or a place on the Ray cluster, that is ready for the body."""
     retries: int = 0
     """How many retries were spent."""
     reports: int = 0
@@ -311,7 +311,8 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "abandoned": "clicket.execution.stopping",
     "caller_left": "clicket.execution.stopping",
     "late": "clicket.execution.stopping",
-    "worker": "clicket.execution.process_lane",
+    # Each of the two lanes has its own kind of worker.
+    "worker": ("clicket.execution.process_lane", "clicket.execution.ray_lane"),
     "retries": "clicket.execution.runner",
     "reports": "clicket.execution.sink",
     "outputs": "clicket.execution.sink",

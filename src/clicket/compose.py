@@ -122,6 +122,7 @@ async def compose(
 ) -> Engine:
     """An engine over an open store, on the running loop."""
     from clicket.engine import Engine
+    from clicket.execution import check_ray
     from clicket.hub import Webhook
     from clicket.journal import Observers
     from clicket.telemetry import tracing_for
@@ -130,6 +131,8 @@ async def compose(
     from clicket.vault import Vault, guard_logs, hide_always
 
     registry = tools if isinstance(tools, Registry) else Registry(tools)
+    if settings.engine != "workers" and any(tool.options.isolation == "ray" for tool in registry):
+        check_ray(settings.ray)
     vault = Vault.of(settings.secret_key)
     guard_logs()
     hide_always(settings.secrets())
@@ -152,6 +155,7 @@ async def compose(
         gives_away=settings.engine == "workers",
         role=role,
         labels=settings.labels,
+        ray=settings.ray,
         vault=vault,
         observers=observers,
     )

@@ -81,6 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     thread_retention_calls: int | None = None
     thread_retention_bytes: int | None = None
     engine: Engine = "local"
+    ray: str | None = None
+    """The Ray cluster for tools with `isolation="ray"`: `ray://HOST:10001`, `HOST:6379`, or `auto` for the one of this machine."""
     cache: bool = True
     cache_scope: CacheScope = "caller"
     cache_max_bytes: int = 64 * 1024 * 1024
@@ -282,6 +284,7 @@ class RuntimeOptions(TypedDict, total=False):
     retention_bytes: int | None
     thread_retention_calls: int | None
     thread_retention_bytes: int | None
+    ray: str | None
     cache_scope: CacheScope
     cache_max_bytes: int
     cache_ttl: dict[str, float]

@@ -5,6 +5,7 @@
     openai_calls        tool calls in objects and streams of OpenAI's APIs
     langchain           tools of clicket as LangChain tools, and the reverse
     pydantic_ai         a toolset for pydantic-ai
+    temporal, dbos      a call as an activity of Temporal, as a step of DBOS
     response_run        runs the tool calls of one response
     tool_request        one tool call as a model wrote it, and its id
     runtime_access      tools of an async, a blocking or a remote runtime, under the names that providers accept

@@ -128,8 +128,8 @@ class _Wrapped(ToolDefaults):
         self.description: str = tool.description if description is None else description
         self.input_schema: Mapping[str, Any] = _schema(tool, where)
         self.options: Options = make_options(where, options)
-        if self.options.isolation == "process":
-            raise UsageError(f"{where}: a child process cannot import it by name; leave isolation out.")
+        if self.options.isolation in ("process", "ray"):
+            raise UsageError(f"{where}: another process cannot import it by name; leave isolation out.")
         self._wants_id = _has_injected_arguments(tool)
         self.is_async: bool = _has_async_code(tool)
         self.run: Callable[[dict[str, Any], ToolContext], Any] = self._run_async if self.is_async else self._run_sync

@@ -112,7 +112,7 @@ class Closing:
             except Exception:
                 logger.exception("a part of the runtime could not be closed")
         await self._processes.close()
-        self._runner.close()
+        await self._runner.close()
         for workers, patience in zip(self._workers, (0.2, 1.0, 0.2), strict=True):
             workers.close(patience=patience)
 

@@ -47,7 +47,7 @@ from clicket.engine.timers import WaitTimers
 from clicket.engine.worker_entry import Load, WorkerEntry, host_name, worker_id
 from clicket.engine.worker_list import sweep_lost_workers
 from clicket.errors import ClicketError
-from clicket.execution import Limiter, LoopWatch, ProcessPool, Runner, can_stop
+from clicket.execution import Cluster, Limiter, LoopWatch, ProcessPool, Runner, can_stop
 from clicket.hub import Hub
 from clicket.journal import Entry, Journal, Observers
 from clicket.kernel import State
@@ -63,7 +63,8 @@ __all__ = ["Engine"]
 
 
 class Engine:
-    """One per open runtime, on one event loop. `gives_away`: calls are accepted here, and run by other processes."""
+    """One per open runtime, on one event loop. `gives_away`: calls are accepted here, and run by other processes. `ray`: the
+    address of the Ray cluster for tools with isolation="ray"."""
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class Engine:
         gives_away: bool = False,
         role: WorkerRole = "runtime",
         labels: tuple[str, ...] = (),
+        ray: str | None = None,
         vault: Vault | None = None,
         observers: Observers | None = None,
     ) -> None:
@@ -147,8 +149,8 @@ class Engine:
             warm=int(any(tool.options.isolation == "process" for tool in registry)),
         )
         runner = Runner(
-            journal, store, vault, workers, processes,
-            chance=chance, grace=limits.cancel_grace, abandon=lambda call: running.abandon(call),
+            journal, store, vault, workers, processes, Cluster(ray),
+            chance=chance, grace=limits.cancel_grace, max_wait=limits.queue_timeout, abandon=lambda call: running.abandon(call),
             on_returned=lambda call, late: running.on_returned(call, late), spawn=spawn,
         )  # fmt: skip
         pipeline = Pipeline(

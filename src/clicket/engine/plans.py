@@ -7,7 +7,7 @@ from typing import Any
 
 from clicket.call import Call, Plan
 from clicket.engine.limits import Limits
-from clicket.execution import RUNTIME, lane_of
+from clicket.execution import PREPARED, RUNTIME, lane_of
 from clicket.tools import Registry, Tool
 
 __all__ = ["Plans"]
@@ -74,4 +74,4 @@ class Plans:
 
 
 def _plan_of(lane: str, needs: tuple[tuple[Any, ...], ...], max_retries: int) -> Plan:
-    return Plan(lane, needs, max_retries, len(needs) == 1 and lane != "process")
+    return Plan(lane, needs, max_retries, len(needs) == 1 and lane not in PREPARED)

@@ -21,7 +21,7 @@ from clicket.engine.stopping import Stopping
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
-from clicket.execution import Limiter
+from clicket.execution import PREPARED, Limiter
 from clicket.execution.stopping import CALLER_LEFT, abandon, returned
 from clicket.journal import Journal
 from clicket.kernel import State
@@ -105,7 +105,7 @@ class Running:
         if call.wait_timer is not None:
             self._timers.end_wait(call)
         entry = call.entry
-        if call.plan.lane != "process":
+        if call.plan.lane not in PREPARED:
             self._journal.start_and_commit(entry, self.on_start_durable, call)
             return
         if entry.state is State.PENDING:

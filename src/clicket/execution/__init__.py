@@ -4,6 +4,7 @@
 - `loop_lane`, `caller_task`: async bodies on the event loop; a body in its caller's own task
 - `thread_lane`: blocking bodies in worker threads
 - `process_lane`, `processes/`: bodies in child processes
+- `ray_lane`, `ray/`: bodies on a Ray cluster
 - `stopping`: why a call stops, and which reason replaces which
 - `clocks`, `deadlines`: timeout, idle limit and grace of an attempt; many deadlines on few timers
 - `retry`: which failures are retried, and after how long
@@ -22,8 +23,9 @@ from clicket.execution.caller_task import Wait
 from clicket.execution.limiter import RUNTIME, Limiter
 from clicket.execution.loop_watch import LoopWatch
 from clicket.execution.processes import ProcessPool
+from clicket.execution.ray.cluster import Cluster, check_ray
 from clicket.execution.retry import backoff, describe, transient
-from clicket.execution.runner import Runner, lane_of
+from clicket.execution.runner import PREPARED, Runner, lane_of
 from clicket.execution.sink import CallSink, progress_data, turn_log
 from clicket.execution.spool import Spool
 from clicket.execution.stopping import (
@@ -42,8 +44,10 @@ from clicket.execution.turn_log import TurnLog, entries_in
 
 __all__ = [
     "GRANT",
+    "PREPARED",
     "RUNTIME",
     "CallSink",
+    "Cluster",
     "Limiter",
     "LoopWatch",
     "ProcessPool",
@@ -56,6 +60,7 @@ __all__ = [
     "backoff",
     "caller_left",
     "can_stop",
+    "check_ray",
     "describe",
     "entries_in",
     "explain",

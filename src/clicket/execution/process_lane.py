@@ -10,7 +10,7 @@ from clicket.call import Call
 from clicket.execution.clocks import Clocks
 from clicket.execution.loop_lane import absorb_cancel, task_of
 from clicket.execution.processes import ProcessPool, Worker, target_of
-from clicket.execution.sink import CallSink
+from clicket.execution.sink import CallSink, relay, sent_context
 from clicket.execution.stopping import Stopped, attempt_of, keep_late, set_stopper
 from clicket.model.codec import decode, encode
 from clicket.tools import STREAMED, Tool
@@ -43,19 +43,9 @@ class ProcessLane:
             self._clocks.start(call, tool)
 
         def message(kind: str, data: Any) -> None:
-            _relay(sink, kind, data)
+            relay(sink, kind, data)
 
-        entry = call.entry
-        context = {
-            "call_id": entry.id,
-            "tool": entry.tool,
-            "thread": entry.thread,
-            "caller": entry.caller,
-            "attempt": entry.attempts,
-            "idempotency_key": call.idempotency_key,
-            "metadata": dict(call.request.metadata or {}),
-            "time_left": call.request.timeout or tool.options.timeout,
-        }
+        context = sent_context(call, tool.options.timeout)
         try:
             reply = await worker.run(
                 target_of(tool), encode(call.arguments), context=context, started=started, message=message
@@ -98,14 +88,3 @@ class ProcessLane:
         if attempt is not None and attempt.worker is not None:
             self._pool.release(attempt.worker)
             attempt.worker = None
-
-
-def _relay(sink: CallSink, kind: str, data: Any) -> None:
-    if kind == "emit":
-        sink.emit(data)
-    elif kind == "progress":
-        sink.progress(data["step"], data["total"], data["text"])
-    elif kind == "heartbeat":
-        sink.heartbeat()
-    elif kind == "note":
-        sink.note(data["text"], data["data"])

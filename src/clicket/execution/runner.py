@@ -19,6 +19,8 @@ from clicket.execution.clocks import Clocks
 from clicket.execution.loop_lane import LoopLane, inline
 from clicket.execution.process_lane import ProcessLane
 from clicket.execution.processes import ProcessPool
+from clicket.execution.ray.cluster import Cluster
+from clicket.execution.ray_lane import RayLane
 from clicket.execution.retry import backoff, describe, transient
 from clicket.execution.sink import CallSink
 from clicket.execution.stopping import Stopped, attempt_of, can_stop, forget_stop, set_stopper, stop, stop_error
@@ -30,10 +32,12 @@ from clicket.ports import Store
 from clicket.tools import Options, Tool
 from clicket.vault import Vault, hide_error, hide_text
 
-__all__ = ["Runner", "lane_of"]
+__all__ = ["PREPARED", "Runner", "lane_of"]
 
 
 _RUNNING = State.RUNNING
+PREPARED = ("process", "ray")
+"""Lanes in which a call is `initializing` until there is a place for its body."""
 
 
 def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
@@ -47,7 +51,8 @@ def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
 
 
 class Runner:
-    """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has returned."""
+    """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has returned.
+    `max_wait`: seconds that a call waits for resources of the Ray cluster."""
 
     def __init__(
         self,
@@ -56,9 +61,11 @@ class Runner:
         vault: Vault,
         workers: Workers,
         processes: ProcessPool,
+        cluster: Cluster,
         *,
         chance: random.Random,
         grace: float,
+        max_wait: float | None,
         abandon: Callable[[Call], None],
         on_returned: Callable[[Call, Late | None], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
@@ -74,15 +81,21 @@ class Runner:
         )
         self._begin = self._loop.begin
         self._processes = ProcessLane(processes, self._clocks, make_sink=self.sink_of)
+        self._ray = RayLane(
+            cluster, journal, self._clocks,
+            max_wait=max_wait, make_sink=self.sink_of, on_returned=on_returned, spawn=spawn,
+        )  # fmt: skip
         self._lanes: dict[str, Callable[[Call, Tool], Awaitable[Any]]] = {
             "loop": self._loop.attempt,
             "inline": inline,
             "thread": ThreadLane(workers, self._clocks, on_returned=on_returned).attempt,
             "process": self._processes.attempt,
+            "ray": self._ray.attempt,
         }
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._clocks.close()
+        await self._ray.close()
 
     def sink_of(self, call: Call) -> CallSink:
         """The call's sink, which its attempts share."""
@@ -113,8 +126,8 @@ class Runner:
         try:
             if begun is None and call.entry.state is not State.RUNNING:
                 # The lane has to be prepared, or the call is resumed.
-                if call.plan.lane == "process":
-                    await self._processes.prepare(call)
+                if call.plan.lane in PREPARED:
+                    await (self._ray if call.plan.lane == "ray" else self._processes).prepare(call)
                 await self.begin(call)
             while call.stopping is None or begun is not None:
                 try:
@@ -127,7 +140,7 @@ class Runner:
                     await self._retry(call, tool.options, error)
             raise Stopped(call.stopping)
         finally:
-            self._processes.release(call)
+            (self._ray if call.plan.lane == "ray" else self._processes).release(call)
 
     async def _retry(self, call: Call, options: Options, error: BaseException) -> None:
         """Back off and begin another attempt, or raise the error that ended the last one."""
@@ -158,6 +171,8 @@ class Runner:
         self._journal.advance(call.entry, State.RETRYING, data)
         self._journal.commit(call.entry)
         await self._wait(call, delay)
+        if call.plan.lane == "ray":
+            await self._ray.prepare(call)
         await self.begin(call)
 
     async def begin(self, call: Call) -> None:

@@ -29,14 +29,14 @@ from clicket.ports import Store
 from clicket.tools import ToolContext
 from clicket.vault import Vault, Window, has_token, hide, hide_text
 
-__all__ = ["CallSink", "ThreadSink", "context_for", "progress_data", "turn_log"]
+__all__ = ["CallSink", "ThreadSink", "context_for", "progress_data", "relay", "sent_context", "turn_log"]
 
 MAX_OUTPUT_EVENTS = 1_000
 MAX_OUTPUT_BYTES = 1024 * 1024
 MAX_REPORTS = 1_000
 _REPORT_EVERY = 1.0
 _BACKLOG = 64
-_OURS = frozenset({"claims", "declared", "entry", "masked", "sealed", "waits"})
+_OURS = frozenset({"claims", "declared", "entry", "masked", "sealed", "waiting_for", "waits"})
 """Fields of notes that the runtime reads back after a crash. A tool's notes do not have them."""
 _REASONS = frozenset({"checkpoint", "output_limit"})
 
@@ -315,3 +315,30 @@ def context_for(call: Call, sink: Any) -> ToolContext:
         metadata=call.request.metadata or {},
         caller=entry.caller,
     )
+
+
+def sent_context(call: Call, timeout: float | None) -> dict[str, Any]:
+    """The context of one attempt, for a body in another process."""
+    entry = call.entry
+    return {
+        "call_id": entry.id,
+        "tool": entry.tool,
+        "thread": entry.thread,
+        "caller": entry.caller,
+        "attempt": entry.attempts,
+        "idempotency_key": call.idempotency_key,
+        "metadata": dict(call.request.metadata or {}),
+        "time_left": call.request.timeout or timeout,
+    }
+
+
+def relay(sink: CallSink, kind: str, data: Any) -> None:
+    """Report what a body in another process has sent."""
+    if kind == "emit":
+        sink.emit(data)
+    elif kind == "progress":
+        sink.progress(data["step"], data["total"], data["text"])
+    elif kind == "heartbeat":
+        sink.heartbeat()
+    elif kind == "note":
+        sink.note(data["text"], data["data"])

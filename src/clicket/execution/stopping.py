@@ -41,6 +41,7 @@ _ADVICE = {
     "idle": "Let the tool call ctx.progress, ctx.emit or ctx.heartbeat while it works, or raise idle_timeout.",
     "deadline": "Give the call a longer deadline.",
     "queue": "Raise max_concurrency or queue_timeout, or submit less at once.",
+    "resources": "Ask for less in the tool's resources, add nodes to the Ray cluster, or raise queue_timeout.",
     "approval": "Ask again, and decide within the approval deadline.",
 }
 _WHAT = {
@@ -48,12 +49,14 @@ _WHAT = {
     "idle": "the tool reported nothing",
     "deadline": "the whole call ran out of time",
     "queue": "the call waited too long for a free slot",
+    "resources": "the call waited too long for resources of the Ray cluster",
     "approval": "no decision came in time",
 }
 
 
 class Stopped(ClicketError):
-    """An attempt or a wait was ended from outside. `reason`: cancel, shutdown, attempt, idle, deadline, queue, approval."""
+    """An attempt or a wait was ended from outside. `reason`: cancel, shutdown, attempt, idle, deadline, queue,
+    resources, approval."""
 
     code = "stopped"
 

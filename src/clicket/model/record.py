@@ -223,6 +223,11 @@ def _progress(record: Record, event: Event) -> None:
     record.progress = event.data
 
 
+def _note(record: Record, event: Event) -> None:
+    if "waiting_for" in event.data:  # until the next change of state
+        record.waiting_for = event.data["waiting_for"]
+
+
 def _cancel_requested(record: Record, event: Event) -> None:
     record.cancel_requested = True
 
@@ -269,6 +274,7 @@ _APPLY = {
     "attempt_started": _attempt_started,
     "state_changed": _state_changed,
     "progress": _progress,
+    "note": _note,
     "cancel_requested": _cancel_requested,
     "approval_requested": _approval_requested,
     "approval_given": _approval_given,

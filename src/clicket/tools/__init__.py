@@ -2,7 +2,7 @@
 
 - `protocol`: `Tool`, the whole contract; `defaults` for most of it, `completed` for tools from outside that have only a part of it
 - `function`: `@tool`, which makes a tool of a function
-- `options`, `depends`: options of a tool; the tools that must have completed before it
+- `options`, `resources`, `depends`: options of a tool; what it needs on a Ray cluster; the tools that must have completed before it
 - `context`: `ToolContext`, what a running tool knows and reports
 - `registry`: the tools of a runtime by name
 - `schema`, `plain_signature`, `pydantic_arguments`, `output_schema`: JSON Schema from type hints, and the conversion of arguments
@@ -26,6 +26,7 @@ from clicket.tools.native import NativeTool, Session, SessionKey, SessionTool, s
 from clicket.tools.options import Isolation, Options, Recovery, make_options
 from clicket.tools.protocol import BasicTool, Tool, Traits
 from clicket.tools.registry import Registered, Registry, as_tool
+from clicket.tools.resources import Resources
 
 __all__ = [
     "STREAMED",
@@ -40,6 +41,7 @@ __all__ = [
     "Recovery",
     "Registered",
     "Registry",
+    "Resources",
     "Session",
     "SessionKey",
     "SessionTool",

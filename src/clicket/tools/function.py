@@ -214,9 +214,9 @@ def function_tool(
     where = placed(f"tool {name or getattr(function, '__name__', function)!r}", function)
     made = make_options(where, options or {})
     of_object = is_method(function)
-    if of_object and made.isolation == "process":
+    if of_object and made.isolation in ("process", "ray"):
         raise UsageError(
-            f"{where}: a method needs its object, which a child process does not have, so isolation='process' is for functions. "
+            f"{where}: a method needs its object, which another process does not have, so isolation={made.isolation!r} is for functions. "
             "Make it a function, or leave isolation at 'auto'."
         )
     return FunctionTool(

@@ -102,9 +102,9 @@ class SessionTool(ToolDefaults):
         self.description = kind.description or docstring_of(kind)[0]
         declared = {k: getattr(kind, k) for k in Options.__struct_fields__ if k in _attributes(kind)}
         self.options = make_options(where, {**declared, **kind._options})
-        if self.options.isolation == "process":
+        if self.options.isolation in ("process", "ray"):
             raise UsageError(
-                f"{where}: a tool with a state of its own cannot run in a child process; use thread or inline."
+                f"{where}: a tool with a state of its own cannot run in another process; use thread or inline."
             )
         self.idle_after = kind.idle_after
         model = getattr(kind, "Arguments", None)

@@ -9,10 +9,11 @@ import msgspec
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.tools.depends import Group, make_groups
+from clicket.tools.resources import Resources, make_resources
 
 __all__ = ["Breaker", "Isolation", "Options", "Recovery", "make_options"]
 
-Isolation = Literal["auto", "inline", "thread", "process"]
+Isolation = Literal["auto", "inline", "thread", "process", "ray"]
 Recovery = Literal["auto", "rerun", "fail", "ask"]
 CacheScope = Literal["caller", "thread"]
 Breaker = Literal["thread", "shared"]
@@ -39,6 +40,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     read_only: bool = False
     recovery: Recovery = "auto"
     isolation: Isolation = "auto"
+    resources: Resources | None = None
+    """What a body on a Ray cluster needs (isolation="ray")."""
     cache: float | bool | None = None
     cache_scope: CacheScope | None = None
     real_time: bool = False
@@ -86,10 +89,19 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
     for key in ("permissions", "sensitive", "tags"):
         if key in values:
             values[key] = _names(where, key, values[key])
+    _check_resources(where, values)
     for key, made in (("retry_on", _exceptions), ("depends_on", make_groups), ("version", _text)):
         if key in values:
             values[key] = made(where, values[key])
     return Options(**values)
+
+
+def _check_resources(where: str, values: dict[str, Any]) -> None:
+    if values.get("resources") is None:
+        return
+    if values.get("isolation") != "ray":
+        raise UsageError(f"{where}: resources are for tools that run on a Ray cluster: add isolation='ray'.")
+    values["resources"] = make_resources(where, values["resources"])
 
 
 def _positive(where: str, values: Mapping[str, Any], *keys: str) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from clicket.errors import InvalidInput, ResultUnserializable, UsageError
-from clicket.execution.processes.connection import Connection
 from clicket.execution.processes.target import MAIN, resolve
 from clicket.execution.processes.termination import check_process, is_original, is_stopping
 from clicket.execution.processes.wire import MAX_FRAME, Failure, Job, Kind
@@ -23,12 +22,20 @@ from clicket.model.output import encode_output
 from clicket.tools.context import STREAMED, ToolContext
 from clicket.tools.options import Options
 
-__all__ = ["perform"]
+__all__ = ["Outlet", "describe_failure", "perform"]
 
 _MAX_TEXT = 64 * 1024
 
 
-def perform(job: Job, connection: Connection) -> tuple[Kind, bytes]:
+class Outlet(Protocol):
+    """Where a body's messages go. Only those of the context that is `speaker` are sent."""
+
+    speaker: object
+
+    def send_for(self, speaker: object, kind: Kind, payload: bytes) -> None: ...
+
+
+def perform(job: Job, connection: Outlet) -> tuple[Kind, bytes]:
     """The kind and payload of the job's answer."""
     sink = _WireSink(connection)
     connection.speaker = sink
@@ -50,7 +57,7 @@ def perform(job: Job, connection: Connection) -> tuple[Kind, bytes]:
         return _failed(_describe(error, "invalid_input", problems=error.problems))
     except BaseException as error:
         check_process(error)
-        return _failed(_failure_of(error, tool))
+        return _failed(describe_failure(error, tool))
 
 
 def _run(tool: Any, bound: Any, ctx: ToolContext) -> Any:
@@ -77,7 +84,8 @@ def _failed(failure: Failure) -> tuple[Kind, bytes]:
     return Kind.FAILED, encode(failure)
 
 
-def _failure_of(error: BaseException, tool: Any) -> Failure:
+def describe_failure(error: BaseException, tool: Any = None) -> Failure:
+    """Why a body has no output, as a value that can be sent."""
     # Decided in the child, which has the exception: its class and attributes are not sent.
     retryable = transient(error, tool.options if tool is not None else Options())
     asked = getattr(error, "retry_after", None)
@@ -111,7 +119,7 @@ def _clean(text: str) -> str:
 
 def _no_way_to_the_store() -> UsageError:
     return UsageError(
-        "a tool in a child process cannot keep or read artifacts and checkpoints: it has no connection to the store. "
+        "a tool in a process of its own cannot keep or read artifacts and checkpoints: it has no connection to the store. "
         "Return the data, or declare the tool with isolation='thread'."
     )
 
@@ -121,7 +129,7 @@ class _WireSink:
 
     __slots__ = ("_connection", "_deadline")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Outlet) -> None:
         self._connection = connection
         self._deadline: float | None = None
 

@@ -28,11 +28,11 @@ from clicket.execution.processes.target import Target, refuse_unguarded_main
 from clicket.execution.processes.wire import BIG, MAX_FRAME, Failure, Frames, Job, Kind, WireError, header
 from clicket.model.codec import decode, encode
 
-__all__ = ["ToolFailed", "Worker", "WorkerDied"]
+__all__ = ["MESSAGES", "Message", "ToolFailed", "Worker", "WorkerDied"]
 
 Message = Callable[[str, Any], None]
 
-_MESSAGES = {Kind.EMIT: "emit", Kind.PROGRESS: "progress", Kind.HEARTBEAT: "heartbeat", Kind.NOTE: "note"}
+MESSAGES = {Kind.EMIT: "emit", Kind.PROGRESS: "progress", Kind.HEARTBEAT: "heartbeat", Kind.NOTE: "note"}
 _failures = msgspec.json.Decoder(Failure)
 
 
@@ -326,8 +326,8 @@ class Worker(asyncio.Protocol):
         try:
             if kind is Kind.STARTED:
                 running.started()
-            elif kind in _MESSAGES:
-                running.message(_MESSAGES[kind], decode(b"".join(pieces)) if pieces else None)
+            elif kind in MESSAGES:
+                running.message(MESSAGES[kind], decode(b"".join(pieces)) if pieces else None)
             else:
                 running.answer.set_result((kind, pieces))
         except msgspec.DecodeError:

@@ -36,20 +36,20 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None
 
 
-def target_of(tool: Tool) -> Target:
+def target_of(tool: Tool, isolation: str = "process") -> Target:
     """The target of a function tool, or a `UsageError` that says why a child process could not find it."""
     name = tool.name
     if not isinstance(tool, FunctionTool):
         kind = type(tool.given if isinstance(tool, CompletedTool) else tool).__name__
         raise UsageError(
-            f"{name}: isolation='process' is for function tools made with @tool, not for {kind}. "
+            f"{name}: isolation={isolation!r} is for function tools made with @tool, not for {kind}. "
             "Leave isolation at 'auto', or call it from a function tool."
         )
     fn = tool.fn
     module, qualname = getattr(fn, "__module__", None), getattr(fn, "__qualname__", None)
     if not module or not qualname or "<" in qualname:
         raise UsageError(
-            f"{name}: isolation='process' cannot find {qualname or fn!r} by importing its module. "
+            f"{name}: isolation={isolation!r} cannot find {qualname or fn!r} by importing its module. "
             "Define the tool with `def` at the top level of a module, not as a lambda or inside another function."
         )
     loaded = sys.modules.get(module)
@@ -63,16 +63,16 @@ def target_of(tool: Tool) -> Target:
         )
     if module != "__main__":
         return Target(module=module, qualname=qualname, file=_file_of(loaded))
-    return _target_in_main(name, loaded, qualname)
+    return _target_in_main(name, loaded, qualname, isolation)
 
 
-def _target_in_main(name: str, main: ModuleType, qualname: str) -> Target:
+def _target_in_main(name: str, main: ModuleType, qualname: str, isolation: str) -> Target:
     if main.__spec__ is not None and main.__spec__.name != "__main__":  # started with `python -m package.module`
         return Target(module=main.__spec__.name, qualname=qualname, file=_file_of(main))
     file = _file_of(main)
     if file is None:
         raise UsageError(
-            f"{name}: isolation='process' needs a tool that lives in a file; this one was typed in or piped in. "
+            f"{name}: isolation={isolation!r} needs a tool that lives in a file; this one was typed in or piped in. "
             "Move it to a module and import it."
         )
     return Target(module="__main__", qualname=qualname, file=file)
@@ -116,7 +116,7 @@ def resolve(target: Target) -> Any:
     if not _is_tool(found):
         raise UsageError(
             f"{target.module}.{target.qualname} is no tool in the worker process. "
-            "A tool with isolation='process' must be made by importing its module alone, without arguments or conditions."
+            "A tool with isolation='process' or 'ray' must be made by importing its module alone, without arguments or conditions."
         )
     return found
 

@@ -17,6 +17,7 @@ from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
 from clicket.ports.query import Query, picked
+from clicket.ports.queue import Backlog, Grant, QueueName, queue_name
 from clicket.ports.records import (
     SHARED_PLACE,
     Audited,
@@ -56,6 +57,7 @@ __all__ = [
     "AgentHost",
     "Append",
     "Audited",
+    "Backlog",
     "CacheEntry",
     "CacheItem",
     "CacheStats",
@@ -70,6 +72,7 @@ __all__ = [
     "Duplicate",
     "Embedder",
     "Found",
+    "Grant",
     "Handle",
     "HealthEffect",
     "Keep",
@@ -79,6 +82,7 @@ __all__ = [
     "Owner",
     "Presence",
     "Query",
+    "QueueName",
     "Records",
     "SearchEngine",
     "Stale",
@@ -98,4 +102,5 @@ __all__ = [
     "mark",
     "picked",
     "sleep",
+    "queue_name",
 ]

@@ -19,8 +19,8 @@ _UNOWNED = "owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) = ?"
 _NEXT_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED} AND caller > ?"
 _FIRST_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED}"
 _LINE = f"SELECT -priority, key FROM calls WHERE {_UNOWNED} AND caller = ? ORDER BY priority DESC, key LIMIT ?"
-_NEXT_QUEUE = """SELECT min(ifnull(queue, tool)) FROM calls
-    WHERE owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) > ?"""
+_NEXT_QUEUE = """SELECT ifnull(queue, tool) FROM calls INDEXED BY calls_queues
+    WHERE owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) > ? ORDER BY 1 LIMIT 1"""
 _COUNT = f"SELECT count(*), min(key) FROM calls WHERE {_UNOWNED}"
 
 

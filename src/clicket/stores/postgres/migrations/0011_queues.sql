@@ -54,6 +54,15 @@ BEGIN
     RETURN found;
 END $$;
 
+-- Of these waiting calls the first `most` that no other process is taking now, locked. The calls are found by their keys alone: an index
+-- of waiting calls would be read from end to end while the server has no statistics of it.
+CREATE FUNCTION lock_waiting(chosen bigint[], most integer) RETURNS bigint[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(SELECT c.key FROM unnest(chosen) WITH ORDINALITY AS u(key, place) JOIN calls c ON c.key = u.key
+        WHERE coalesce(c.ended_at, -1) = -1 AND coalesce(c.owner, -1) = -1
+        ORDER BY u.place LIMIT most FOR UPDATE OF c SKIP LOCKED);
+END $$;
+
 -- As before, without a limit on the calls that are looked at.
 CREATE OR REPLACE FUNCTION claim_in_turn(
     me bigint, my_epoch bigint, my_ticket bigint, unheard bigint[], tools text[], last_caller text, looked_at integer,
@@ -70,8 +79,7 @@ BEGIN
         END IF;
     END IF;
     keys := next_in_turn(tools, last_caller, most * 4 + 16); -- more than wanted: others may be taking some of them now
-    keys := ARRAY(SELECT c.key FROM unnest(keys) WITH ORDINALITY AS u(key, place) JOIN calls c ON c.key = u.key
-        WHERE c.ended_at IS NULL AND c.owner IS NULL ORDER BY u.place LIMIT most FOR UPDATE OF c SKIP LOCKED);
+    keys := lock_waiting(keys, most);
     PERFORM take(me, my_ticket, keys);
 END $$;
 

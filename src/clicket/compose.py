@@ -145,7 +145,9 @@ async def compose(
         settings.caching(),
         clock or SystemClock(),
         chance or random.Random(),  # jitter, not secrets
+        owner=owner_of(settings),
         gives_away=settings.engine == "workers",
+        labels=frozenset(settings.labels),
         vault=vault,
         observers=observers,
     )

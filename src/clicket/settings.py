@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_origin
@@ -41,7 +41,7 @@ _STORE_KINDS = {
     "postgresql": "postgresql://user@host/database",
     "postgres": "postgresql://user@host/database",
 }
-_LISTS = ("tools", "api_keys", "allowed_hosts", "allowed_origins")
+_LISTS = ("tools", "labels", "api_keys", "allowed_hosts", "allowed_origins")
 """Lists of names; text has commas between them."""
 
 _CHOICES = (
@@ -79,6 +79,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     thread_retention_calls: int | None = None
     thread_retention_bytes: int | None = None
     engine: Engine = "local"
+    labels: tuple[str, ...] = ()
+    """What this process has, for tools that need it: `@tool(labels=["gpu"])` runs only where the label `gpu` is."""
     cache: bool = True
     cache_scope: CacheScope = "caller"
     cache_max_bytes: int = 64 * 1024 * 1024
@@ -277,6 +279,7 @@ class RuntimeOptions(TypedDict, total=False):
     retention_bytes: int | None
     thread_retention_calls: int | None
     thread_retention_bytes: int | None
+    labels: Sequence[str]
     cache_scope: CacheScope
     cache_max_bytes: int
     cache_ttl: dict[str, float]

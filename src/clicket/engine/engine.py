@@ -34,9 +34,12 @@ from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
 from clicket.engine.plans import Plans
+from clicket.engine.queues import Queues
+from clicket.engine.rates import Rates
 from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.engine.running import Running
+from clicket.engine.sessions import SessionPlaces
 from clicket.engine.shared_slots import SharedSlots
 from clicket.engine.single_flight import SingleFlight
 from clicket.engine.stopping import Stopping
@@ -51,7 +54,7 @@ from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import clean
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
-from clicket.ports import Clock, Store
+from clicket.ports import Clock, Owner, Store
 from clicket.tools import Registry
 from clicket.vault import Vault
 
@@ -71,7 +74,9 @@ class Engine:
         clock: Clock,
         chance: random.Random,
         *,
+        owner: Owner,
         gives_away: bool = False,
+        labels: frozenset[str] = frozenset(),
         vault: Vault | None = None,
         observers: Observers | None = None,
     ) -> None:
@@ -99,15 +104,21 @@ class Engine:
         )
         requests = Requests(store, journal)
         hub = Hub(registry, store, clock, slots, spawn)
+        rates = Rates(store, registry, clock)
+        queues = Queues(store, registry, owner, labels=labels, gives_away=gives_away, shares=shares)
+        sessions = SessionPlaces(
+            store, registry, queues, journal, clock,
+            resume=lambda claimed: recovery.resume(claimed), lose=lambda stored, why: recovery.lose_session(stored, why),
+        )  # fmt: skip
 
         # Slots, work of other processes, equal calls.
         claimer = WorkClaimer(
             store, limiter,
-            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away),
-            resume=lambda claimed: recovery.resume(claimed), spawn=spawn,
+            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away, runs=queues.runs),
+            resume=sessions.resume, spawn=spawn, queues=queues.claimed_from, rates=rates,
         )  # fmt: skip
         gate = SharedSlotGate(
-            limiter, slots, clock,
+            limiter, slots, rates, journal, clock,
             shares=shares, start=lambda call: running.start_attempt(call), wait=lambda call: running.wait_in_queue(call),
             on_stopped=lambda call: handover.end_stopped(call), spawn=spawn,
         )  # fmt: skip
@@ -151,7 +162,8 @@ class Engine:
         )  # fmt: skip
         handover = HandOver(
             journal, store, pipeline, live, timers, ending, stored_calls,
-            shares=shares, approval_timeout=policy.approval_timeout, resume=lambda claimed: recovery.resume(claimed),
+            shares=shares, approval_timeout=policy.approval_timeout, queue_of=queues.queue_of,
+            resume=lambda claimed: recovery.resume(claimed),
             release=gate.release, give_slot=slots.give, spawn=spawn,
         )  # fmt: skip
         stopping = Stopping(journal, pipeline, limiter, ending)
@@ -163,7 +175,7 @@ class Engine:
         )
         admission = Admission(
             journal, store, pipeline, hub, plans, limiter, live, timers, caching, flights, slots, audit, ending, handover, running,
-            approvals, share, gives_away=gives_away,
+            approvals, share, queues, gives_away=gives_away,
         )  # fmt: skip
         decisions = Decisions(
             journal, registry, policy, live, stored_calls, requests, arguments, audit, claimer, ending, handover, stopping,
@@ -171,7 +183,7 @@ class Engine:
         )  # fmt: skip
         recovery = Recovery(
             journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
-            admission, claimer, limits, gives_away=gives_away, spawn=spawn,
+            admission, claimer, queues, limits, gives_away=gives_away, spawn=spawn,
         )  # fmt: skip
         chores = Chores(
             store, clock, registry, live, claimer, requests, recovery, limits, kept, lose=ending.lose, spawn=spawn
@@ -182,10 +194,12 @@ class Engine:
         background.every(limits.lease, "recover", chores.recover)
         background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
         background.every(SWEEP_EVERY, "cache", caching.sweep)
+        if shares and not gives_away:
+            background.every(SWEEP_EVERY, "sessions", sessions.sweep)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
-            closed_first=(flights, slots, gate, claimer), closed_last=(journal, running),
+            closed_first=(flights, slots, gate, rates, claimer), closed_last=(journal, running),
         )  # fmt: skip
 
         self.loop = asyncio.get_running_loop()
@@ -199,6 +213,8 @@ class Engine:
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
         self.recovery, self.chores, self.background, self.share = recovery, chores, background, share
+        self.queues = queues
+        closing.on_close.append(queues.leave)
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         self.tasks, self.closing, self.workers, self.results = tasks, closing, workers, results
         store.on_hint = self._on_hint

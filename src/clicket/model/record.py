@@ -156,7 +156,7 @@ def fold(events: Iterable[Event]) -> Record:
 
 
 def _nothing(record: Record, event: Event) -> None:
-    """Heartbeats, outputs and remarks are in `record.events`; they change no other field."""
+    """Heartbeats and outputs are in `record.events`; they change no other field."""
 
 
 def _stage_ended(record: Record, event: Event) -> None:
@@ -196,6 +196,11 @@ def _state_changed(record: Record, event: Event) -> None:
     record.artifact = data.get("artifact")
     record.cached = data.get("cached", False)
     record.metadata.update(data.get("metadata") or {})
+
+
+def _note(record: Record, event: Event) -> None:
+    if "waiting_for" in event.data:
+        record.waiting_for = event.data["waiting_for"]
 
 
 def _progress(record: Record, event: Event) -> None:
@@ -247,6 +252,7 @@ _APPLY = {
     "stage_ended": _stage_ended,
     "attempt_started": _attempt_started,
     "state_changed": _state_changed,
+    "note": _note,
     "progress": _progress,
     "cancel_requested": _cancel_requested,
     "approval_requested": _approval_requested,

@@ -17,7 +17,7 @@ from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
 from clicket.ports.query import Query, picked
-from clicket.ports.queue import Backlog, Grant, QueueName, queue_name
+from clicket.ports.queue import Backlog, Grant, QueueName
 from clicket.ports.records import (
     SHARED_PLACE,
     Audited,
@@ -102,5 +102,4 @@ __all__ = [
     "mark",
     "picked",
     "sleep",
-    "queue_name",
 ]

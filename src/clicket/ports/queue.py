@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["Backlog", "Grant", "QueueName", "queue_name"]
+__all__ = ["Backlog", "Grant", "QueueName"]
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,21 +29,20 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class QueueName(NamedTuple):
-    """The parts of a queue's name. `version`: the version of the tool that its calls were accepted with; empty: any. `owner`: the
-    number of the only owner that may claim its calls, because it holds their session; None: every worker of the tool."""
+    """The parts of a queue's name. `version`: the version of the tool that its calls were accepted with; empty: the first one, and
+    calls without a version. `holder`: the only worker that may claim its calls, because it holds their session; empty: every worker."""
 
     tool: str
     version: str = ""
-    owner: int | None = None
+    holder: str = ""
 
     @classmethod
     def of(cls, queue: str) -> QueueName:
         left, _, version = queue.partition("@")
-        tool, mark, owner = left.partition("#")
-        return cls(tool, version, int(owner)) if mark and owner.isdecimal() else cls(left, version)
+        tool, _, holder = left.partition("#")
+        return cls(tool, version, holder)
 
-
-def queue_name(tool: str, version: str = "", owner: int | None = None) -> str:
-    """The name of a queue: `tool`, `tool@version`, `tool#owner@version`. The name of a tool has neither of the marks."""
-    place = tool if owner is None else f"{tool}#{owner}"
-    return f"{place}@{version}" if version else place
+    def __str__(self) -> str:
+        """`tool`, `tool@version`, `tool#holder@version`. The name of a tool has neither of the marks."""
+        place = f"{self.tool}#{self.holder}" if self.holder else self.tool
+        return f"{place}@{self.version}" if self.version else place

@@ -18,9 +18,9 @@ _MANY = 1_050
 """More waiting calls of one caller than a claim may look at one by one."""
 
 
-def waiting_call(id: str, *, caller: str = "", tool: str = "tool", priority: int = 0, queue: str = "") -> Append:
+def waiting_call(id: str, *, caller: str = "", tool: str = "tool", priority: int = 0, queue: str = "", at: float = 100.0) -> Append:
     """An append that creates a call without an owner."""
-    change = creation(id, tool=tool, priority=priority, caller=caller)
+    change = creation(id, tool=tool, priority=priority, caller=caller, at=at)
     data = {"tool": tool, "thread": "t", "caller": caller}
     change.unit = rows_of([an_event(id, 1, "created", State.PENDING, data)])
     change.owned, change.queue = False, queue
@@ -69,9 +69,7 @@ async def a_call_waits_in_the_queue_that_it_was_given(one: Store) -> None:
 async def the_backlog_counts_waiting_calls_by_queue(one: Store) -> None:
     law.equal(await one.backlog(), [], "nothing waits")
     await created(one, "mine")
-    changes = [waiting_call(f"c{n}", caller=f"k{n % 2}", priority=n) for n in range(3)]
-    for n, change in enumerate(changes):
-        change.call.created_at = 50.0 + n  # type: ignore[misc]  # of this kit's own identity
+    changes = [waiting_call(f"c{n}", caller=f"k{n % 2}", priority=n, at=50.0 + n) for n in range(3)]
     await _wait(one, *changes, waiting_call("new", queue="tool@2"))
     found = [(each.queue, each.count, each.oldest_at) for each in await one.backlog()]
     law.equal(found, [("tool", 3, 50.0), ("tool@2", 1, 100.0)], "calls without an owner, and when the oldest was made")

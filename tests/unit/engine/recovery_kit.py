@@ -92,6 +92,7 @@ class World(Lower):
             approvals,
             self.admission,
             claimer,
+            self.queues,
             self.limits,
             gives_away=gives_away,
             spawn=self.spawn,

@@ -76,7 +76,10 @@ async def test_a_local_runtime_without_the_label_says_what_to_do() -> None:
 
 
 async def test_a_cancelled_call_ends_where_nobody_has_the_label(store: str) -> None:
-    async with Runtime([labelled("gpu")], store=store, engine="workers") as submitter, Runtime([labelled("gpu")], store=store):
+    async with (
+        Runtime([labelled("gpu")], store=store, engine="workers") as submitter,
+        Runtime([labelled("gpu")], store=store),
+    ):
         handle = await submitter.submit("train")
         assert await submitter.cancel(handle.id)
         assert (await handle.result()).state is State.CANCELLED

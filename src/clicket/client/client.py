@@ -30,6 +30,7 @@ from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id
+from clicket.model.queue import QueueReport
 from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
@@ -265,6 +266,10 @@ class Client:
     async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
         """Counts and run times of ended calls by tool: of this key's calls, or of all for an admin."""
         return await self._connection.get("/report", Report, query={"tool": tool, "since": since})
+
+    async def queue(self, tool: str | None = None) -> QueueReport:
+        """The calls that wait for a worker, of all tools or one; for an admin."""
+        return await self._connection.get("/queue", QueueReport, query={"tool": tool})
 
     async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
         """Tools under 80 % success or over 30 s on average, with at least 5 runs."""

@@ -99,7 +99,11 @@ class SharedSlotGate:
     def note_wait(self, call: Call) -> None:
         """The call waits in the queue: record that it waits for its tool's rate, if that is why."""
         tool, entry = call.required_tool(), call.entry
-        if tool.options.rate is None or entry.waiting_for is not None or not self._limiter.is_blocked("rate", tool.name):
+        if (
+            tool.options.rate is None
+            or entry.waiting_for is not None
+            or not self._limiter.is_blocked("rate", tool.name)
+        ):
             return
         text = f"It waits: {tool.name!r} may start {tool.options.rate} calls."
         self._journal.record(entry, "note", {"text": text, "waiting_for": "rate"})

@@ -7,14 +7,14 @@ store knows. A queue of another version is left alone while a living process has
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from clicket.ports import Backlog, Owner, QueueName, Store
 from clicket.tools import Registry, Tool
 
-__all__ = ["FIRST_VERSION", "Queues", "Served"]
+__all__ = ["FIRST_VERSION", "Queues", "is_served"]
 
 SERVED = "served"
 """The kind of the documents; the key is the name of the process."""
@@ -45,6 +45,8 @@ class Queues:
         self._shares = shares
         self._adopted: dict[str, set[str]] = {}
         self._written: dict[str, str] | None = None
+        self.backlog: Sequence[Backlog] = ()
+        """As it was read last."""
         self.name = os.urandom(6).hex()
         """Of this process, in the names of queues."""
 
@@ -102,7 +104,8 @@ class Queues:
             await self._store.put_document(SERVED, self.name, body, None)
             self._written = tools
         own = self.claimed_from(self._registry.names)
-        waiting = [QueueName.of(each.queue) for each in await self._store.backlog()]
+        self.backlog = await self._store.backlog()
+        waiting = [QueueName.of(each.queue) for each in self.backlog]
         strange = [queue for queue in waiting if self._continues(queue.tool) and str(queue) not in own]
         known = {QueueName.of(queue) for queues in self._adopted.values() for queue in queues}
         if not strange and not known:
@@ -110,7 +113,7 @@ class Queues:
         served = await self.served()
         self._adopted = {}
         for queue in {*strange, *known}:
-            if not _is_served(queue, served):
+            if not is_served(queue, served):
                 self._adopted.setdefault(queue.tool, set()).add(str(queue))
 
     async def served(self) -> dict[str, dict[str, str]]:
@@ -132,17 +135,14 @@ class Queues:
 
     async def leave(self) -> None:
         """The runtime closes."""
+        self.backlog = ()
         if self._written is not None:
             self._written = None
             await self._store.delete_document(SERVED, self.name)
 
 
-def unserved(backlog: Iterable[Backlog], served: dict[str, dict[str, str]]) -> list[Backlog]:
-    """The queues that no living process claims from."""
-    return [each for each in backlog if not _is_served(QueueName.of(each.queue), served)]
-
-
-def _is_served(queue: QueueName, served: dict[str, dict[str, str]]) -> bool:
+def is_served(queue: QueueName, served: dict[str, dict[str, str]]) -> bool:
+    """Does a living process claim from the queue? `served`: as `Queues.served` returns it."""
     version = queue.version or FIRST_VERSION
     if queue.holder:
         return served.get(queue.holder, {}).get(queue.tool) == version

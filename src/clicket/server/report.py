@@ -1,10 +1,11 @@
-"""`/report`, `/anomalies`, `/metrics` and `/audit`. A key sees the figures of its own calls, an admin those of all."""
+"""`/report`, `/anomalies`, `/metrics`, `/queue` and `/audit`. A key sees the figures of its own calls, an admin those of all."""
 
 from __future__ import annotations
 
 import msgspec
 
 from clicket.engine.audit import AuditEntry
+from clicket.model.queue import QueueReport
 from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
@@ -50,6 +51,11 @@ async def metrics(request: Request) -> Response:
     return Response(200, body, kind.encode())
 
 
+async def queue(request: Request) -> Response:
+    # For an admin, `sees` is the runtime itself.
+    return json_response(await request.principal.sees.queue(request.query("tool")))
+
+
 async def audit(request: Request) -> Response:
     # For an admin, `sees` is the runtime itself.
     entries = await request.principal.sees.audit.list(limit=request.query("limit", 100), before=request.query("before"))
@@ -80,6 +86,14 @@ OPERATIONS = tagged(
         handler=metrics,
         scopes=("read",),
         responses={200: ResponseSpec(description="The metrics.", media_type="text/plain")},
+    ),
+    Operation(
+        route="GET /queue",
+        description="The calls that wait for a worker, in the whole store: how many, and how long the oldest has waited.",
+        handler=queue,
+        scopes=("admin",),
+        parameters=(_TOOL,),
+        responses={200: ResponseSpec(description="The queue.", model=QueueReport)},
     ),
     Operation(
         route="GET /audit",

@@ -18,7 +18,9 @@ _MANY = 1_050
 """More waiting calls of one caller than a claim may look at one by one."""
 
 
-def waiting_call(id: str, *, caller: str = "", tool: str = "tool", priority: int = 0, queue: str = "", at: float = 100.0) -> Append:
+def waiting_call(
+    id: str, *, caller: str = "", tool: str = "tool", priority: int = 0, queue: str = "", at: float = 100.0
+) -> Append:
     """An append that creates a call without an owner."""
     change = creation(id, tool=tool, priority=priority, caller=caller, at=at)
     data = {"tool": tool, "thread": "t", "caller": caller}
@@ -47,8 +49,12 @@ async def a_caller_with_many_waiting_calls_delays_no_other(one: Store) -> None:
 @laws.opened(ALIVE)
 async def callers_take_turns_over_all_queues(one: Store) -> None:
     await _wait(one, *(waiting_call(f"a{n}", caller="ann", tool="tool" if n % 2 else "other") for n in range(6)))
-    await _wait(one, waiting_call("b", caller="bob", tool="other"), waiting_call("up", caller="ann", tool="other", priority=3))
-    law.equal(await _claimed(one, 4, "tool", "other"), ["up", "b", "a0", "a1"], "by priority, then by age, over all queues")
+    await _wait(
+        one, waiting_call("b", caller="bob", tool="other"), waiting_call("up", caller="ann", tool="other", priority=3)
+    )
+    law.equal(
+        await _claimed(one, 4, "tool", "other"), ["up", "b", "a0", "a1"], "by priority, then by age, over all queues"
+    )
     law.equal(await _claimed(one, 9, "tool"), ["a3", "a5"], "only of the queues that are named")
 
 
@@ -74,7 +80,11 @@ async def the_backlog_counts_waiting_calls_by_queue(one: Store) -> None:
     found = [(each.queue, each.count, each.oldest_at) for each in await one.backlog()]
     law.equal(found, [("tool", 3, 50.0), ("tool@2", 1, 100.0)], "calls without an owner, and when the oldest was made")
     await one.claim_waiting(ANY_TOOL, 1)  # the one of the highest priority of the first caller
-    law.equal([(each.queue, each.count) for each in await one.backlog()], [("tool", 2), ("tool@2", 1)], "a claimed call does not wait")
+    law.equal(
+        [(each.queue, each.count) for each in await one.backlog()],
+        [("tool", 2), ("tool@2", 1)],
+        "a claimed call does not wait",
+    )
     await one.claim_waiting(frozenset({"tool", "tool@2"}), 9)
     law.equal(await one.backlog(), [], "nothing waits any more")
 
@@ -118,7 +128,11 @@ async def orphans_are_claimed_by_queue(dead: Store, one: Store) -> None:
     await _wait(one, waiting_call("a", queue="tool@2"), waiting_call("b"))
     law.equal(len(await dead.claim_waiting(frozenset({"tool", "tool@2"}), 9)), 2, "an owner claims them, and dies")
     law.equal([c.id for c in await one.claim_orphans(ANY_TOOL, 9)], ["b"], "only calls of the queues that are named")
-    law.equal([c.id for c in await one.claim_orphans(frozenset({"tool@2"}), 9)], ["a"], "the others wait for their queue's workers")
+    law.equal(
+        [c.id for c in await one.claim_orphans(frozenset({"tool@2"}), 9)],
+        ["a"],
+        "the others wait for their queue's workers",
+    )
 
 
 @shared_laws.opened(ALIVE, ALIVE, ALIVE)

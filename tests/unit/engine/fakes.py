@@ -141,9 +141,7 @@ class Lower:
             workers=None,  # type: ignore[arg-type]  # arguments are small, too
         )
         self.live = LiveCalls()
-        self.queues = Queues(
-            self.store, self.registry, _OWNER, labels=frozenset(), gives_away=False, shares=True
-        )
+        self.queues = Queues(self.store, self.registry, _OWNER, labels=frozenset(), gives_away=False, shares=True)
         self.plans = Plans(self.limits)
         self.limiter = Limiter(max_queue=max_queue, start=lambda call: self.log.append(("start", call)))
         self._give_back, self.limiter.release = self.limiter.release, self.release  # type: ignore[method-assign]

@@ -16,7 +16,13 @@ from clicket.tools.rate import parse_rate
 
 @pytest.mark.parametrize(
     ("text", "per_second", "burst"),
-    [("10/s", 10.0, 1), ("600/m", 10.0, 60), ("1/h", 1 / 3600, 1), (" 0.5 / s ", 0.5, 1), ("100/h burst 20", 100 / 3600, 20)],
+    [
+        ("10/s", 10.0, 1),
+        ("600/m", 10.0, 60),
+        ("1/h", 1 / 3600, 1),
+        (" 0.5 / s ", 0.5, 1),
+        ("100/h burst 20", 100 / 3600, 20),
+    ],
 )
 def test_a_rate_is_calls_in_a_time(text: str, per_second: float, burst: int) -> None:
     rate = parse_rate("tool 'x'", text)
@@ -24,9 +30,11 @@ def test_a_rate_is_calls_in_a_time(text: str, per_second: float, burst: int) -> 
     assert (rate.per_second, rate.burst) == (pytest.approx(per_second), burst)
 
 
-@pytest.mark.parametrize("text", ["", "10", "10/d", "0/s", "-1/s", "ten/s", "1e9/s", "10/s burst 0", "10/s burst", 10, True, "1/s\n/s"])
+@pytest.mark.parametrize(
+    "text", ["", "10", "10/d", "0/s", "-1/s", "ten/s", "1e9/s", "10/s burst 0", "10/s burst", 10, True, "1/s\n/s"]
+)
 def test_other_text_is_refused_where_the_tool_is_declared(text: Any) -> None:
-    with pytest.raises(UsageError, match="limited.*rate must be"):
+    with pytest.raises(UsageError, match=r"limited.*rate must be"):
 
         @tool(rate=text)
         def limited() -> None: ...

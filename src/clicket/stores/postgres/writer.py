@@ -173,7 +173,14 @@ class Appender:
 
 def _refusal(change: Append, body: bytes) -> Unstorable | None:
     """Found here, it is one call's trouble; found by the server, it would be the whole group's."""
-    texts = [change.id, change.call.thread, change.call.caller, change.call.tool, change.queue, change.waiting_for or ""]
+    texts = [
+        change.id,
+        change.call.thread,
+        change.call.caller,
+        change.call.tool,
+        change.queue,
+        change.waiting_for or "",
+    ]
     if change.stats is not None:
         texts.append(change.stats.tool)
     texts += [name for name, _ in change.artifacts]

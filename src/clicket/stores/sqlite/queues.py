@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import apsw
 
@@ -16,12 +17,12 @@ from clicket.stores.liveness import boot_id, host_clock
 __all__ = ["backlog", "keys_in_turn", "take"]
 
 _UNOWNED = "owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) = ?"
-_NEXT_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED} AND caller > ?"
-_FIRST_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED}"
-_LINE = f"SELECT -priority, key FROM calls WHERE {_UNOWNED} AND caller = ? ORDER BY priority DESC, key LIMIT ?"
+_NEXT_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED} AND caller > ?"  # noqa: S608  # fixed text
+_FIRST_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED}"  # noqa: S608  # fixed text
+_LINE = f"SELECT -priority, key FROM calls WHERE {_UNOWNED} AND caller = ? ORDER BY priority DESC, key LIMIT ?"  # noqa: S608  # fixed text
 _NEXT_QUEUE = """SELECT ifnull(queue, tool) FROM calls INDEXED BY calls_queues
     WHERE owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) > ? ORDER BY 1 LIMIT 1"""
-_COUNT = f"SELECT count(*), min(key) FROM calls WHERE {_UNOWNED}"
+_COUNT = f"SELECT count(*), min(key) FROM calls WHERE {_UNOWNED}"  # noqa: S608  # fixed text
 
 
 def keys_in_turn(connection: apsw.Connection, queues: frozenset[str], limit: int, last_caller: str) -> list[int]:
@@ -34,7 +35,9 @@ def keys_in_turn(connection: apsw.Connection, queues: frozenset[str], limit: int
     turns: Counter[str] = Counter()
     ranked: list[tuple[int, bool, str, int]] = []
     for caller in sorted(callers, key=lambda name: (name <= last_caller, name))[:limit]:
-        lines = [connection.execute(_LINE, (queue, caller, limit)).fetchall() for queue in callers[caller]]
+        lines: list[list[Any]] = [
+            connection.execute(_LINE, (queue, caller, limit)).fetchall() for queue in callers[caller]
+        ]
         for _, key in heapq.merge(*lines):
             turns[caller] += 1
             ranked.append((turns[caller], caller <= last_caller, caller, key))
@@ -59,7 +62,7 @@ def _callers(connection: apsw.Connection, queue: str, last_caller: str, limit: i
 def backlog(connection: apsw.Connection) -> list[Backlog]:
     found, queue = [], connection.execute(_NEXT_QUEUE, ("",)).get
     while queue is not None:
-        count, key = connection.execute(_COUNT, (queue,)).fetchone()
+        ((count, key),) = connection.execute(_COUNT, (queue,))
         oldest_at = connection.execute("SELECT created_at FROM calls WHERE key = ?", (key,)).get
         found.append(Backlog(queue=queue, count=count, oldest_at=oldest_at))
         queue = connection.execute(_NEXT_QUEUE, (queue,)).get
@@ -72,5 +75,7 @@ def take(connection: apsw.Connection, name: str, rate: float, burst: int, count:
     before = connection.execute(sql, (name, boot_id())).get or 0.0
     grant, full_at = take_tokens(before, host_clock(), rate, burst, count)
     if grant.granted or full_at < before:
-        connection.execute("INSERT OR REPLACE INTO buckets (name, boot, full_at) VALUES (?, ?, ?)", (name, boot_id(), full_at))
+        connection.execute(
+            "INSERT OR REPLACE INTO buckets (name, boot, full_at) VALUES (?, ?, ?)", (name, boot_id(), full_at)
+        )
     return grant

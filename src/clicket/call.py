@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clicket.tools import Check, Tool
     from clicket.vault import Secrets
 
-__all__ = ["WRITERS", "Attempt", "Call", "Late", "Origin", "Plan"]
+__all__ = ["WRITERS", "Attempt", "Call", "Late", "Need", "Origin", "Plan"]
 
 Late = tuple[Any, BaseException | None]
 """What a body returned or raised after it was stopped: a value or an error."""
@@ -136,6 +136,8 @@ class Call(msgspec.Struct, eq=False):
     """In the queue; a call that comes back to it keeps its place."""
     shared_slot: bool = False
     """It holds a slot that all processes share."""
+    token: bool = False
+    """It has a token of its tool's rate."""
     cache_key: str | None = None
     flight: str | None = None
     """The shared slot of the one call, among all processes, that runs for its equals."""
@@ -260,6 +262,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "queued": "clicket.execution.limiter",
     "place": "clicket.execution.limiter",
     "shared_slot": "clicket.engine.gate",
+    "token": "clicket.engine.gate",
     "cache_key": "clicket.engine.caching",
     "flight": "clicket.engine.single_flight",
     "wait_timer": "clicket.engine.timers",

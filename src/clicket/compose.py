@@ -165,6 +165,8 @@ async def compose(
         webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.tasks.spawn)
         engine.hub.listeners.append(webhook)
         engine.closing.on_close.append(webhook.close)
+    if tracing is not None:
+        tracing.observe_queues(lambda: engine.queues.backlog, engine.clock.now)
     if tracing is not None and tracing.flush is not None:
         engine.closing.on_close.append(tracing.flush)
     return engine

@@ -31,10 +31,12 @@ from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
+from clicket.model.queue import QueueReport
 from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.model.worker import WorkerRole
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
+from clicket.queue_view import read_queue
 from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
@@ -438,6 +440,11 @@ class Runtime:
         Refused, cached and cancelled calls are no runs: they say nothing about the tool.
         """
         return anomalies_in(await figures_in(self.store, caller=self._caller, tool=tool, since=since))
+
+    async def queue(self, tool: str | None = None) -> QueueReport:
+        """The calls that wait for a worker, of all tools or one, in the whole store."""
+        engine = self._opened
+        return await read_queue(engine.store, engine.queues, engine.clock, self._caller, tool)
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""

@@ -19,6 +19,7 @@ from clicket.hub import Change, ToolState, ToolView
 from clicket.journal import Observers
 from clicket.kernel import State, ToolStatus
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
+from clicket.model.queue import QueueReport
 from clicket.pipeline import Policy
 from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
@@ -419,6 +420,11 @@ class Runtime:
     def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
         """Counts and run times of ended calls by tool; see `clicket.Runtime.report`."""
         found: Report = self._wait(self._runtime.report(tool, since=since))
+        return found
+
+    def queue(self, tool: str | None = None) -> QueueReport:
+        """The calls that wait for a worker; see `clicket.Runtime.queue`."""
+        found: QueueReport = self._wait(self._runtime.queue(tool))
         return found
 
     def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:

@@ -353,7 +353,7 @@ async def test_a_store_of_the_version_before_is_taken_over(make: Make, raw: Any,
         raw.hset(f"{{{prefix}}}:meta", "schema", 1)
         assert await append(store, news(first, waiting_for="approval")) == [None]
     async with opened(make) as store:
-        assert raw.hget(f"{{{prefix}}}:meta", "schema") == b"3"
+        assert raw.hget(f"{{{prefix}}}:meta", "schema") == b"4"
         assert [stored.id for stored in await store.history(Query(waiting_for="approval"))] == ["a"]
         (claimed,) = await store.claim_waiting(frozenset({"tool"}), 10)
         late = Append(first.call, 2, claimed.fence, news(news(first)).unit, State.FAILED)

@@ -62,6 +62,7 @@ async def store_checks(session: Session) -> AsyncIterator[Check]:
                 yield Check(name="store risk", verdict="warn", found=shown_url(risk))
             yield await _owners(runtime)
             yield await _workers(runtime)
+            yield await _queue(runtime)
     except ClicketError as error:
         lost = isinstance(error, StoreUnavailable)
         yield Check(name="store", verdict="fail", found=shown_url(error.message), unreachable=lost)
@@ -108,6 +109,23 @@ async def _workers(runtime: Runtime) -> Check:
     found = f"{counts}; `clicket workers` lists them" + (f"; clicket {', '.join(versions)}" if versions else "")
     advice = "A lost worker ended without signing off. Its calls are taken over; look at its log and its host."
     return Check.warn_if(states["lost"] > 0, name="workers", found=found, advice=advice)
+
+
+async def _queue(runtime: Runtime) -> Check:
+    queue = await runtime.queue()
+    if not queue.items:
+        return Check(name="queue", found="no call waits for a worker")
+    lines = [
+        f"\n- {each.tool} {each.version}: {each.length}, the oldest for {duration(each.oldest_seconds)}"
+        + ("" if each.served else "; no worker of this version is alive")
+        for each in queue.items
+    ]
+    return Check.warn_if(
+        not all(each.served for each in queue.items),
+        name="queue",
+        found=f"{queue.length} calls wait for a worker" + "".join(lines),
+        advice="Start `clicket worker` with these tools and their labels; a worker of another version takes them, too.",
+    )
 
 
 async def sandbox_check() -> Check:

@@ -33,6 +33,7 @@ from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id as new_id_of_call
+from clicket.model.queue import QueueReport
 from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
@@ -344,6 +345,10 @@ class Client:
         `clicket.Runtime.series`."""
         query = {"metric": metric, "tool": tool, "since": since, "until": until, "step": step}
         return await self._connection.get("/series", Series, query=query)
+
+    async def queue(self, tool: str | None = None) -> QueueReport:
+        """The calls that wait for a worker, of all tools or one; for an admin."""
+        return await self._connection.get("/queue", QueueReport, query={"tool": tool})
 
     async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
         """Tools under 80 % success or over 30 s on average, with at least 5 runs."""

@@ -17,6 +17,7 @@ from clicket.engine.handover import HandOver
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
 from clicket.engine.plans import Plans
+from clicket.engine.queues import Queues
 from clicket.engine.running import Running
 from clicket.engine.shared_slots import SharedSlots
 from clicket.engine.single_flight import SingleFlight
@@ -26,7 +27,7 @@ from clicket.execution import Limiter
 from clicket.hub import Hub
 from clicket.journal import Entry, Journal
 from clicket.kernel import State
-from clicket.model import ToolCall
+from clicket.model import ToolCall, ToolError
 from clicket.model.codec import as_text
 from clicket.model.ids import new_id
 from clicket.pipeline import Deferred, Judged, Pipeline
@@ -57,6 +58,7 @@ class Admission:
         running: Running,
         approvals: Approvals,
         share: LoopShare,
+        queues: Queues,
         *,
         gives_away: bool,
     ) -> None:
@@ -77,6 +79,7 @@ class Admission:
         self._running = running
         self._approvals = approvals
         self._share = share
+        self._queues = queues
         self._gives_away = gives_away
         self._now = journal.clock.now
         self._monotonic = journal.clock.monotonic
@@ -167,6 +170,9 @@ class Admission:
         plan = self._plans.simple.get(tool)
         if plan is None or call.origin.prefer_sync:
             self._plans.fit(call)
+            if tool.options.labels and not self._gives_away and not self._queues.runs(tool):
+                self._refuse(call, self._queues.missing(tool))
+                return
         else:
             call.plan = plan
         if tool.options.cache:
@@ -185,6 +191,12 @@ class Admission:
         # A store that writes inline may have given the call away, or ended it, by now.
         if call.request.deadline is not None and not call.ending and call.failure is None:
             self._timers.deadline(call, call.request.deadline)
+
+    def _refuse(self, call: Call, message: str) -> None:
+        """End a call that cannot run in this process, and is not left to others."""
+        self._live.add(call)
+        error = ToolError(code="tool_unavailable", message=message, type="ToolUnavailable")
+        self._pipeline.fail(call, error, partial(self._ending.on_outcome_durable, call))
 
     def resume(self, call: Call) -> None:
         """The call may run: serve it from the cache, or run it."""

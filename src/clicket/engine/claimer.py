@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
+from clicket.engine.rates import Rates
 from clicket.errors import ClicketError
 from clicket.execution import Limiter
 from clicket.ports import Store, Stored
@@ -17,7 +18,8 @@ logger = logging.getLogger("clicket.engine")
 
 
 class WorkClaimer:
-    """`rooms`: how many more calls of each tool could start here. `resume` continues claimed calls."""
+    """`rooms`: how many more calls of each tool could start here. `resume` continues claimed calls. `queues`: the names of the
+    queues of these tools from which this process claims."""
 
     def __init__(
         self,
@@ -27,12 +29,16 @@ class WorkClaimer:
         rooms: Callable[[], dict[str, int]],
         resume: Callable[[list[Stored]], Awaitable[object]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        queues: Callable[[Iterable[str]], frozenset[str]] = frozenset,
+        rates: Rates | None = None,
     ) -> None:
         self._store = store
         self._limiter = limiter
         self._rooms = rooms
         self._resume = resume
         self._spawn = spawn
+        self._queues = queues
+        self._rates = rates
         self._running = False
         self._again = False
         self.has_more = False
@@ -69,6 +75,8 @@ class WorkClaimer:
         while full and not self.closed:
             waiting = self._limiter.waiting_tools()
             rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
+            if self._rates is not None:
+                rooms = await self._rates.allowed(rooms, again=self.nudge)
             full = False
             if not rooms:
                 more = True
@@ -77,7 +85,7 @@ class WorkClaimer:
             groups = [(frozenset(tool for tool, room in rooms.items() if room == most), most)]
             groups += [(frozenset({tool}), room) for tool, room in rooms.items() if room < most]
             for tools, room in groups:
-                claimed = await self._store.claim_waiting(tools, room)
+                claimed = await self._store.claim_waiting(self._queues(tools), room)
                 if claimed:
                     await self._resume(claimed)
                 if len(claimed) == room:  # there may be more, and there is less room now

@@ -35,9 +35,12 @@ from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
 from clicket.engine.plans import Plans
+from clicket.engine.queues import Queues
+from clicket.engine.rates import Rates
 from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.engine.running import Running
+from clicket.engine.sessions import SessionPlaces
 from clicket.engine.shared_slots import SharedSlots
 from clicket.engine.single_flight import SingleFlight
 from clicket.engine.stopping import Stopping
@@ -66,7 +69,7 @@ class Engine:
     """One per open runtime, on one event loop. `gives_away`: calls are accepted here, and run by other processes. `ray`: the
     address of the Ray cluster for tools with isolation="ray"."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 -- the one place where the parts are made and connected
         self,
         registry: Registry,
         store: Store,
@@ -120,15 +123,21 @@ class Engine:
             store, clock, owner,
             id=worker, role=role, labels=labels, load=self._load, on_state=lambda state: draining.apply(state), spawn=spawn,
         )  # fmt: skip
+        rates = Rates(store, registry, clock)
+        queues = Queues(store, registry, owner, labels=frozenset(labels), gives_away=gives_away, shares=shares)
+        sessions = SessionPlaces(
+            store, registry, queues, journal, clock,
+            resume=lambda claimed: recovery.resume(claimed), lose=lambda stored, why: recovery.lose_session(stored, why),
+        )  # fmt: skip
 
         # Slots, work of other processes, equal calls.
         claimer = WorkClaimer(
             store, limiter,
-            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away) if entry.is_active else {},
-            resume=lambda claimed: recovery.resume(claimed), spawn=spawn,
+            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away, runs=queues.runs) if entry.is_active else {},
+            resume=sessions.resume, spawn=spawn, queues=queues.claimed_from, rates=rates,
         )  # fmt: skip
         gate = SharedSlotGate(
-            limiter, slots, clock,
+            limiter, slots, rates, journal, clock,
             shares=shares, start=lambda call: running.start_attempt(call), wait=lambda call: running.wait_in_queue(call),
             on_stopped=lambda call: handover.end_stopped(call), spawn=spawn,
         )  # fmt: skip
@@ -172,7 +181,8 @@ class Engine:
         )  # fmt: skip
         handover = HandOver(
             journal, store, pipeline, live, timers, ending, stored_calls,
-            shares=shares, approval_timeout=policy.approval_timeout, resume=lambda claimed: recovery.resume(claimed),
+            shares=shares, approval_timeout=policy.approval_timeout, queue_of=queues.queue_of,
+            resume=lambda claimed: recovery.resume(claimed),
             release=gate.release, give_slot=slots.give, spawn=spawn,
         )  # fmt: skip
         stopping = Stopping(journal, pipeline, limiter, ending)
@@ -184,7 +194,7 @@ class Engine:
         )
         admission = Admission(
             journal, store, pipeline, hub, plans, limiter, live, timers, caching, flights, slots, audit, ending, handover, running,
-            approvals, share, gives_away=gives_away,
+            approvals, share, queues, gives_away=gives_away,
         )  # fmt: skip
         decisions = Decisions(
             journal, registry, policy, live, stored_calls, requests, arguments, audit, claimer, ending, handover, stopping,
@@ -192,7 +202,7 @@ class Engine:
         )  # fmt: skip
         recovery = Recovery(
             journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
-            admission, claimer, limits, gives_away=gives_away, takes=lambda: entry.is_active, spawn=spawn,
+            admission, claimer, queues, limits, gives_away=gives_away, takes=lambda: entry.is_active, spawn=spawn,
         )  # fmt: skip
         chores = Chores(
             store, clock, registry, live, claimer, requests, recovery, limits, kept, lose=ending.lose, spawn=spawn
@@ -200,10 +210,12 @@ class Engine:
         draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
         background = Background(clock, spawn)
         _schedule(background, store, clock, limits, chores, caching, entry)
+        if shares and not gives_away:
+            background.every(SWEEP_EVERY, "sessions", sessions.sweep)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
-            closed_first=(flights, slots, gate, claimer), closed_last=(journal, running),
+            closed_first=(flights, slots, gate, rates, claimer), closed_last=(journal, running),
         )  # fmt: skip
 
         closing.on_close.append(entry.remove)
@@ -219,6 +231,8 @@ class Engine:
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
         self.recovery, self.chores, self.background, self.share = recovery, chores, background, share
+        self.queues = queues
+        closing.on_close.append(queues.leave)
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         self.worker_entry, self.draining, self._submits_only = entry, draining, gives_away
         self.tasks, self.closing, self.workers, self.results = tasks, closing, workers, results

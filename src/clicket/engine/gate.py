@@ -1,4 +1,4 @@
-"""Slots of calls: those of this runtime, and those of tools with a limit for all runtimes over the store."""
+"""Slots of calls: those of this runtime, and those of tools with a limit or a rate for all runtimes over the store."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from clicket.call import Call
+from clicket.call import Call, Need
+from clicket.engine.plans import rate_need
+from clicket.engine.rates import Rates
 from clicket.engine.shared_slots import SharedSlots
 from clicket.errors import ClicketError
 from clicket.execution import Limiter
+from clicket.journal import Journal
 from clicket.ports import Clock
 
 __all__ = ["SharedSlotGate"]
@@ -27,6 +30,8 @@ class SharedSlotGate:
         self,
         limiter: Limiter,
         slots: SharedSlots,
+        rates: Rates,
+        journal: Journal,
         clock: Clock,
         *,
         shares: bool,
@@ -37,6 +42,8 @@ class SharedSlotGate:
     ) -> None:
         self._limiter = limiter
         self._slots = slots
+        self._rates = rates
+        self._journal = journal
         self._clock = clock
         self._shares = shares
         self._start = start
@@ -46,42 +53,70 @@ class SharedSlotGate:
         self.closed = False
 
     def admits(self, call: Call) -> bool:
-        """May the call start, now that it has a slot of this process? False: it starts once the store has granted the shared slot."""
-        limit = call.required_tool().options.max_concurrency
-        if limit is None or call.shared_slot or not self._shares:
-            return True
-        name = _name(call)
-        if self._slots.take_spare(name):
-            call.shared_slot = True
-            return True
-        self._spawn(self._ask(call, name, limit))
-        return False
+        """May the call start, now that it has a slot of this process? False: it starts once the store has granted the shared slot, and
+        a token of the tool's rate."""
+        options = call.required_tool().options
+        if options.max_concurrency is not None and self._shares and not call.shared_slot:
+            call.shared_slot = self._slots.take_spare(_name(call))
+            if not call.shared_slot:
+                self._spawn(self._ask(call))
+                return False
+        if options.rate is not None and not call.token:
+            self._spawn(self._ask(call))
+            return False
+        return True
 
-    async def _ask(self, call: Call, name: str, limit: int) -> None:
-        """Start if the store grants the shared slot, else wait in the queue again."""
+    async def _ask(self, call: Call) -> None:
+        """Start if the store grants the shared slot and the token, else wait in the queue again."""
+        tool = call.required_tool()
+        limit, rate, wait = tool.options.max_concurrency, tool.options.rate, _LOOK_EVERY
+        key: Need = ("tool", tool.name, limit)
         try:
-            granted = await self._slots.take(name, limit)
+            if limit is not None and self._shares and not call.shared_slot:
+                call.shared_slot = await self._slots.take(_name(call), limit)
+            granted = limit is None or not self._shares or call.shared_slot
+            if granted and rate is not None and not call.token:
+                key = rate_need(tool)
+                wait = await self._rates.take(tool, rate)
+                granted = call.token = wait <= 0
         except ClicketError as error:
-            logger.warning("%s: its slots cannot be counted with other processes just now: %s", call.entry.tool, error)
+            logger.warning("%s: its calls cannot be counted with other processes just now: %s", tool.name, error)
             granted = False
-        call.shared_slot = granted
-        if call.ending:  # it ended while the store was asked for a slot
+        if call.ending:  # it ended while the store was asked
             self.release(call)
         elif call.stopping is not None:
             self._on_stopped(call)
         elif granted:
+            self._journal.wait_for(call.entry, None)
             self._start(call)
         else:
-            self._limiter.block(("tool", call.entry.tool, limit))
-            self._limiter.release(call)
+            self._limiter.block(key)
+            self.release(call)
             self._limiter.take(call, force=True)
             self._wait(call)
-            self._clock.call_later(_LOOK_EVERY, self.look_again)
+            self._clock.call_later(wait, self._try_again, key[0], tool.name)
+
+    def note_wait(self, call: Call) -> None:
+        """The call waits in the queue: record that it waits for its tool's rate, if that is why."""
+        tool, entry = call.required_tool(), call.entry
+        if (
+            tool.options.rate is None
+            or entry.waiting_for is not None
+            or not self._limiter.is_blocked("rate", tool.name)
+        ):
+            return
+        text = f"It waits: {tool.name!r} may start {tool.options.rate} calls."
+        self._journal.record(entry, "note", {"text": text, "waiting_for": "rate"})
+        self._journal.wait_for(entry, "rate")
 
     def look_again(self) -> None:
         """Other processes may have released slots: calls that wait for a shared slot try again."""
-        if not self.closed and self._limiter.is_blocked:
-            self._limiter.unblock()
+        if not self.closed and self._limiter.is_blocked("tool"):
+            self._limiter.unblock("tool")
+
+    def _try_again(self, kind: str, name: str) -> None:
+        if not self.closed:
+            self._limiter.unblock(kind, name)
 
     def release(self, call: Call) -> None:
         """Give back every slot that the call holds."""

@@ -21,6 +21,7 @@ from clicket.kernel import State
 from clicket.model import ToolError
 from clicket.pipeline import Pipeline
 from clicket.ports import Store, Stored, sleep
+from clicket.tools import Tool
 
 __all__ = ["HandOver"]
 
@@ -30,7 +31,7 @@ _LOOK_AGAIN = 1.0
 
 class HandOver:
     """`resume(claimed)` continues claimed calls. `approval_timeout`: seconds that a person has to decide. `shares`: other
-    processes may use the store."""
+    processes may use the store. `queue_of`: the queue in which calls of a tool wait."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class HandOver:
         *,
         shares: bool,
         approval_timeout: float | None,
+        queue_of: Callable[[Tool], str],
         resume: Callable[[list[Stored]], Awaitable[object]],
         release: Callable[[Call], None],
         give_slot: Callable[[str], None],
@@ -59,6 +61,7 @@ class HandOver:
         self._stored_calls = stored_calls
         self._shares = shares
         self._approval_timeout = approval_timeout
+        self._queue_of = queue_of
         self._resume = resume
         self._release = release
         self._give_slot = give_slot
@@ -67,10 +70,16 @@ class HandOver:
 
     def give_away(self, call: Call) -> None:
         """Commit the call without an owner: from then on it belongs to the process that claims it."""
-        self._journal.give_up_ownership(call.entry)
+        self._journal.give_up_ownership(call.entry, self._first_queue(call))
         self._live.add(call)
         self._timers.end_wait(call)
         self._journal.commit(call.entry, partial(self._on_given, call))
+
+    def _first_queue(self, call: Call) -> str:
+        """The queue of a call that was never claimed; one that was keeps its queue. Empty: the one of the tool's name."""
+        tool = call.tool
+        queue = self._queue_of(tool) if tool is not None and call.entry.fence == 1 else ""
+        return "" if queue == call.entry.tool else queue
 
     def _on_given(self, call: Call, error: ClicketError | None) -> None:
         self._ending.on_created(call, error)
@@ -150,7 +159,7 @@ class HandOver:
 
     def _give_up_ownership(self, call: Call) -> None:
         call.seal()
-        self._journal.give_up_ownership(call.entry)
+        self._journal.give_up_ownership(call.entry, self._first_queue(call))
         self._journal.commit(call.entry, partial(self._on_released, call))
 
     def _on_released(self, call: Call, error: ClicketError | None) -> None:

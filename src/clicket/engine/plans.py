@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clicket.call import Call, Plan
@@ -10,10 +10,15 @@ from clicket.engine.limits import Limits
 from clicket.execution import PREPARED, RUNTIME, lane_of
 from clicket.tools import Registry, Tool
 
-__all__ = ["Plans"]
+__all__ = ["Plans", "rate_need"]
 
 _INTERNAL_ROOM = 1_000
 """How many calls of clicket's own parts are claimed at once: they hold no slot."""
+
+
+def rate_need(tool: Tool) -> tuple[Any, ...]:
+    """What a call of a tool with a rate needs. Any number of calls may run; while the rate is used up, the key is blocked."""
+    return ("rate", tool.name, 1 << 62)
 
 
 class Plans:
@@ -32,7 +37,7 @@ class Plans:
         plan = self._plans.get(tool)
         if plan is None:
             plan = self._plans[tool] = self._plan(tool, lane_of(tool))
-            if not tool.traits.one_call_per_thread and self._max_per_thread is None:
+            if not tool.traits.one_call_per_thread and self._max_per_thread is None and not tool.options.labels:
                 self.simple[tool] = plan
         if call.origin.prefer_sync:
             plan = self._plan(tool, lane_of(tool, prefer_sync=True))
@@ -43,14 +48,21 @@ class Plans:
             needs = (*needs, ("thread", entry.caller, entry.thread, self._max_per_thread))
         call.plan = plan if needs is plan.needs else _plan_of(plan.lane, needs, plan.max_retries)
 
-    def rooms(self, registry: Registry, used: Mapping[tuple[Any, ...], int], *, internal_only: bool) -> dict[str, int]:
+    def rooms(
+        self,
+        registry: Registry,
+        used: Mapping[tuple[Any, ...], int],
+        *,
+        internal_only: bool,
+        runs: Callable[[Tool], bool] = lambda tool: True,
+    ) -> dict[str, int]:
         """How many more calls of each tool could start here.
 
-        `internal_only`: calls of tools are left to other processes.
+        `internal_only`: calls of tools are left to other processes. `runs`: may calls of the tool run here at all?
         """
         rooms = dict.fromkeys(registry.inner_names, _INTERNAL_ROOM)
         if not internal_only:
-            rooms.update((tool.name, self.room(tool, used)) for tool in registry)
+            rooms.update((tool.name, self.room(tool, used)) for tool in registry if runs(tool))
         return rooms
 
     def room(self, tool: Tool, used: Mapping[tuple[Any, ...], int]) -> int:
@@ -70,6 +82,8 @@ class Plans:
             needs = (*needs, ("lane", lane, self._limits.worker_processes))
         if tool.options.max_concurrency is not None:
             needs = (*needs, ("tool", tool.name, tool.options.max_concurrency))
+        if tool.options.rate is not None:
+            needs = (*needs, rate_need(tool))
         return _plan_of(lane, needs, tool.options.max_retries)
 
 

@@ -24,6 +24,7 @@ from clicket.engine.gate import SharedSlotGate
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.plans import Plans
+from clicket.engine.queues import Queues
 from clicket.engine.timers import WaitTimers
 from clicket.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from clicket.execution import Limiter, explain
@@ -88,6 +89,7 @@ class Recovery:
         approvals: Approvals,
         admission: Admission,
         claimer: WorkClaimer,
+        queues: Queues,
         limits: Limits,
         *,
         gives_away: bool,
@@ -111,6 +113,7 @@ class Recovery:
         self._approvals = approvals
         self._admission = admission
         self._claimer = claimer
+        self._queues = queues
         self._max_claims = limits.max_claims
         self._gives_away = gives_away
         self._spawn = spawn
@@ -121,8 +124,9 @@ class Recovery:
     async def recover(self, progress: Progress | None = None) -> Recovered:
         """Take over every orphan whose tool is registered here; returns when each has ended or is queued."""
         report = Recovered()
+        await self._queues.refresh()
         while not self.closing and self._takes():
-            orphans = await self._store.claim_orphans(self._registry.names, _BATCH)
+            orphans = await self._store.claim_orphans(self._queues.all(), _BATCH)
             await self._resume_all(orphans, report)
             if progress is not None and orphans:
                 progress(report)
@@ -134,6 +138,14 @@ class Recovery:
     async def resume(self, claimed: Sequence[Stored]) -> None:
         """Continue claimed calls."""
         await self._resume_all(claimed, Recovered())
+
+    async def lose_session(self, stored: Stored, message: str) -> None:
+        """End a claimed call that has not started: the session that it needs is gone."""
+        call, _ = self._revive(stored, self._supersede(stored))
+        self._live.add(call)
+        self._fail(call, "session_lost", message)
+        if not call.entry.is_idle:
+            await self._journal.flush(call.entry)
 
     async def _resume_all(self, claimed: Sequence[Stored], report: Recovered) -> None:
         """Continue claimed calls, and wait until the decisions on them are durable."""
@@ -233,7 +245,7 @@ class Recovery:
             self._fail(call, "outcome_unknown", text)
             return "unknown"
         tool = call.tool
-        if tool is None:
+        if tool is None or not (self._gives_away or self._queues.runs(tool)):
             return self._without_tool(call, record, stored, started=started)
         options = tool.options
         # A call that makes calls itself, as a turn does, is resumed in any case: it ends its calls, and updates its thread.

@@ -87,6 +87,8 @@ class Running:
     def wait_in_queue(self, call: Call) -> None:
         """Make a waiting call durable, and bound its wait."""
         entry = call.entry
+        if len(call.plan.needs) > 1:
+            self._gate.note_wait(call)
         self.keep(call)
         if self._queue_timeout is not None and call.wait_timer is None:
             waited = self._monotonic() - call.submitted_at if entry.durable else 0.0

@@ -139,18 +139,19 @@ class Limiter:
         """Start no call that needs this key, although this process has room: other processes hold all its slots."""
         self._blocked.add(key)
 
-    def unblock(self) -> None:
-        """Calls that wait for a blocked key may try again."""
-        keys, self._blocked = self._blocked, set()
+    def unblock(self, kind: str, name: str | None = None) -> None:
+        """Calls that wait for a blocked key of this kind may try again; with `name`, for the key of that tool alone."""
+        keys = [key for key in self._blocked if key[0] == kind and name in (None, key[1])]
+        self._blocked.difference_update(keys)
         for key in keys:
             for group in self._parked.pop(key, ()):
                 self._offer(group)
         if self._ready:
             self._start_next()
 
-    @property
-    def is_blocked(self) -> bool:
-        return bool(self._blocked)
+    def is_blocked(self, kind: str, name: str | None = None) -> bool:
+        """Is a key of this kind blocked? With `name`, the one of that tool."""
+        return bool(self._blocked) and any(key[0] == kind and name in (None, key[1]) for key in self._blocked)
 
     def waiting_tools(self) -> set[str]:
         """Tools that have queued calls; reading the head of each group is enough."""

@@ -46,6 +46,8 @@ class Entry:
     fence: int = 1
     owned: bool = True
     """False: from its next commit on the call belongs to no process, and any may claim it."""
+    queue: str = ""
+    """The queue in which it waits then; empty: the one that it has."""
     fenced: bool = False
     """Another process owns the call: nothing more can be written from here."""
 

@@ -195,6 +195,7 @@ class Journal(Staging):
         change = Append(
             entry, entry.seq - length, entry.fence, unit, entry.state, entry.ended_at,
             entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use,
+            entry.queue,
         )  # fmt: skip
         if entry.artifacts:
             entry.artifacts = ()  # sent once, so that no size is counted twice

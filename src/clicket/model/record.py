@@ -169,7 +169,7 @@ def fold(events: Iterable[Event]) -> Record:
 
 
 def _nothing(record: Record, event: Event) -> None:
-    """Heartbeats, outputs and remarks are in `record.events`; they change no other field."""
+    """Heartbeats and outputs are in `record.events`; they change no other field."""
 
 
 def _stage_ended(record: Record, event: Event) -> None:
@@ -273,8 +273,8 @@ _APPLY = {
     "stage_ended": _stage_ended,
     "attempt_started": _attempt_started,
     "state_changed": _state_changed,
-    "progress": _progress,
     "note": _note,
+    "progress": _progress,
     "cancel_requested": _cancel_requested,
     "approval_requested": _approval_requested,
     "approval_given": _approval_given,

@@ -18,6 +18,7 @@ from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
 from clicket.ports.query import Query, picked
+from clicket.ports.queue import Backlog, Grant, QueueName
 from clicket.ports.records import (
     SHARED_PLACE,
     Audited,
@@ -58,6 +59,7 @@ __all__ = [
     "AgentHost",
     "Append",
     "Audited",
+    "Backlog",
     "CacheEntry",
     "CacheItem",
     "CacheStats",
@@ -73,6 +75,7 @@ __all__ = [
     "Duplicate",
     "Embedder",
     "Found",
+    "Grant",
     "Handle",
     "HealthEffect",
     "Keep",
@@ -83,6 +86,7 @@ __all__ = [
     "Owner",
     "Presence",
     "Query",
+    "QueueName",
     "Records",
     "SearchEngine",
     "Stale",

@@ -20,6 +20,7 @@ from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.unit import Unit, events_in
 from clicket.ports.query import Query
+from clicket.ports.queue import Backlog, Grant
 from clicket.ports.records import OutcomeStats, Records
 
 __all__ = [
@@ -178,6 +179,8 @@ class Append(msgspec.Struct, gc=False):
     """Artifacts that the call names from now on, with their sizes; they are kept as long as it is."""
     cache: CacheUse | None = None
     """Written in the same transaction as the outcome."""
+    queue: str = ""
+    """The queue in which the call waits from now on while it has no owner. Empty: the one that it had, or the one of its tool's name."""
 
     @property
     def id(self) -> str:
@@ -323,14 +326,14 @@ class Store(Records, Protocol):
         ...
 
     async def claim_orphans(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        """Take over calls of these tools whose owner is dead: new owner, next fence, one more claim. Dead owners lose
-        their slots."""
+        """Take over calls in the queues of these names whose owner is dead: new owner, next fence, one more claim. Dead owners lose
+        their slots. The queue of a call has the name of its tool, unless an append named another."""
         ...
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        """Take calls of these tools that have no owner, from callers in turn: one call of each caller, beginning after the caller that
-        this store took from last, then the second of each. Within a caller those of the highest priority first, then the oldest. A
-        store may look at the first 1,000 waiting calls alone."""
+        """Take calls in these queues that have no owner, from callers in turn: one call of each caller, beginning after the caller that
+        this store took from last, then the second of each. Within a caller those of the highest priority first, then the oldest.
+        However many calls of one caller wait, those of another are found."""
         ...
 
     async def claim(self, key: int) -> Stored | None:
@@ -353,6 +356,15 @@ class Store(Records, Protocol):
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         """Hold `count` slots of a name that all owners share, if no more than `capacity` are held then; else change
         nothing. Fewer than before is always granted. A second request with the same count changes nothing."""
+        ...
+
+    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+        """Take up to `count` tokens of a bucket that all owners share. It holds `burst` tokens, and gets `rate` new ones a second, by
+        the store's clock: in any time of `t` seconds no more than `burst + rate * t` are granted. 0 takes none, and only looks."""
+        ...
+
+    async def backlog(self) -> list[Backlog]:
+        """The queues in which calls wait that have no owner, in the order of their names. Reads an index, not the calls."""
         ...
 
     # Artifacts.

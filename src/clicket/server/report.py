@@ -1,4 +1,4 @@
-"""`/report`, `/anomalies`, `/series`, `/metrics` and `/audit`. A key sees the figures of its own calls, an admin those of all."""
+"""`/report`, `/anomalies`, `/series`, `/metrics`, `/queue` and `/audit`. A key sees the figures of its own calls, an admin those of all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import get_args
 import msgspec
 
 from clicket.engine.audit import AuditEntry
+from clicket.model.queue import QueueReport
 from clicket.server.call_lookup import CALLER, visible_runtime
 from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
@@ -59,6 +60,11 @@ async def metrics(request: Request) -> Response:
 
     body, kind = await scrape(request.principal.sees, request.header(b"accept") or "")
     return Response(200, body, kind.encode())
+
+
+async def queue(request: Request) -> Response:
+    # For an admin, `sees` is the runtime itself.
+    return json_response(await request.principal.sees.queue(request.query("tool")))
 
 
 async def audit(request: Request) -> Response:
@@ -126,6 +132,14 @@ OPERATIONS = tagged(
         handler=metrics,
         scopes=("read",),
         responses={200: ResponseSpec(description="The metrics.", media_type="text/plain")},
+    ),
+    Operation(
+        route="GET /queue",
+        description="The calls that wait for a worker, in the whole store: how many, and how long the oldest has waited.",
+        handler=queue,
+        scopes=("admin",),
+        parameters=(_TOOL,),
+        responses={200: ResponseSpec(description="The queue.", model=QueueReport)},
     ),
     Operation(
         route="GET /audit",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clicket.ports import Owner
 
-__all__ = ["host_clock", "is_dead", "process_gone", "this_process"]
+__all__ = ["boot_id", "host_clock", "is_dead", "process_gone", "this_process"]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -25,7 +25,7 @@ def host_clock() -> float:
 
 
 def this_process(lease: float) -> Owner:
-    return Owner(host=_host(), boot=_boot(), pid=os.getpid(), started=_started(os.getpid()), lease=lease)
+    return Owner(host=_host(), boot=boot_id(), pid=os.getpid(), started=_started(os.getpid()), lease=lease)
 
 
 def is_dead(owner: Owner, renewed: float) -> bool:
@@ -37,7 +37,7 @@ def process_gone(owner: Owner) -> bool:
     """Is it known, without waiting for its lease, that the process is no more? Only processes of this host can be seen."""
     if owner.host != _host():
         return False
-    return owner.boot != _boot() or not _exists(owner.pid) or _started(owner.pid) != owner.started
+    return owner.boot != boot_id() or not _exists(owner.pid) or _started(owner.pid) != owner.started
 
 
 @cache
@@ -49,7 +49,7 @@ def _host() -> str:
 
 
 @cache
-def _boot() -> str:
+def boot_id() -> str:
     with contextlib.suppress(OSError):
         return _BOOT_ID.read_text().strip()
     return ""

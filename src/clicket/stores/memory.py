@@ -15,11 +15,13 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    Backlog,
     CacheEntry,
     CacheStats,
     Done,
     Duplicate,
     Found,
+    Grant,
     Keep,
     OnHint,
     OnRemove,
@@ -37,6 +39,7 @@ from clicket.ports import (
 from clicket.stores.memory_cache import MemoryCache
 from clicket.stores.memory_call import CALL_SIZE
 from clicket.stores.memory_call import MemoryCall as _Call
+from clicket.stores.memory_queues import MemoryQueues, backlog_of
 from clicket.stores.memory_records import MemoryRecords
 from clicket.stores.memory_threads import places, thread_counts
 
@@ -69,7 +72,7 @@ class MemoryStore:
         self._unnamed: set[str] = set()
         """Put for calls that have not named them yet."""
         self._cache = MemoryCache()
-        self._last_caller = ""
+        self._queues = MemoryQueues()
         self._kept = MemoryRecords(time.time)
         self._ended_stats: list[tuple[str, str, OutcomeStats]] = []
         """Outcomes that are not added up yet: that is done when somebody asks, or when there are many."""
@@ -108,7 +111,7 @@ class MemoryStore:
         if change.waiting_for is not None:
             made.waiting_for = change.waiting_for
         if not change.owned:
-            made.owned, made.priority = False, call.priority
+            made.owned, made.priority, made.queue = False, call.priority, change.queue
         if change.artifacts:
             self._name(made, change)
         if change.ended_at is not None:
@@ -139,7 +142,7 @@ class MemoryStore:
             if call.asked:
                 call.asked = False
             if not change.owned:
-                call.owned = False
+                call.owned, call.queue = False, change.queue or call.queue
             if change.artifacts:
                 self._name(call, change)
             if change.ended_at is not None:
@@ -269,22 +272,7 @@ class MemoryStore:
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
         self._check_open()
-        waiting = [c for c in self._live() if not c.owned and c.tool in tools]
-        return [call.claimed() for call in self._in_turn(waiting, limit)]
-
-    def _in_turn(self, waiting: list[_Call], limit: int) -> list[_Call]:
-        """The calls to claim: of each caller one, then of each a second, by priority within a caller."""
-        waiting.sort(key=lambda call: (-call.priority, call.key))
-        turns: Counter[str] = Counter()
-        ranked: list[tuple[int, bool, str, _Call]] = []
-        for call in waiting:
-            turns[call.caller] += 1
-            ranked.append((turns[call.caller], call.caller <= self._last_caller, call.caller, call))
-        ranked.sort(key=lambda each: each[:3])
-        taken = [call for *_, call in ranked[:limit]]
-        if taken:
-            self._last_caller = taken[-1].caller
-        return taken
+        return [call.claimed() for call in self._queues.in_turn(self._live(), tools, limit)]
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()
@@ -306,6 +294,14 @@ class MemoryStore:
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         return count <= capacity
+
+    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+        self._check_open()
+        return self._queues.take(name, rate, burst, count)
+
+    async def backlog(self) -> list[Backlog]:
+        self._check_open()
+        return backlog_of(self._live())
 
     def _live(self) -> Iterator[_Call]:
         return iter(list(self._active.values()))

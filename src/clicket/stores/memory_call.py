@@ -38,6 +38,8 @@ class MemoryCall(msgspec.Struct, eq=False, gc=False):
     asked: bool = False
     priority: int = 0
     waiting_for: str | None = None
+    queue: str = ""
+    """Empty: the one of its tool's name."""
 
     @property
     def weight(self) -> int:

@@ -1,9 +1,8 @@
 """Callers take turns when waiting calls are claimed, so that one caller's many calls do not delay another's first.
 
-The order itself is `claim_waiting` of each store: `memory.py`, `sqlite/owners.py`, `redis/lua/claim_waiting.lua`, and `claim_in_turn` in
-`postgres/migrations/0006_turns.sql`. Here is what they share. Each store object remembers the caller that it served last, and goes on
-after it in the order of names. Only the first waiting calls by priority and age are looked at, so that a claim costs the same however
-many wait.
+The order itself is in each store: `memory_queues.py`, `sqlite/queues.py`, `redis/lua/in_turn.lua`, and `next_in_turn` in
+`postgres/migrations/0011_queues.sql`. Here is what they share. Each store object remembers the caller that it served last, and goes on
+after it in the order of names. An index leads from caller to caller, so that a claim costs the same however many calls of one wait.
 """
 
 from __future__ import annotations

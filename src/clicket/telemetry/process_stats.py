@@ -10,7 +10,8 @@ import msgspec
 
 from clicket.errors import ClicketError
 from clicket.model.figures import Figure
-from clicket.ports import CacheStats, Store
+from clicket.ports import CacheStats, Clock, Store
+from clicket.telemetry.backlog import by_tool
 from clicket.telemetry.turns import PREFIX
 from clicket.tools import Registry
 
@@ -43,6 +44,8 @@ class ProcessStats(msgspec.Struct, frozen=True, kw_only=True):
     """Calls whose last events could not be stored yet."""
     listener_errors: int = 0
     cache: CacheStats | None = None
+    backlog: dict[str, tuple[int, float]] | None = None
+    """How many calls of each tool wait for a worker, in the whole store, and how long the oldest has waited."""
     store_up: bool = True
     store_latency: float | None = None
     store_kind: str = ""
@@ -58,6 +61,8 @@ class OpenRuntime(Protocol):
     def store(self) -> Store: ...
     @property
     def registry(self) -> Registry: ...
+    @property
+    def clock(self) -> Clock: ...
     def activity(self) -> Any: ...
 
 
@@ -72,9 +77,14 @@ async def collect(runtime: OpenRuntime) -> tuple[list[Figure], ProcessStats]:
             figures = await runtime.store.figures(runtime.caller)
             latency = time.perf_counter() - begun
             cache = await runtime.store.cache_stats()
+            backlog = await runtime.store.backlog() if runtime.caller is None else None
     except (ClicketError, TimeoutError):
         return [], msgspec.structs.replace(stats, store_up=False)
-    return figures, msgspec.structs.replace(stats, cache=cache, store_latency=latency)
+    waits = None
+    if backlog is not None:
+        now = runtime.clock.now()
+        waits = {tool: (count, max(now - at, 0.0)) for tool, (count, at) in by_tool(backlog, stats.tools).items()}
+    return figures, msgspec.structs.replace(stats, cache=cache, store_latency=latency, backlog=waits)
 
 
 def _in_memory(runtime: OpenRuntime) -> ProcessStats:

@@ -2,7 +2,8 @@
 
     body, content_type = await scrape(runtime, accept=request.headers.get("accept", ""))
 
-Counters of tools are sums over all processes of the store, so it is enough to scrape one of them. Gauges are of one process.
+Counters of tools are sums over all processes of the store, so it is enough to scrape one of them; so is the queue of calls that wait for
+a worker. All other gauges are of one process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from clicket.journal import Observers
 from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
 from clicket.model.version import version
-from clicket.ports import Clock
 from clicket.telemetry.persist_times import BOUNDS as PERSIST_BOUNDS
 from clicket.telemetry.persist_times import PersistTimes
 from clicket.telemetry.process_stats import OpenRuntime, ProcessStats, collect
@@ -45,8 +45,6 @@ _ENDED = tuple(state.value for state in State if state.is_terminal)
 class Scraped(OpenRuntime, Protocol):
     @property
     def observers(self) -> Observers: ...
-    @property
-    def clock(self) -> Clock: ...
 
 
 async def scrape(runtime: Scraped, accept: str = "") -> tuple[bytes, str]:
@@ -116,6 +114,7 @@ def _metrics(
     if stats is not None:
         yield from _gauges(stats)
         yield from _store(stats)
+        yield from () if stats.backlog is None else _queue(stats.backlog)
         yield from (_persist_seconds(persisted),) if persisted is not None else ()
 
 
@@ -221,6 +220,18 @@ def _gauges(stats: ProcessStats) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "clicket_listener_errors", "Listeners that failed on an event.", value=stats.listener_errors
     )
+
+
+def _queue(backlog: dict[str, tuple[int, float]]) -> Iterator[Metric]:
+    """Of the whole store, so the same in every process: for autoscalers of workers."""
+    length = GaugeMetricFamily("clicket_queue_length", "Calls in the store that wait for a worker.", labels=("tool",))
+    oldest = GaugeMetricFamily(
+        "clicket_queue_oldest_seconds", "How long the oldest of them has waited.", labels=("tool",)
+    )
+    for tool, (count, seconds) in backlog.items():
+        length.add_metric((tool,), count)
+        oldest.add_metric((tool,), seconds)
+    yield from (length, oldest)
 
 
 def _persist_seconds(times: PersistTimes) -> Metric:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +15,7 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.journal import Observers
+from clicket.ports import Backlog
 from clicket.tools import Registry
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ class TracingSetup(msgspec.Struct, frozen=True, kw_only=True):
                 self.tracer_provider, self.meter_provider, content=self.content, find_tool=registry.get
             )
             _replace_tracing(observers, tracing)
+
+    def observe_queues(self, read: Callable[[], Sequence[Backlog]], now: Callable[[], float]) -> None:
+        """Export the queue of calls that wait for a worker, as `read` returns it."""
+        from clicket.telemetry.queue_gauges import observe_queues
+
+        observe_queues(self.meter_provider, read, now)
 
 
 def instrument(

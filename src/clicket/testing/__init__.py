@@ -7,6 +7,7 @@
 - `recording`: `RecordingModel` and `ReplayModel`, answers of a real model, written to a file and read from it
 - `store_calls`, `store_documents`, `store_retention`, `store_stats`, `store_threads`: `store_contract`, the laws of `ports.store` as
   checks, for the stores that ship here and for yours
+- `store_queues`: laws of both, about waiting calls and rates
 - `store_ownership`, `store_series`, `store_stats_shared`: `shared_store_contract`, the laws of a store that several processes share
 - `store_kit`: helpers of these checks
 
@@ -32,6 +33,7 @@ from clicket.testing import (
     store_calls,
     store_documents,
     store_ownership,
+    store_queues,
     store_retention,
     store_series,
     store_stats,
@@ -61,8 +63,14 @@ store_contract: Sequence[Check] = (
     *store_retention.laws,
     *store_stats.laws,
     *store_documents.laws,
+    *store_queues.laws,
 )
-shared_store_contract: Sequence[Check] = (*store_ownership.laws, *store_stats_shared.laws, *store_series.laws)
+shared_store_contract: Sequence[Check] = (
+    *store_ownership.laws,
+    *store_stats_shared.laws,
+    *store_series.laws,
+    *store_queues.shared_laws,
+)
 
 
 def with_clock(runtime: Runtime, clock: StepClock | None, *, seed: int = 0) -> Runtime:

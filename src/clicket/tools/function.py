@@ -178,6 +178,8 @@ def tool(
     breaker: Breaker = "thread",
     permissions: Any = (),
     max_concurrency: int | None = None,
+    rate: str | None = None,
+    labels: Any = (),
     max_result_size: int = 1024 * 1024,
     sensitive: Any = (),
     tags: Any = (),

@@ -9,6 +9,7 @@ import msgspec
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.tools.depends import Group, make_groups
+from clicket.tools.rate import Rate, parse_rate
 from clicket.tools.resources import Resources, make_resources
 
 __all__ = ["Breaker", "Isolation", "Options", "Recovery", "make_options"]
@@ -52,6 +53,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     breaker: Breaker = "thread"
     permissions: frozenset[str] = frozenset()
     max_concurrency: int | None = None
+    rate: Rate | None = None
+    labels: frozenset[str] = frozenset()
     max_result_size: int = 1024 * 1024
     sensitive: frozenset[str] = frozenset()
     tags: frozenset[str] = frozenset()
@@ -86,11 +89,11 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
         _positive(where, values, "cache")
     if isinstance(values.get("sensitive"), bool):
         values["sensitive"] = ["*"] if values["sensitive"] else []
-    for key in ("permissions", "sensitive", "tags"):
+    for key in ("permissions", "sensitive", "tags", "labels"):
         if key in values:
             values[key] = _names(where, key, values[key])
     _check_resources(where, values)
-    for key, made in (("retry_on", _exceptions), ("depends_on", make_groups), ("version", _text)):
+    for key, made in (("retry_on", _exceptions), ("depends_on", make_groups), ("version", _text), ("rate", parse_rate)):
         if key in values:
             values[key] = made(where, values[key])
     return Options(**values)

@@ -20,7 +20,8 @@ from clicket.testing.store_kit import ALIVE, created, opened
 async def test_many_may_open_a_new_store_at_once(make: Make, sql: Any) -> None:
     stores = [make() for _ in range(6)]
     await asyncio.gather(*(store.open(ALIVE) for store in stores))
-    assert [row[0] for row in sql("SELECT number FROM clicket_migrations ORDER BY 1")] == list(range(1, VERSION + 1))
+    numbers = [row[0] for row in sql("SELECT number FROM clicket_migrations ORDER BY 1")]
+    assert (numbers, numbers[-1]) == (sorted(set(numbers)), VERSION)
     assert len(await stores[0].owners()) == 6
     await asyncio.gather(*(store.close() for store in stores))
     assert sql("SELECT count(*) FROM owners") == [(0,)]

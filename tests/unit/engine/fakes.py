@@ -12,6 +12,7 @@ from clicket.engine.ending import Ending
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.plans import Plans
+from clicket.engine.queues import Queues
 from clicket.engine.requests import Requests
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
@@ -169,6 +170,7 @@ class Lower:
             workers=None,  # type: ignore[arg-type]  # arguments are small, too
         )
         self.live = LiveCalls()
+        self.queues = Queues(self.store, self.registry, _OWNER, labels=frozenset(), gives_away=False, shares=True)
         self.plans = Plans(self.limits)
         self.limiter = Limiter(max_queue=max_queue, start=lambda call: self.log.append(("start", call)))
         self._give_back, self.limiter.release = self.limiter.release, self.release  # type: ignore[method-assign]

@@ -93,6 +93,7 @@ class World(Lower):
             approvals,
             self.admission,
             claimer,
+            self.queues,
             self.limits,
             gives_away=gives_away,
             takes=lambda: self.takes,

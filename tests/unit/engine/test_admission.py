@@ -78,6 +78,7 @@ class World(Lower):
             self.running_part,
             approvals,
             self.share,
+            self.queues,
             gives_away=gives_away,
         )
 

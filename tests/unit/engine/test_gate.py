@@ -10,6 +10,7 @@ from tests.unit.engine.fakes import Lower
 from clicket import tool
 from clicket.call import Call
 from clicket.engine.gate import SharedSlotGate
+from clicket.engine.rates import Rates
 from clicket.errors import StoreUnavailable
 
 
@@ -53,6 +54,8 @@ class World:
         self.gate = SharedSlotGate(
             self.low.limiter,
             given,
+            Rates(self.low.store, self.low.registry, self.low.clock),
+            self.low.journal,
             self.low.clock,
             shares=shares,
             start=lambda call: self.log.append(("start", call)),

@@ -59,6 +59,7 @@ class World(Lower):
             self.stored_calls,
             shares=shares,
             approval_timeout=60.0,
+            queue_of=self.queues.queue_of,
             resume=self._resume,
             release=self.release,
             give_slot=lambda name: self.log.append(("slot", name)),

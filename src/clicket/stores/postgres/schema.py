@@ -36,7 +36,7 @@ def _migrations() -> list[tuple[int, str, str]]:
 
 
 _MIGRATIONS = _migrations()
-VERSION = len(_MIGRATIONS)
+VERSION = _MIGRATIONS[-1][0]
 
 
 async def prepare(server: Server, connection: Connection, durability: str) -> list[str]:
@@ -72,7 +72,7 @@ async def _examine(server: Server, connection: Connection, durability: str) -> l
 
 
 async def _version(server: Server, connection: Connection) -> int:
-    """How many migrations there are; 0 for a schema that is not there, or empty."""
+    """The number of the last migration; 0 for a schema that is not there, or empty."""
     schema = server.address.schema
     ((ours, others),) = await connection.run(
         """SELECT to_regclass(quote_ident($1::text) || '.clicket_migrations') IS NOT NULL,
@@ -108,7 +108,9 @@ async def _migrate(server: Server, connection: Connection) -> None:
         await connection.script(f"BEGIN; SET LOCAL statement_timeout = {int(_PATIENCE * 1000)}", limit=server.limit)
         await connection.run(lock, [schema], limit=_PATIENCE)
         version = await _version(server, connection)  # another process may have been faster
-        for number, name, sql in _MIGRATIONS[version:]:
+        for number, name, sql in _MIGRATIONS:
+            if number <= version:
+                continue
             if number == 1:
                 there = "SELECT FROM pg_namespace WHERE nspname = $1::text"
                 if not await connection.run(

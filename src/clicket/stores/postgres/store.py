@@ -11,11 +11,13 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    Backlog,
     CacheEntry,
     CacheStats,
     CallPlace,
     Done,
     Found,
+    Grant,
     Keep,
     OnHint,
     OnRemove,
@@ -37,6 +39,7 @@ from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.ownership import Ownership
 from clicket.stores.postgres.pool import Pool, Server
+from clicket.stores.postgres.queues import Queues
 from clicket.stores.postgres.records import Records
 from clicket.stores.postgres.retention import Retention
 from clicket.stores.postgres.schema import prepare
@@ -150,6 +153,12 @@ class PostgresStore:
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         return await self._open.ownership.hold(name, count, capacity)
 
+    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+        return await self._open.queues.take(name, rate, burst, count)
+
+    async def backlog(self) -> list[Backlog]:
+        return await self._open.queues.backlog()
+
     # Artifacts.
 
     async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
@@ -244,6 +253,7 @@ class _Parts:
         self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
         self.calls = Calls(pool)
         self.ownership = Ownership(pool, membership, self.calls, self.hints)
+        self.queues = Queues(pool)
         self.artifacts = Artifacts(pool, membership)
         self.cache = Cache(pool, membership)
         self.retention = Retention(pool, self.calls.of_keys)

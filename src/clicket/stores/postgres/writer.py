@@ -49,6 +49,7 @@ class _Unit(msgspec.Struct, gc=False):
     priority: int
     size: int
     artifacts: list[dict[str, str | int]] | None
+    queue: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Use(msgspec.Struct, gc=False):
@@ -172,7 +173,14 @@ class Appender:
 
 def _refusal(change: Append, body: bytes) -> Unstorable | None:
     """Found here, it is one call's trouble; found by the server, it would be the whole group's."""
-    texts = [change.id, change.call.thread, change.call.caller, change.call.tool, change.waiting_for or ""]
+    texts = [
+        change.id,
+        change.call.thread,
+        change.call.caller,
+        change.call.tool,
+        change.queue,
+        change.waiting_for or "",
+    ]
     if change.stats is not None:
         texts.append(change.stats.tool)
     texts += [name for name, _ in change.artifacts]
@@ -227,6 +235,7 @@ def _row(change: Append, body: bytes) -> _Unit:
         priority=max(-_MAX_PRIORITY, min(change.call.priority, _MAX_PRIORITY)),
         size=len(body),
         artifacts=[{"name": name, "size": size} for name, size in change.artifacts] or None,
+        queue=change.queue or msgspec.UNSET,
     )
 
 

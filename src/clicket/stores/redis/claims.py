@@ -10,7 +10,7 @@ from clicket.ports import Stored
 from clicket.stores.redis.dead_owners import DeadOwner, DeadOwners
 from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
-from clicket.stores.turns import LOOKED_AT, last_caller
+from clicket.stores.turns import last_caller
 
 __all__ = ["Claims"]
 
@@ -61,7 +61,6 @@ class Claims:
                 arguments = {
                     "tools": sorted(tools),
                     "limit": step,
-                    "look": LOOKED_AT,
                     "last_caller": self._last_caller,
                 }
                 rows = await self._execute("claim_waiting", arguments)

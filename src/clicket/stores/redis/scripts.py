@@ -18,7 +18,7 @@ _SMALL = "allow-oom"  # what frees memory, or keeps an owner alive, is done also
 _WRITES = ""
 
 _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "open": (_WRITES, ()),
+    "open": (_WRITES, ("calls",)),
     "append": (_WRITES, ("write", "calls", "cache", "cache_use", "health_of", "health_law", "outcome_stats")),
     "erase": (_SMALL, ("write", "calls", "health_of", "health_law", "outcome_stats")),
     "load": (_READS, ("read", "rows")),
@@ -30,7 +30,9 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "renew": (_SMALL, ("write",)),
     "owners": (_READS, ("read",)),
     "claim_orphans": (_WRITES, ("write", "rows", "calls", "take")),
-    "claim_waiting": (_WRITES, ("write", "rows", "calls", "take")),
+    "claim_waiting": (_WRITES, ("write", "rows", "calls", "take", "in_turn")),
+    "take_tokens": (_SMALL, ("write",)),
+    "backlog": (_READS, ("read",)),
     "claim": (_WRITES, ("write", "rows", "calls", "take")),
     "hand_back": (_SMALL, ("write", "calls")),
     "sign_off": (_SMALL, ("write",)),

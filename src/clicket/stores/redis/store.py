@@ -23,11 +23,13 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    Backlog,
     CacheEntry,
     CacheStats,
     CallPlace,
     Done,
     Found,
+    Grant,
     Keep,
     OnHint,
     OnRemove,
@@ -50,6 +52,7 @@ from clicket.stores.redis.connection import Connection, refusal
 from clicket.stores.redis.dead_owners import DeadOwners
 from clicket.stores.redis.listener import Listener
 from clicket.stores.redis.persistence import assess
+from clicket.stores.redis.queues import Queues
 from clicket.stores.redis.records import Records
 from clicket.stores.redis.rows import cache_entry, cache_item, stored
 from clicket.stores.redis.scripts import NAMES, script
@@ -61,7 +64,7 @@ __all__ = ["RedisStore"]
 
 logger = logging.getLogger("clicket.stores.redis")
 
-SCHEMA = 3
+SCHEMA = 4
 _GRACE = 7 * 24 * 3600.0
 """Seconds that an ended call's keys stay beyond retention, for the sweep to find them."""
 _STEP = 100
@@ -80,6 +83,7 @@ class _Open:
         self.dead_owners = dead_owners
         self.writer = GroupWriter(session.url, Units(session, connection, keep=keep), patience=session.timeout)
         self.claims = Claims(session, dead_owners)
+        self.queues = Queues(session)
         self.workers = Workers(1, "clicket-redis-files")
         self.artifacts = Artifacts(session, self.workers)
         self.records = Records(session)
@@ -317,6 +321,12 @@ class RedisStore:
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         return bool(await self._ready().session.write("hold", {"name": name, "count": count, "capacity": capacity}))
+
+    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+        return await self._ready().queues.take(name, rate, burst, count)
+
+    async def backlog(self) -> list[Backlog]:
+        return await self._ready().queues.backlog()
 
     # Artifacts.
 

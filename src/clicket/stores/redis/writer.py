@@ -131,6 +131,8 @@ class Units:
         if change.artifacts:
             arguments["artifacts"] = [name for name, _ in change.artifacts]
             arguments["bytes"] += sum(size for _, size in change.artifacts)
+        if change.queue:
+            arguments["queue"] = change.queue
         if change.waiting_for is not None:
             arguments["waiting"] = change.waiting_for
         if change.stats is not None and change.ended_at is not None:

@@ -31,6 +31,7 @@ _END_CALL = (
 )
 _REQUEST = "UPDATE calls SET seq=?,bytes=bytes+?,request=max(request,?) WHERE key=? AND seq=?"
 _GIVE_BACK = "UPDATE calls SET owner=NULL WHERE key=?"
+_QUEUE = "UPDATE calls SET queue=? WHERE key=?"
 _INSERT_EVENTS = "INSERT INTO events(row,body) VALUES(?,?)"
 _INSERT_PERIOD = "INSERT INTO call_times(period,key) VALUES(?,?) ON CONFLICT DO NOTHING"
 _INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts(call,name) VALUES(?,?)"
@@ -143,6 +144,8 @@ class Appends:
                 return Stale(f"call {change.id} was changed by another writer")
             if not change.owned:
                 execute(_GIVE_BACK, (key,))
+        if change.queue:
+            execute(_QUEUE, (change.queue, change.key))
         if body and in_row is None:
             execute(_INSERT_EVENTS, (change.key << EVENT_BITS | expect + 1, body))
         if change.artifacts or change.cache is not None:

@@ -8,15 +8,14 @@ import apsw
 
 from clicket.ports import Owner, Presence, Stored
 from clicket.stores.liveness import host_clock, is_dead
+from clicket.stores.sqlite.queues import keys_in_turn
 from clicket.stores.sqlite.rows import select
-from clicket.stores.turns import LOOKED_AT
 
 __all__ = ["claim_one", "claim_orphans", "claim_waiting", "dead_owners", "hold", "presences", "register", "sign_off"]
 
 _MOST = 1 << 62
 _OWNERS = """SELECT id, pid, lease, renewed, CAST(host AS BLOB), CAST(boot AS BLOB), CAST(started AS BLOB) FROM owners
     ORDER BY id"""
-_UNOWNED = "WHERE owner IS NULL AND ended_at IS NULL"
 
 
 def register(connection: apsw.Connection, owner: Owner, id: int | None = None) -> int:
@@ -57,7 +56,7 @@ def claim_orphans(connection: apsw.Connection, mine: int, tools: frozenset[str],
     if not dead:
         return []
     marks, names = _marks(dead), _marks(list(tools))
-    clause = f"WHERE ended_at IS NULL AND owner IN ({marks}) AND tool IN ({names}) ORDER BY key LIMIT ?"
+    clause = f"WHERE ended_at IS NULL AND owner IN ({marks}) AND ifnull(queue, tool) IN ({names}) ORDER BY key LIMIT ?"
     claimed = _take(connection, mine, select(connection, clause, [*dead, *tools, limit]))
     connection.execute(f"DELETE FROM slots WHERE owner IN ({marks})", dead)  # noqa: S608  # question marks
     connection.execute(
@@ -71,12 +70,7 @@ def claim_waiting(
     connection: apsw.Connection, mine: int, tools: frozenset[str], limit: int, last_caller: str
 ) -> list[Stored]:
     """Calls of all callers in turn, beginning after `last_caller` in the order of names."""
-    sql = f"""SELECT key FROM (
-            SELECT key, caller, row_number() OVER (PARTITION BY caller ORDER BY priority DESC, key) AS turn FROM (
-                SELECT key, caller, priority FROM calls {_UNOWNED} AND tool IN ({_marks(list(tools))})
-                ORDER BY priority DESC, key LIMIT ?))
-        ORDER BY turn, caller <= ?, caller LIMIT ?"""  # noqa: S608  # question marks
-    keys = [key for (key,) in connection.execute(sql, (*tools, LOOKED_AT, last_caller, limit))]
+    keys = keys_in_turn(connection, tools, limit, last_caller)
     return _take(connection, mine, [call for key in keys for call in select(connection, "WHERE key = ?", [key])])
 
 

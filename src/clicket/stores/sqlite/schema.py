@@ -126,6 +126,15 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE call_times (period INTEGER PRIMARY KEY, key INTEGER NOT NULL) STRICT",
         "INSERT INTO call_times SELECT CAST(created_at / 300 AS INTEGER), min(key) FROM calls GROUP BY 1",
     ),
+    (
+        # The queue of a call without an owner; NULL: the one of its tool's name. Claims go from caller to caller by the index. It has
+        # owner and ended_at, which are always NULL in it, so that counting reads no calls.
+        "ALTER TABLE calls ADD COLUMN queue TEXT",
+        "DROP INDEX calls_waiting",
+        """CREATE INDEX calls_queues ON calls (ifnull(queue, tool), caller, priority DESC, key, owner, ended_at)
+            WHERE owner IS NULL AND ended_at IS NULL""",
+        "CREATE TABLE buckets (name TEXT PRIMARY KEY, boot TEXT NOT NULL, full_at REAL NOT NULL) STRICT, WITHOUT ROWID",
+    ),
 )
 VERSION = len(_MIGRATIONS)
 

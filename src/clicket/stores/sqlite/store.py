@@ -21,11 +21,13 @@ from clicket.model.figures import Figure
 from clicket.ports import (
     Append,
     Audited,
+    Backlog,
     CacheEntry,
     CacheStats,
     CallPlace,
     Done,
     Found,
+    Grant,
     Keep,
     OnHint,
     OnRemove,
@@ -40,7 +42,7 @@ from clicket.ports import (
     picked,
 )
 from clicket.private_files import make_folder
-from clicket.stores.sqlite import cache, listing, owners, records, retention
+from clicket.stores.sqlite import cache, listing, owners, queues, records, retention
 from clicket.stores.sqlite.checkpoint import Checkpointer
 from clicket.stores.sqlite.failures import unavailable
 from clicket.stores.sqlite.files import ArtifactFiles, sync
@@ -261,6 +263,13 @@ class SqliteStore:
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         return await self._write(lambda c: owners.hold(c, self._owner, name, count, capacity))
+
+    async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+        look = self._write if count else self._read
+        return await look(lambda c: queues.take(c, name, rate, burst, count))
+
+    async def backlog(self) -> list[Backlog]:
+        return await self._read(queues.backlog)
 
     @property
     def _owner(self) -> int:

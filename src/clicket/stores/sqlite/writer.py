@@ -299,6 +299,7 @@ class Writer:
         is_one = (
             change.expect == 0
             and change.ended_at is None
+            and not change.queue
             and len(body) <= IN_ROW
             and change.call.created_at // PERIOD == self._appends.period
         )

@@ -62,6 +62,7 @@ local function create()
   set(row, 'artifacts', '', facts.artifacts)
   set(row, 'priority', 0, ask.priority)
   set(row, 'waiting', '', not ask.ended and ask.waiting or '')
+  set(row, 'queue', '', ask.queue or '')
   call('HSET', base .. 'call:' .. key, unpack(row))
   if ask.first then
     call('XADD', base .. 'events:' .. key, ask.first .. '-0', 'b', body)
@@ -82,7 +83,7 @@ local function create()
     return key, true, true
   end
   call('ZADD', base .. 'active', key, key)
-  hold_for(key, facts.owner, facts.tool, ask.priority)
+  hold_for(key, facts.owner, queue_of(facts.tool, ask.queue), facts.caller, ask.priority)
   wait_for(key, '', ask.waiting or '')
   if facts.owner == '' then
     hint('work', key)
@@ -94,7 +95,7 @@ local function update()
   local key = ask.key
   local row = base .. 'call:' .. key
   local is = try('HMGET', row, 'id', 'thread', 'caller', 'created', 'seq', 'fence', 'state', 'owner', 'ended', 'bytes',
-    'artifacts', 'tool', 'priority', 'request', 'waiting')
+    'artifacts', 'tool', 'priority', 'request', 'waiting', 'queue')
   -- A key alone is no proof: a server that lost its last second gives the same numbers to other calls.
   if is.err or is[1] ~= ask.id or is[2] ~= ask.thread or is[3] ~= ask.caller or is[4] ~= ask.created then
     return 'stale', false, false
@@ -115,10 +116,10 @@ local function update()
   end
   local ends, request = facts.ended ~= '' and not was_ended, is[14] or ''
   if ends or (not was_ended and not ask.owned and facts.owner ~= '') then
-    let_go(key, facts.owner, facts.tool, requested)
+    let_go(key, facts.owner, queue_of(facts.tool, is[16]), facts.caller, requested)
     facts.owner, request = '', ''
     if not ends then
-      hold_for(key, '', facts.tool, tonumber(is[13]) or 0)
+      hold_for(key, '', queue_of(facts.tool, ask.queue or is[16]), facts.caller, tonumber(is[13]) or 0)
       hint('work', key)
     end
   elseif ask.request and facts.owner ~= '' then
@@ -142,6 +143,7 @@ local function update()
   set(news, 'artifacts', is[11] or '', facts.artifacts)
   set(news, 'request', is[14] or '', request)
   set(news, 'waiting', waited, waits)
+  set(news, 'queue', is[16] or '', ask.queue or is[16] or '')
   call('HSET', row, unpack(news))
   if ends then
     call('ZREM', base .. 'active', key)

@@ -1,5 +1,5 @@
 -- Where a call is listed, and how it vanishes from everywhere. `facts` are what its lists are made of.
-local FACTS = {'id', 'thread', 'caller', 'tool', 'state', 'owner', 'ended', 'bytes', 'artifacts', 'waiting'}
+local FACTS = {'id', 'thread', 'caller', 'tool', 'state', 'owner', 'ended', 'bytes', 'artifacts', 'waiting', 'queue'}
 
 local function padded(key)
   return string.format('%016d', key) -- in the order of keys where scores are equal
@@ -33,18 +33,41 @@ local function weigh(thread, bytes, calls)
   end
 end
 
-local function hold_for(key, owner, tool, priority)
-  -- A live call is either somebody's, or waits in the line of its tool.
+local function queue_of(tool, queue)
+  return queue and queue ~= '' and queue or tool
+end
+
+local function join(queue, caller, key, priority)
+  -- A call waits in its queue, and there in the line of its caller. `callers` has the callers with a line, in the order of names.
+  call('ZADD', base .. 'waiting:' .. queue, -priority, padded(key))
+  call('ZADD', base .. 'line:' .. queue .. '\0' .. caller, -priority, padded(key))
+  call('ZADD', base .. 'callers:' .. queue, 0, caller)
+  call('SADD', base .. 'queues', queue)
+end
+
+local function leave(queue, caller, member)
+  local line = base .. 'line:' .. queue .. '\0' .. caller
+  call('ZREM', line, member)
+  if call('EXISTS', line) == 0 then
+    call('ZREM', base .. 'callers:' .. queue, caller)
+  end
+  if call('ZREM', base .. 'waiting:' .. queue, member) == 1 and call('EXISTS', base .. 'waiting:' .. queue) == 0 then
+    call('SREM', base .. 'queues', queue)
+  end
+end
+
+local function hold_for(key, owner, queue, caller, priority)
+  -- A live call is either somebody's, or waits in its queue.
   if owner == '' then
-    call('ZADD', base .. 'waiting:' .. tool, -priority, padded(key))
+    join(queue, caller, key, priority)
   else
     call('ZADD', base .. 'live:' .. owner, key, key)
   end
 end
 
-local function let_go(key, owner, tool, requested)
+local function let_go(key, owner, queue, caller, requested)
   if owner == '' then
-    call('ZREM', base .. 'waiting:' .. tool, padded(key))
+    leave(queue, caller, padded(key))
   else
     call('ZREM', base .. 'live:' .. owner, key)
     if requested then
@@ -85,7 +108,7 @@ local function forget(key)
     call('ZREM', base .. 'thread_ended:' .. facts.thread, padded(key))
     weigh(facts.thread, -bytes, -1)
   else
-    let_go(key, facts.owner, facts.tool, true)
+    let_go(key, facts.owner, queue_of(facts.tool, facts.queue), facts.caller, true)
   end
   wait_for(key, facts.waiting or '', '')
   for name in string.gmatch(facts.artifacts, '%S+') do

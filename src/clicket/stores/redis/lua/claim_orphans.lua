@@ -32,10 +32,10 @@ for n, dead in ipairs(ask.dead) do
       end
       for _, key in ipairs(keys) do
         from, budget = key, budget - 1
-        local tool = try('HGET', base .. 'call:' .. key, 'tool')
-        if type(tool) == 'table' or not tool then
+        local row = try('HMGET', base .. 'call:' .. key, 'tool', 'queue')
+        if row.err or not row[1] then
           call('ZREM', base .. 'live:' .. owner, key)
-        elseif tools[tool] then
+        elseif tools[queue_of(row[1], row[2])] then
           found[#found + 1] = {tonumber(key), tostring(owner)}
           matches = matches + 1
           if matches == ask.limit then

@@ -17,6 +17,14 @@ if not schema or schema > ask.schema then
 end
 if schema < ask.schema then
   call('HSET', meta, 'schema', ask.schema) -- 2 has records, 3 has pins: no key that older ones know is another
+  if schema < 4 then -- 4 has lines of callers in queues
+    for _, key in ipairs(call('ZRANGE', base .. 'active', 0, -1)) do
+      local row = try('HMGET', base .. 'call:' .. key, 'owner', 'ended', 'tool', 'caller', 'priority')
+      if not row.err and row[1] == '' and (row[2] or '') == '' then
+        join(row[3] or '', row[4] or '', tonumber(key), tonumber(row[5]) or 0)
+      end
+    end
+  end
 end
 local ticket = base .. 'ticket:' .. ask.ticket
 local id, stamp = call('GET', ticket), now()

@@ -1,14 +1,14 @@
 -- Claims. A claim whose answer was lost is asked for again under its ticket, and gets the very calls that it took.
 local function take(key, owner)
-  local row = try('HMGET', base .. 'call:' .. key, 'fence', 'claims', 'tool')
+  local row = try('HMGET', base .. 'call:' .. key, 'fence', 'claims', 'tool', 'queue', 'caller')
   if row.err or not row[1] and not row[3] then
     call('ZREM', base .. 'live:' .. owner, key) -- somebody spoiled it: it must not stand in the way of others
     return false
   end
-  let_go(key, owner, row[3] or '', true)
+  let_go(key, owner, queue_of(row[3] or '', row[4]), row[5] or '', true)
   call('HSET', base .. 'call:' .. key, 'fence', (tonumber(row[1]) or 0) + 1, 'claims', (tonumber(row[2]) or 0) + 1,
     'owner', ask.me, 'request', '')
-  hold_for(key, tostring(ask.me), row[3], 0)
+  hold_for(key, tostring(ask.me), '', '', 0)
   return true
 end
 

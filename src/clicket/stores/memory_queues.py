@@ -1,0 +1,49 @@
+"""Calls in memory that have no owner, and rates of tools."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from clicket.ports import Backlog, Grant
+from clicket.stores.bucket import take_tokens
+from clicket.stores.liveness import host_clock
+from clicket.stores.memory_call import MemoryCall
+
+__all__ = ["MemoryQueues", "backlog_of"]
+
+
+class MemoryQueues:
+    def __init__(self) -> None:
+        self._last_caller = ""
+        self._full_at: dict[str, float] = {}
+
+    def in_turn(self, live: Iterable[MemoryCall], queues: frozenset[str], limit: int) -> list[MemoryCall]:
+        """The calls to claim: of each caller one, then of each a second, by priority within a caller."""
+        waiting = [call for call in live if not call.owned and (call.queue or call.tool) in queues]
+        waiting.sort(key=lambda call: (-call.priority, call.key))
+        turns: Counter[str] = Counter()
+        ranked: list[tuple[int, bool, str, MemoryCall]] = []
+        for call in waiting:
+            turns[call.caller] += 1
+            ranked.append((turns[call.caller], call.caller <= self._last_caller, call.caller, call))
+        ranked.sort(key=lambda each: each[:3])
+        taken = [call for *_, call in ranked[:limit]]
+        if taken:
+            self._last_caller = taken[-1].caller
+        return taken
+
+    def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
+        grant, self._full_at[name] = take_tokens(self._full_at.get(name, 0.0), host_clock(), rate, burst, count)
+        return grant
+
+
+def backlog_of(live: Iterable[MemoryCall]) -> list[Backlog]:
+    counts: Counter[str] = Counter()
+    oldest: dict[str, float] = {}
+    for call in live:
+        if not call.owned:
+            queue = call.queue or call.tool
+            counts[queue] += 1
+            oldest[queue] = min(oldest.get(queue, call.created_at), call.created_at)
+    return [Backlog(queue=queue, count=counts[queue], oldest_at=oldest[queue]) for queue in sorted(counts)]

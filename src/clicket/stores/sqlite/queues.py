@@ -1,0 +1,81 @@
+"""Calls that have no owner, and rates of tools: SQL that runs inside transactions. The index `calls_queues` is read from caller to
+caller, so that a claim costs the same however many calls of one caller wait."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from clicket.ports import Backlog, Grant
+from clicket.stores.bucket import take_tokens
+from clicket.stores.liveness import boot_id, host_clock
+
+__all__ = ["backlog", "keys_in_turn", "take"]
+
+_UNOWNED = "owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) = ?"
+_NEXT_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED} AND caller > ?"  # noqa: S608  # fixed text
+_FIRST_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED}"  # noqa: S608  # fixed text
+_LINE = f"SELECT -priority, key FROM calls WHERE {_UNOWNED} AND caller = ? ORDER BY priority DESC, key LIMIT ?"  # noqa: S608  # fixed text
+_NEXT_QUEUE = """SELECT ifnull(queue, tool) FROM calls INDEXED BY calls_queues
+    WHERE owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) > ? ORDER BY 1 LIMIT 1"""
+_COUNT = f"SELECT count(*), min(key) FROM calls WHERE {_UNOWNED}"  # noqa: S608  # fixed text
+
+
+def keys_in_turn(connection: apsw.Connection, queues: frozenset[str], limit: int, last_caller: str) -> list[int]:
+    """Keys of the calls to claim: of each caller one, beginning after `last_caller`, then of each a second, by priority within a
+    caller. No more than `limit` callers are looked at: those that come next."""
+    callers: dict[str, list[str]] = {}
+    for queue in queues:
+        for caller in _callers(connection, queue, last_caller, limit):
+            callers.setdefault(caller, []).append(queue)
+    turns: Counter[str] = Counter()
+    ranked: list[tuple[int, bool, str, int]] = []
+    for caller in sorted(callers, key=lambda name: (name <= last_caller, name))[:limit]:
+        lines: list[list[Any]] = [
+            connection.execute(_LINE, (queue, caller, limit)).fetchall() for queue in callers[caller]
+        ]
+        for _, key in heapq.merge(*lines):
+            turns[caller] += 1
+            ranked.append((turns[caller], caller <= last_caller, caller, key))
+            if turns[caller] == limit:
+                break
+    ranked.sort()
+    return [key for *_, key in ranked[:limit]]
+
+
+def _callers(connection: apsw.Connection, queue: str, last_caller: str, limit: int) -> Iterator[str]:
+    """The callers with calls in a queue: those after `last_caller` in the order of names, then those up to it."""
+    found, caller = 0, connection.execute(_NEXT_CALLER, (queue, last_caller)).get
+    while caller is not None and found < limit:
+        yield caller
+        found, caller = found + 1, connection.execute(_NEXT_CALLER, (queue, caller)).get
+    caller = connection.execute(_FIRST_CALLER, (queue,)).get
+    while caller is not None and found < limit and caller <= last_caller:
+        yield caller
+        found, caller = found + 1, connection.execute(_NEXT_CALLER, (queue, caller)).get
+
+
+def backlog(connection: apsw.Connection) -> list[Backlog]:
+    found, queue = [], connection.execute(_NEXT_QUEUE, ("",)).get
+    while queue is not None:
+        ((count, key),) = connection.execute(_COUNT, (queue,))
+        oldest_at = connection.execute("SELECT created_at FROM calls WHERE key = ?", (key,)).get
+        found.append(Backlog(queue=queue, count=count, oldest_at=oldest_at))
+        queue = connection.execute(_NEXT_QUEUE, (queue,)).get
+    return found
+
+
+def take(connection: apsw.Connection, name: str, rate: float, burst: int, count: int) -> Grant:
+    """By the clock of the machine, which starts anew with it."""
+    sql = "SELECT full_at FROM buckets WHERE name = ? AND boot = ?"
+    before = connection.execute(sql, (name, boot_id())).get or 0.0
+    grant, full_at = take_tokens(before, host_clock(), rate, burst, count)
+    if grant.granted or full_at < before:
+        connection.execute(
+            "INSERT OR REPLACE INTO buckets (name, boot, full_at) VALUES (?, ?, ?)", (name, boot_id(), full_at)
+        )
+    return grant

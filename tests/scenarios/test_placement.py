@@ -1,0 +1,181 @@
+"""Where calls run: on workers with the labels, in the version that they were accepted with, and where their session lives."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kit.waiting import eventually
+
+from clicket import NativeTool, Runtime, State, ToolContext, tool
+from clicket.errors import UsageError
+from clicket.settings import Settings
+from clicket.testing import memory_runtime
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/calls.db"
+
+
+def labelled(*labels: str) -> Any:
+    @tool(name="train", labels=list(labels))
+    async def train() -> str:
+        return "trained"
+
+    return train
+
+
+def versioned(version: str) -> Any:
+    @tool(name="price", version=version)
+    async def price() -> str:
+        return version
+
+    return price
+
+
+class Counter(NativeTool):
+    """Counts the calls of its thread."""
+
+    def open(self, thread: str) -> None:
+        self.count = 0
+
+    def run(self, arguments: dict[str, Any], ctx: ToolContext) -> int:
+        self.count += 1
+        return self.count
+
+
+async def backlog(rt: Runtime) -> dict[str, int]:
+    return {each.queue: each.count for each in await rt.engine.store.backlog()}
+
+
+# Labels.
+
+
+async def test_a_worker_claims_only_what_it_has_the_labels_for(store: str) -> None:
+    async with Runtime([labelled("gpu", "big")], store=store, engine="workers") as submitter:
+        handle = await submitter.submit("train")
+        async with Runtime([labelled("gpu", "big")], store=store, labels=["gpu"]) as without:
+            await without.recover()
+            assert await backlog(submitter) == {"train": 1}
+            async with Runtime([labelled("gpu", "big")], store=store, labels=["big", "gpu", "fast"]):
+                assert (await handle.result()).output == "trained"
+
+
+async def test_a_local_runtime_without_the_label_says_what_to_do() -> None:
+    async with memory_runtime([labelled("gpu")]) as rt:
+        result = await rt.call("train")
+        assert result.error is not None
+        assert (result.state, result.error.code) == (State.FAILED, "tool_unavailable")
+        assert "gpu" in result.error.message
+        assert (await rt.hub("default").status("train")).consecutive_failures == 0
+    async with memory_runtime([labelled("gpu")], labels=("gpu",)) as rt:
+        assert (await rt.call("train")).output == "trained"
+
+
+async def test_a_cancelled_call_ends_where_nobody_has_the_label(store: str) -> None:
+    async with (
+        Runtime([labelled("gpu")], store=store, engine="workers") as submitter,
+        Runtime([labelled("gpu")], store=store),
+    ):
+        handle = await submitter.submit("train")
+        assert await submitter.cancel(handle.id)
+        assert (await handle.result()).state is State.CANCELLED
+
+
+def test_labels_are_a_setting() -> None:
+    assert Settings.load(environ={"CLICKET_LABELS": "gpu, eu"}).labels == ("gpu", "eu")
+    with pytest.raises(UsageError, match="labels"):
+        tool(labels=3)(lambda: None)  # type: ignore[call-overload]
+
+
+# Versions.
+
+
+async def test_each_version_runs_its_own_calls_while_both_are_there(store: str) -> None:
+    async with (
+        Runtime([versioned("1")], store=store, engine="workers") as old,
+        Runtime([versioned("2")], store=store, engine="workers") as new,
+        Runtime([versioned("1")], store=store),
+        Runtime([versioned("2")], store=store) as worker,
+    ):
+        await worker.recover()
+        calls = [await rt.submit("price") for _ in range(5) for rt in (old, new)]
+        assert [(await call.result()).output for call in calls] == ["1", "2"] * 5
+
+
+async def test_calls_wait_for_a_living_worker_of_their_version_and_go_to_another_when_none_is_left(store: str) -> None:
+    async with Runtime([versioned("1")], store=store, engine="workers") as submitter:
+        busy = Runtime([versioned("1")], store=store)
+        await busy.open()
+        busy.engine.claimer.closed = True  # it lives, and is too busy to claim anything
+        handle = await submitter.submit("price")
+        async with Runtime([versioned("2")], store=store) as worker:
+            await worker.recover()
+            assert await backlog(submitter) == {"price": 1}
+            await busy.close()
+            await worker.recover()
+            assert (await handle.result()).output == "2"
+
+
+async def test_a_program_that_was_upgraded_runs_what_its_last_version_left(store: str) -> None:
+    async with Runtime([versioned("1")], store=store, engine="workers") as rt:
+        first = await rt.submit("price")
+    async with Runtime([versioned("2")], store=store, engine="workers") as rt:
+        second = await rt.submit("price")
+    async with Runtime([versioned("3")], store=store) as rt:
+        for handle in (first, second):
+            assert (await eventually(lambda handle=handle: ended(rt, handle.id))).output == "3"  # type: ignore[misc]
+
+
+async def ended(rt: Runtime, id: str) -> Any:
+    record = await rt.get(id)
+    return record if record.state.is_terminal else None
+
+
+# Sessions.
+
+
+async def test_calls_of_a_thread_go_to_the_worker_that_holds_its_session(store: str) -> None:
+    async with (
+        Runtime([Counter], store=store, engine="workers") as submitter,
+        Runtime([Counter], store=store),
+        Runtime([Counter], store=store),
+    ):
+        for turn in range(1, 5):
+            results = await asyncio.gather(*(submitter.call("counter", thread=f"t{n}") for n in range(4)))
+            assert [result.output for result in results] == [turn] * 4
+
+
+async def test_a_session_whose_worker_is_gone_is_reported_once(store: str) -> None:
+    async with Runtime([Counter], store=store, engine="workers") as submitter:
+        async with Runtime([Counter], store=store):
+            assert (await submitter.call("counter", thread="t")).output == 1
+        async with Runtime([Counter], store=store):
+            lost = await submitter.call("counter", thread="t")
+            assert lost.error is not None
+            assert (lost.state, lost.error.code, lost.attempts) == (State.FAILED, "session_lost", 0)
+            assert (await submitter.call("counter", thread="t")).output == 1
+            assert (await submitter.call("counter", thread="other")).output == 1
+
+
+async def test_a_call_that_waits_for_a_session_does_not_wait_for_a_dead_worker(store: str) -> None:
+    async with Runtime([Counter], store=store, engine="workers") as submitter:
+        holder = Runtime([Counter], store=store)
+        await holder.open()
+        assert (await submitter.call("counter", thread="t")).output == 1
+        holder.engine.claimer.closed = True
+        async with Runtime([Counter], store=store) as worker:
+            handle = await submitter.submit("counter", thread="t")
+            await eventually(lambda: in_holders_queue(submitter))
+            await holder.close()
+            await worker.recover()
+            result = await handle.result()
+            assert result.error is not None
+            assert result.error.code == "session_lost"
+
+
+async def in_holders_queue(rt: Runtime) -> bool:
+    return any("#" in queue for queue in await backlog(rt))

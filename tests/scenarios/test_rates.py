@@ -1,0 +1,107 @@
+"""A tool with a rate: calls beyond it wait, without holding up others, over all processes of a store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from tests.kit.waiting import eventually
+
+from clicket import Runtime, State, ToolContext, tool
+from clicket.ports import Query
+from clicket.testing import memory_runtime
+
+STARTS: list[float] = []
+
+
+@tool(rate="20/s")
+async def metered(n: int, ctx: ToolContext) -> int:
+    STARTS.append(time.monotonic())
+    return n
+
+
+@tool(rate="1/h")
+async def rare() -> str:
+    return "done"
+
+
+@tool(rate="1000/s burst 1", max_concurrency=2)
+async def both(n: int) -> int:
+    return n
+
+
+@tool
+async def free() -> str:
+    return "free"
+
+
+def within(starts: list[float], rate: float, burst: int) -> bool:
+    """In no time from one start to another are there more than the burst and what came meanwhile, with 20 ms for the clocks."""
+    ordered = sorted(starts)
+    return all(
+        later - first + 1 <= burst + rate * (ordered[later] - ordered[first] + 0.02)
+        for first in range(len(ordered))
+        for later in range(first, len(ordered))
+    )
+
+
+async def test_calls_over_the_rate_wait_and_say_so_and_others_do_not() -> None:
+    async with memory_runtime([rare, free], max_concurrency=1) as rt:
+        assert (await rt.call("rare")).output == "done"
+        waiting = await rt.submit("rare")
+        await eventually(lambda: waits_for_rate(rt, waiting.id))
+        later = await rt.submit("rare")  # the process knows already that there is no token
+        assert (await rt.get(later.id)).waiting_for == "rate"
+        assert (await rt.get(waiting.id)).state is State.PENDING
+        assert (await rt.call("free")).output == "free"
+        assert {s.id for s in await rt.engine.store.history(Query(waiting_for="rate"))} == {waiting.id, later.id}
+        assert await rt.cancel(waiting.id)
+        assert (await waiting.result()).state is State.CANCELLED
+        record = await rt.get(waiting.id)
+        assert (record.waiting_for, record.attempts) == (None, [])
+
+
+async def waits_for_rate(rt: Runtime, id: str) -> bool:
+    return (await rt.get(id)).waiting_for == "rate"
+
+
+async def test_a_deadline_ends_the_wait() -> None:
+    async with memory_runtime([rare]) as rt:
+        await rt.call("rare")
+        result = await rt.call("rare", deadline=0.05)
+        assert (result.state, result.error and result.error.code) == (State.TIMEOUT, "timeout")
+
+
+async def test_a_limit_and_a_rate_hold_together() -> None:
+    async with memory_runtime([both]) as rt:
+        results = await asyncio.gather(*(rt.call("both", {"n": n}) for n in range(20)))
+        assert [result.output for result in results] == list(range(20))
+
+
+async def test_a_rate_holds_over_two_workers(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/calls.db"
+    STARTS.clear()
+    async with (
+        Runtime([metered], store=store, engine="workers") as submitter,
+        Runtime([metered], store=store) as one,
+        Runtime([metered], store=store) as two,
+    ):
+        handles = [await submitter.submit("metered", {"n": n}) for n in range(14)]
+        results = await asyncio.gather(*(handle.result() for handle in handles))
+        direct = await asyncio.gather(*(rt.call("metered", {"n": 99}) for rt in (one, two)))
+        assert [result.output for result in (*results, *direct)] == [*range(14), 99, 99]
+    assert len(STARTS) == 16
+    assert within(STARTS, 20.0, 2)
+
+
+async def test_a_worker_does_not_claim_calls_of_a_tool_whose_rate_is_used_up(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/calls.db"
+    async with Runtime([rare, free], store=store, engine="workers") as submitter:
+        async with Runtime([rare, free], store=store) as worker:
+            assert (await submitter.call("rare")).output == "done"
+            waiting = await submitter.submit("rare")
+            assert (await submitter.call("free")).output == "free"
+            await worker.recover()
+            assert [(each.queue, each.count) for each in await submitter.engine.store.backlog()] == [("rare", 1)]
+        await submitter.cancel(waiting.id)

@@ -38,8 +38,8 @@ class Process:
         self._workers = workers
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        output = call.output
-        sink: CallSink | None = None if call.attempt is None else call.attempt.sink
+        output, attempt = call.output, call.attempt
+        sink: CallSink | None = None if attempt is None else attempt.sink
         if sink is not None:
             sink.flush()
             if type(output) is Streamed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.model import Event
 from clicket.model.figures import Figure
+from clicket.model.unit import Unit
 from clicket.ports import (
     Append,
     Audited,
@@ -63,7 +64,8 @@ class MemoryStore:
         """The first call of each id."""
         self._same_id: dict[str, dict[tuple[str, str], _Call]] = {}
         """Calls by thread and caller, of each id that several threads or callers use."""
-        self._ended: OrderedDict[int, None] = OrderedDict()
+        self._ended: deque[int] = deque()
+        """Keys of ended calls, the oldest end first: those of `_calls` that are not in `_active`."""
         self._active: dict[int, _Call] = {}
         """Calls that have not ended."""
         self._artifacts: dict[str, bytes] = {}
@@ -92,43 +94,16 @@ class MemoryStore:
         if self._owner is None:
             done(change, StoreUnavailable("memory:// is closed."))
             return
-        if change.expect:
-            done(change, self._update(change))
+        expect, fence, unit = change.expect, change.fence, change.unit
+        if expect == 0:
+            done(change, self._create(change, fence, unit))
             return
-        call, unit = change.call, change.unit
-        id = call.id
-        key = self._last_key = self._last_key + 1
-        made = _Call(
-            id, call.thread, call.caller, call.tool, key, change.fence, change.state, call.created_at,
-            0 if unit is None else unit.length, unit,
-        )  # fmt: skip
-        first = self._by_id.setdefault(id, made)
-        if first is not made and not self._add_same_id(first, made):
-            done(change, Duplicate(f"the id {id!r} is taken in thread {call.thread!r}"))
+        call = self._calls.get(change.key)
+        if call is None or call.last != expect or (fence != call.fence and fence != -1):  # noqa: PLR1714  # no tuple
+            done(change, Stale(f"call {change.id} was changed by another writer"))
             return
-        change.key = key
-        self._calls[key] = self._active[key] = made
-        if change.waiting_for is not None:
-            made.waiting_for = change.waiting_for
-        if not change.owned:
-            made.owned, made.priority, made.queue = False, call.priority, change.queue
-        if change.artifacts:
-            self._name(made, change)
-        if change.ended_at is not None:
-            self._close_off(made, change)
-        done(change, None)
-
-    def _add_same_id(self, first: _Call, made: _Call) -> bool:
-        """Keep another call of an id. False: its thread and caller have one."""
-        calls = self._same_id.setdefault(made.id, {(first.thread, first.caller): first})
-        return calls.setdefault((made.thread, made.caller), made) is made
-
-    def _update(self, change: Append) -> ClicketError | None:
-        call, fence, unit = self._calls.get(change.key), change.fence, change.unit
-        if call is None or call.last != change.expect or (fence != call.fence and fence != -1):  # noqa: PLR1714  # no tuple
-            return Stale(f"call {change.id} was changed by another writer")
         if unit is not None:
-            call.last += unit.length
+            call.last = expect + unit.length
             if call.second_unit is None and call.first_unit is not None:
                 call.second_unit = unit
             else:
@@ -147,7 +122,34 @@ class MemoryStore:
                 self._name(call, change)
             if change.ended_at is not None:
                 self._close_off(call, change)
+        done(change, None)
+
+    def _create(self, change: Append, fence: int, unit: Unit | None) -> ClicketError | None:
+        call = change.call
+        id, key = call.id, self._last_key + 1
+        made = _Call(
+            id, call.thread, call.caller, call.tool, key, fence, change.state, call.created_at,
+            0 if unit is None else unit.length, unit,
+        )  # fmt: skip
+        first = self._by_id.setdefault(id, made)
+        if first is not made and not self._add_same_id(first, made):
+            return Duplicate(f"the id {id!r} is taken in thread {call.thread!r}")
+        change.key = self._last_key = key
+        self._calls[key] = self._active[key] = made
+        if change.waiting_for is not None:
+            made.waiting_for = change.waiting_for
+        if not change.owned:
+            made.owned, made.priority, made.queue = False, call.priority, change.queue
+        if change.artifacts:
+            self._name(made, change)
+        if change.ended_at is not None:
+            self._close_off(made, change)
         return None
+
+    def _add_same_id(self, first: _Call, made: _Call) -> bool:
+        """Keep another call of an id. False: its thread and caller have one."""
+        calls = self._same_id.setdefault(made.id, {(first.thread, first.caller): first})
+        return calls.setdefault((made.thread, made.caller), made) is made
 
     def _name(self, call: _Call, change: Append) -> None:
         for name, size in change.artifacts:
@@ -157,15 +159,14 @@ class MemoryStore:
                 self._unnamed.discard(name)
 
     def _close_off(self, call: _Call, change: Append) -> None:
-        if call.ended_at is not None:  # it had ended: a late result changes nothing of its end
-            call.ended_at = change.ended_at
+        if call.ended_at is not None:  # a late result: it changes nothing of the end
             return
         call.ended_at = change.ended_at
-        key = call.key
-        del self._active[key]
-        self._ended[key] = None
-        if len(self._ended) > self.max_ended:
-            self._remove(next(iter(self._ended)))
+        key, active = call.key, self._active
+        del active[key]
+        self._ended.append(key)
+        if len(self._calls) - len(active) > self.max_ended:
+            self._remove(self._ended.popleft())
         if change.cache is not None:
             self._cache.use(change.cache, change.ended_at or 0.0)
         stats = change.stats
@@ -188,8 +189,6 @@ class MemoryStore:
 
     def _remove(self, key: int) -> int:
         call = self._calls.pop(key)
-        self._active.pop(key, None)
-        self._ended.pop(key, None)
         same = self._same_id.get(call.id)
         if same is None:
             del self._by_id[call.id]
@@ -362,6 +361,8 @@ class MemoryStore:
             swept.bytes += call.weight
             if not dry and call.key in self._calls:
                 swept.artifacts += self._remove(call.key)
+        if swept.calls and not dry:
+            self._ended = deque(key for key in self._ended if key in self._calls)
         swept.more = not dry and swept.calls == limit
         return swept
 

@@ -21,7 +21,7 @@ from clicket.cache_view import Cache, cache_settings
 from clicket.call import Call, Origin
 from clicket.call_again import again
 from clicket.call_batch import as_request, in_order
-from clicket.call_history import HistoryOptions, history_query, page_of
+from clicket.call_history import HistoryOptions, find_calls
 from clicket.compose import compose, wait_for_store
 from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
@@ -320,7 +320,7 @@ class Runtime:
 
         For `code`, `request_id` and `metadata` the store reads the calls that fit the rest: give a thread, a tool or a time, too.
         """
-        return page_of(await self._opened.store.history(history_query(self._caller, limit, cursor, **which)), limit)
+        return await find_calls(self._opened.store, self._caller, limit, cursor, **which)
 
     threads, series = threads, series
 

@@ -277,8 +277,9 @@ class Client:
             raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
         query: dict[str, Any] = {**which, "full": True, "active": which.get("active") or None}
         query.update({f"metadata.{name}": value for name, value in (query.pop("metadata", None) or {}).items()})
-        if query.get("state") is not None:
-            query["state"] = str(query["state"])
+        state = query.get("state")
+        if state is not None:
+            query["state"] = str(state) if isinstance(state, str) else ",".join(str(each) for each in state)
         items: list[Record] = []
         while True:
             step = min(limit - len(items), _PAGE)
@@ -314,13 +315,14 @@ class Client:
         """The workers over the server's store: `await rt.workers.list()`, `drain(id)`, `cordon(id)`, `uncordon(id)`; scope `admin`."""
         return Workers(self._connection)
 
-    def subscribe(self, filter: EventFilter | None = None) -> Subscription:
+    def subscribe(self, filter: EventFilter | None = None, *, after: str | None = None) -> Subscription:
         """The durable events of all calls that the key may see, of all processes over the server's store:
         `async with rt.subscribe(EventFilter(tool="add")) as events: async for event in events: ...`.
 
         A stream that breaks is opened again after the last event. A `Gap` takes the place of events that the server no longer keeps.
+        `after`: the `cursor` of an earlier subscription, to go on where it ended.
         """
-        subscription = Subscription(self._connection, filter or EventFilter())
+        subscription = Subscription(self._connection, filter or EventFilter(), after)
         self._subscriptions.add(subscription)
         return subscription
 

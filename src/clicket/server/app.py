@@ -21,13 +21,14 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, index_page, openapi, report, tools
+from clicket.server import cache, openapi, report, tools
 from clicket.server.agents import AgentHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
 from clicket.server.authentication import Authenticator
 from clicket.server.call_lookup import CallLookup
 from clicket.server.calls import CallHandlers
+from clicket.server.console import ConsoleHandlers
 from clicket.server.endpoint import Endpoint
 from clicket.server.event_log import EventLog
 from clicket.server.event_stream import EventStreams
@@ -171,7 +172,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *cache.OPERATIONS,
         *report.OPERATIONS,
         *health.operations(),
-        *index_page.OPERATIONS,
+        *ConsoleHandlers(authenticator).operations(),
         *openapi.operations(document_for, needs_key),
     )
     route = mcp_route(

@@ -17,7 +17,7 @@ export default defineConfig({
       output: {
         entryFileNames: "console/app.js",
         assetFileNames: "console/app[extname]",
-        inlineDynamicImports: true,
+        codeSplitting: false,
       },
     },
   },

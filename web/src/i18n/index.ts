@@ -22,10 +22,13 @@ export function setLanguage(value: Language): void {
   language.value = value;
 }
 
-/** A text with its `{names}` filled in. */
+/** A text with its `{names}` filled in. `{count|call|calls}` is the number and the word that fits it. */
 export function t(name: keyof Texts, values: { [name: string]: string | number } = {}): string {
   const text: string = (language.value === "zh" ? zh : en)[name];
-  return text.replace(/\{(\w+)\}/g, (_, key: string) => String(values[key] ?? ""));
+  return text.replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_, key: string, one?: string, many?: string) => {
+    const value = String(values[key] ?? "");
+    return one === undefined ? value : `${value} ${value === "1" ? one : many}`;
+  });
 }
 
 /** The word for a value of the server, such as a state; the value itself if there is no word for it. */

@@ -5,12 +5,18 @@ const locale = (): string => (language.value === "zh" ? "zh-CN" : "en-GB");
 
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  if (seconds === 0) return "0 s";
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${seconds < 0.01 ? (seconds * 1000).toFixed(1) : Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(2) : seconds.toFixed(1)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86_400)} d ${Math.round((seconds % 86_400) / 3600)} h`;
+  if (seconds < 3600) return parts(seconds, 60, "min", 1, "s");
+  if (seconds < 86_400) return parts(seconds, 3600, "h", 60, "min");
+  return parts(seconds, 86_400, "d", 3600, "h");
+}
+
+function parts(seconds: number, big: number, bigName: string, small: number, smallName: string): string {
+  const rest = Math.floor((seconds % big) / small);
+  return `${Math.floor(seconds / big)} ${bigName}${rest ? ` ${rest} ${smallName}` : ""}`;
 }
 
 export function clock(at: number): string {

@@ -44,14 +44,14 @@ function Group({ schema, root, value, onChange, path, errors }: PartProps & { va
     onChange(copy);
   };
   return (
-    <>
+    <div class="fields">
       {names.map((name) => (
         <Field
           key={name} name={name} schema={resolved(schema.properties?.[name] ?? {}, root)} root={root} value={value[name]}
           required={schema.required?.includes(name) ?? false} onChange={(next) => set(name, next)} path={`${path}/${name}`} errors={errors}
         />
       ))}
-    </>
+    </div>
   );
 }
 

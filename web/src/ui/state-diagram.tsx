@@ -7,23 +7,24 @@ type Place = readonly [column: number, row: number];
 export type Layout = { readonly [state: string]: Place };
 
 export const CALL_LAYOUT: Layout = {
-  pending: [0, 1], initializing: [1, 1], running: [2, 1], streaming: [3, 1], retrying: [2, 2.4],
-  completed: [4.2, 0], failed: [4.2, 1], timeout: [4.2, 2], cancelled: [4.2, 3],
+  retrying: [2.5, 0],
+  pending: [0, 1.1], initializing: [1, 1.1], running: [2, 1.1], streaming: [3, 1.1],
+  cancelled: [0, 2.6], timeout: [1, 2.6], failed: [2, 2.6], completed: [3, 2.6],
 };
 export const CODE_LAYOUT: Layout = {
-  parsing: [0, 0], validating: [1, 0], preparing: [2, 0], executing: [3, 0], monitoring: [3, 1.2], collecting: [4.1, 1.2], completed: [5.1, 1.2], error: [1.500, 1.2],
+  parsing: [0, 0], validating: [1, 0], preparing: [2, 0], executing: [3, 0], monitoring: [3, 1.2], collecting: [2, 1.2], completed: [1, 1.2], error: [0, 1.2],
 };
 export const SEARCH_LAYOUT: Layout = {
-  initializing: [0, 0], decomposing: [1.1, 0], searching: [2.2, 0], analyzing: [3.3, 0], iterating: [2.2, 1.2], synthesizing: [4.4, 0], completed: [4.4, 1.2], error: [0.5, 1.2],
+  initializing: [0, 0], decomposing: [1, 0], searching: [2, 0], analyzing: [3, 0], iterating: [1.5, 1.2], synthesizing: [3, 1.2], completed: [3, 2.3], error: [0, 1.2],
 };
 
 const WIDTH = 100;
 const HEIGHT = 30;
-const COLUMN = 142;
-const ROW = 58;
+const COLUMN = 132;
+const ROW = 62;
 
 const x = (place: Place) => place[0] * COLUMN + WIDTH / 2 + 8;
-const y = (place: Place) => place[1] * ROW + HEIGHT / 2 + 30;
+const y = (place: Place) => place[1] * ROW + HEIGHT / 2 + 22;
 
 export function StateDiagram({ table, layout, taken, label }: { table: Table; layout: Layout; taken: Taken; label: string }) {
   const places = Object.values(layout);
@@ -77,32 +78,34 @@ function curve(from: Place, to: Place): [string, number, number] {
   const by = y(to);
   const columns = to[0] - from[0];
   const rows = to[1] - from[1];
-  if (Math.abs(columns) < 0.3) {
-    // Above each other: two lanes, one for each direction.
-    const lane = rows > 0 ? -16 : 16;
-    const down = rows > 0 ? 1 : -1;
-    return [`M${ax + lane} ${ay + (down * HEIGHT) / 2}L${bx + lane} ${by - (down * HEIGHT) / 2}`, ax + lane, (ay + by) / 2];
-  }
-  if (Math.abs(rows) < 0.05 && Math.abs(columns) <= 1.3) {
+  if (Math.abs(rows) < 0.05 && Math.abs(columns) < 1.6) {
     const side = Math.sign(columns);
-    const lift = side > 0 ? 0 : 8;
-    return [`M${ax + (side * WIDTH) / 2} ${ay + lift}L${bx - (side * WIDTH) / 2} ${by + lift}`, (ax + bx) / 2, ay + lift - 11];
+    const startX = ax + (side * WIDTH) / 2;
+    const endX = bx - (side * WIDTH) / 2;
+    return [`M${startX} ${ay}L${endX} ${by}`, (startX + endX) / 2, ay - 12];
   }
   if (Math.abs(rows) < 0.05) {
     // Along a row, over the nodes between.
-    const top = Math.min(ay, by) - 26 - Math.abs(columns) * 7;
-    return [`M${ax} ${ay - HEIGHT / 2}C${ax + COLUMN * 0.4} ${top} ${bx - COLUMN * 0.7} ${top} ${bx - WIDTH / 2} ${by - 6}`, (ax + bx) / 2, top + 14];
+    const top = ay - HEIGHT / 2 - 16;
+    return [`M${ax} ${ay - HEIGHT / 2}C${ax} ${top} ${bx} ${top} ${bx} ${by - HEIGHT / 2}`, (ax + bx) / 2, top + 4];
   }
-  if (columns > 0) {
-    const startX = ax + WIDTH / 2;
-    const endX = bx - WIDTH / 2;
-    if (columns > 1.6) {
-      const edgeY = rows < 0 ? ay - HEIGHT / 2 : ay + HEIGHT / 2;
-      const bend = rows < 0 ? -18 - columns * 6 : 18 + columns * 6;
-      return [`M${ax + 14} ${edgeY}C${ax + COLUMN * 0.6} ${edgeY + bend} ${endX - COLUMN * 0.8} ${by + (rows < 0 ? 6 : -6)} ${endX} ${by}`, ax + (bx - ax) * 0.5, (edgeY + bend * 0.8 + by) / 2];
-    }
-    return [`M${startX} ${ay}C${startX + 26} ${ay} ${endX - 34} ${by} ${endX} ${by}`, (startX + endX) / 2, (ay + by) / 2];
-  }
-  const startY = ay + Math.sign(rows) * (HEIGHT / 2);
-  return [`M${ax - 10} ${startY}C${ax - 30} ${(startY + by) / 2} ${bx + WIDTH / 2 + 40} ${by} ${bx + WIDTH / 2} ${by}`, (ax + bx) / 2 + 12, (startY + by) / 2 + 6];
+  // From row to row: out of the side that faces the other, in a lane of the direction.
+  const down = Math.sign(rows);
+  const lane = (down > 0 ? -1 : 1) * (Math.abs(columns) < 1 && Math.abs(rows) < 1.4 ? 18 : 8);
+  const startX = ax + lane + columns * 6;
+  const endX = bx + lane - columns * 6;
+  const startY = ay + (down * HEIGHT) / 2;
+  const endY = by - (down * HEIGHT) / 2;
+  const bend = (endY - startY) * 0.5;
+  // Labels sit nearer to the end, where the lines to different states have parted.
+  const share = Math.abs(rows) < 1.4 ? 0.5 : 0.62;
+  const labelX = between(startX, startX, endX, endX, share);
+  const labelY = between(startY, startY + bend, endY - bend, endY, share);
+  return [`M${startX} ${startY}C${startX} ${startY + bend} ${endX} ${endY - bend} ${endX} ${endY}`, labelX, labelY];
+}
+
+/** A point of a cubic curve, for one coordinate. */
+function between(a: number, b: number, c: number, d: number, t: number): number {
+  const u = 1 - t;
+  return u * u * u * a + 3 * u * u * t * b + 3 * u * t * t * c + t * t * t * d;
 }

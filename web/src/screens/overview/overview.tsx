@@ -27,7 +27,7 @@ export function OverviewScreen() {
         <div class="title"><h1>{t("overview.title")}</h1></div>
         <label class="filter"><span>{t("overview.span")}</span>
           <select value={String(span)} onChange={(event) => setSpan(Number(event.currentTarget.value))}>
-            {SPANS.map((each) => <option key={each} value={String(each)}>{duration(each).replace(" 0 min", "").replace(" 0 s", "")}</option>)}
+            {SPANS.map((each) => <option key={each} value={String(each)}>{duration(each)}</option>)}
           </select>
         </label>
       </header>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from clicket.call_history import HistoryOptions, history_query, page_of
 from clicket.compose import open_store, owner_of, wait_for_store
@@ -12,6 +12,9 @@ from clicket.engine.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
 from clicket.ports import Presence, Store, SystemClock
 from clicket.settings import Settings
+
+if TYPE_CHECKING:  # not every command that reads lists threads
+    from clicket.thread_list import ThreadPage
 
 __all__ = ["Reader"]
 
@@ -45,6 +48,11 @@ class Reader:
 
     async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
         return page_of(await self.store.history(history_query(self._caller, limit, cursor, **which)), limit)
+
+    async def threads(self, *, limit: int = 100, cursor: str | None = None) -> ThreadPage:
+        from clicket.thread_list import list_threads
+
+        return await list_threads(self.store, self._caller, limit, cursor)
 
     async def workers(self) -> list[Presence]:
         return await self.store.owners()

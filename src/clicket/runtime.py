@@ -15,8 +15,10 @@ import msgspec
 from clicket.agent_host import Host, sweep_idle_threads
 from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
+from clicket.bulk_actions import bulk
 from clicket.cache_view import Cache, cache_settings
 from clicket.call import Call, Origin
+from clicket.call_again import again
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions, history_query, page_of
 from clicket.compose import compose, wait_for_store
@@ -33,6 +35,7 @@ from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sw
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
+from clicket.thread_list import threads
 from clicket.tool_info import ToolInfo, info
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
@@ -273,6 +276,9 @@ class Runtime:
         stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
+    again = again
+    bulk = bulk
+
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
         self._opened.claimer.closed = True
@@ -307,6 +313,8 @@ class Runtime:
         For `code`, `request_id` and `metadata` the store reads the calls that fit the rest: give a thread, a tool or a time, too.
         """
         return page_of(await self._opened.store.history(history_query(self._caller, limit, cursor, **which)), limit)
+
+    threads = threads
 
     # For servers, commands and telemetry.
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from clicket.bridge import LoopThread, refuse_running_loop
+from clicket.bulk_actions import BulkAction, BulkResult
 from clicket.cache_view import CachePage
 from clicket.call import Origin
 from clicket.engine import Progress, Recovered
@@ -24,6 +25,7 @@ from clicket.runtime import ToolInfo
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.telemetry import Anomaly, Report
+from clicket.thread_list import ThreadPage
 from clicket.tools import Registry, Tool
 
 __all__ = ["Audit", "Cache", "CallHandle", "Runtime", "ThreadHub"]
@@ -332,6 +334,17 @@ class Runtime:
         work = self._runtime.approve(id, thread=thread, by=by, reason=reason, arguments=arguments, seen=seen)
         return bool(self._wait(work))
 
+    def again(
+        self, id: str, arguments: Arguments = None, *, thread: str | None = None, new_id: str | None = None
+    ) -> CallHandle:
+        """Run a call again, as a new call; see `clicket.Runtime.again`."""
+        return CallHandle(self, self._wait(self._runtime.again(id, arguments, thread=thread, new_id=new_id)))
+
+    def bulk(self, action: BulkAction, ids: Iterable[Any] | None = None, **options: Any) -> BulkResult:
+        """Cancel, run again, approve or deny many calls; keywords as those of `clicket.Runtime.bulk`."""
+        result: BulkResult = self._wait(self._runtime.bulk(action, ids, **options))
+        return result
+
     def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         return bool(self._wait(self._runtime.deny(id, thread=thread, by=by, reason=reason, seen=seen)))
 
@@ -369,6 +382,11 @@ class Runtime:
     def history(self, **query: Any) -> Page:
         """Calls, newest first; keywords as in `clicket.Runtime.history`."""
         page: Page = self._wait(self._runtime.history(**query))
+        return page
+
+    def threads(self, *, limit: int = 100, cursor: str | None = None) -> ThreadPage:
+        """Threads with their last activity, counts and agents; see `clicket.Runtime.threads`."""
+        page: ThreadPage = self._wait(self._runtime.threads(limit=limit, cursor=cursor))
         return page
 
     def tools(self) -> Sequence[ToolInfo]:

@@ -20,7 +20,8 @@ ENDLESS = (
     "/agents/{threadId}/events",
 )  # they end when the server does; see test_server_events, test_server_agents
 
-# A range beyond the end is an answer that no schema can foresee, and so is what a tool's own schema says of its arguments.
+# A range beyond the end is an answer that no schema can foresee, and so is what a tool's own schema says of its arguments. A filter whose
+# fields are all null matches everything, and is refused; a call whose arguments were refused cannot run again without new ones.
 CONFIG = """
 [[operations]]
 include-path-regex = "/artifacts/.*|/calls/.*/result"
@@ -28,6 +29,9 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 
 [[operations]]
 include-path-regex = "^/calls$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
+[[operations]]
+include-path-regex = "^/bulk$|^/calls/.*/again$"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422, "5xx"]
 """
 
 

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from clicket.bulk_actions import MAX_CALLS, BulkAction, BulkResult, CallName, order_of
 from clicket.cache_view import CachePage, checked_age
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions
@@ -29,11 +30,12 @@ from clicket.errors import ClicketError, InvalidInput, UsageError
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
-from clicket.model.ids import new_id
+from clicket.model.ids import new_id as new_id_of_call
 from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
+from clicket.thread_list import ThreadPage
 from clicket.tool_info import ToolInfo
 from clicket.vault import hide_text
 
@@ -180,6 +182,43 @@ class Client:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""
         return await self._decide(id, "deny", thread, {"reason": reason, **({"seen": seen} if seen else {})})
 
+    async def again(
+        self, id: str, arguments: Arguments = None, *, thread: str | None = None, new_id: str | None = None
+    ) -> CallHandle:
+        """Run a call again, as a new call whose `metadata["again_of"]` is the id of the old one; as in `clicket.Runtime.again`."""
+        body: dict[str, Any] = {"id": new_id or new_id_of_call()}
+        if arguments is not None:
+            body["arguments"] = parse_arguments(arguments, max_size=_MAX_ARGUMENTS)
+        path = f"/calls/{path_segment(id)}/again"
+        try:
+            response = await self._connection.post_until_answered(path, body, tries=_TRIES, query={"thread": thread})
+        except ProblemResponse as refused:
+            if refused.problem.call_id is None:
+                raise refused.problem.error() from None
+            return CallHandle(self._connection, refused.problem.call_id, thread or (await self.get(id)).thread)
+        made = decoded(response.content, _Accepted)
+        return CallHandle(self._connection, made.id, made.thread)
+
+    async def bulk(
+        self,
+        action: BulkAction,
+        ids: Iterable[str | Mapping[str, Any] | CallName] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        reason: str = "",
+        by: str = "",
+        dry: bool = False,
+        limit: int = MAX_CALLS,
+        cursor: str | None = None,
+    ) -> BulkResult:
+        """Cancel, run again, approve or deny many calls, by their ids or by a filter; as in `clicket.Runtime.bulk`.
+
+        The key's name is recorded as the one who decides; `by` is not sent.
+        """
+        order = order_of(action, ids, filter, reason=reason, dry=dry, limit=limit, cursor=cursor)
+        body = {name: value for name, value in msgspec.to_builtins(order).items() if value is not None}
+        return await self._connection.read("POST", "/bulk", BulkResult, body=body)
+
     async def _decide(self, id: str, decision: str, thread: str | None, body: dict[str, Any]) -> bool:
         try:
             await self._connection.request(
@@ -230,6 +269,10 @@ class Client:
             cursor = page.cursor
             if cursor is None or len(items) >= limit:
                 return Page(items=items, cursor=cursor)
+
+    async def threads(self, *, limit: int = 100, cursor: str | None = None) -> ThreadPage:
+        """Threads with their last activity, counts and agents: of this key, or of all for an admin; as in `clicket.Runtime.threads`."""
+        return await self._connection.get("/threads", ThreadPage, query={"limit": limit, "cursor": cursor})
 
     def hub(self, thread: str = "default") -> ThreadHub:
         """Which tools a thread may use now, and why not the others."""
@@ -325,7 +368,7 @@ class Cache:
 
 def _with_id(request: ToolCall) -> ToolCall:
     request = checked(request)
-    return request if request.id is not None else msgspec.structs.replace(request, id=new_id())
+    return request if request.id is not None else msgspec.structs.replace(request, id=new_id_of_call())
 
 
 def _body(request: ToolCall, wait: float | None) -> bytes:

@@ -167,12 +167,14 @@ class Connection:
                 raise ProblemResponse(_problem(response.status_code, response.content))
             return response
 
-    async def post_until_answered(self, path: str, body: Any, *, tries: int) -> httpx2.Response:
+    async def post_until_answered(
+        self, path: str, body: Any, *, tries: int, query: Mapping[str, Any] | None = None
+    ) -> httpx2.Response:
         """Send the same request until the server answers. Only for requests that name what they create: they take effect once."""
         delay = _FIRST_DELAY
         for left in reversed(range(tries)):
             try:
-                return await self.request("POST", path, body=body)
+                return await self.request("POST", path, body=body, query=query)
             except (ProblemResponse, ServerUnavailable) as error:
                 # A server that shuts down will be replaced; one that failed may have created it all the same.
                 meaning = error.problem.error() if isinstance(error, ProblemResponse) else error

@@ -4,6 +4,7 @@
 - `records`: what a store keeps beside calls: tool health, stats, documents, the audit log
 - `health`: how an outcome changes the health of its tool: the counters of the circuit breaker
 - `query`: which calls to list
+- `threads`: which threads there are, with counts of their calls
 - `caller`: `Caller` and `Handle`, the interface of every way to call the runtime
 - `clock`: time, which tests can step
 - `services`: search engines, chat models, embeddings
@@ -50,6 +51,7 @@ from clicket.ports.store import (
     Sweep,
     Unstorable,
 )
+from clicket.ports.threads import CallPlace, ListsThreads, ThreadCounts, places_in, thread_counts_in
 
 __all__ = [
     "SHARED_PLACE",
@@ -61,6 +63,7 @@ __all__ = [
     "CacheStats",
     "CacheUse",
     "CallIdentity",
+    "CallPlace",
     "CallRow",
     "Caller",
     "ChatModel",
@@ -73,6 +76,7 @@ __all__ = [
     "Handle",
     "HealthEffect",
     "Keep",
+    "ListsThreads",
     "OnHint",
     "OnRemove",
     "OutcomeStats",
@@ -89,6 +93,7 @@ __all__ = [
     "Sweep",
     "SystemClock",
     "Taken",
+    "ThreadCounts",
     "Timer",
     "ToolHealth",
     "Unstorable",
@@ -97,5 +102,7 @@ __all__ = [
     "health_after",
     "mark",
     "picked",
+    "places_in",
     "sleep",
+    "thread_counts_in",
 ]

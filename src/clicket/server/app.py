@@ -21,11 +21,12 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, openapi, report, tools
+from clicket.server import cache, openapi, report, threads, tools
 from clicket.server.agents import AgentHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
 from clicket.server.authentication import Authenticator
+from clicket.server.call_actions import CallActionHandlers
 from clicket.server.call_lookup import CallLookup
 from clicket.server.calls import CallHandlers
 from clicket.server.console import ConsoleHandlers
@@ -163,10 +164,12 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
 
     operations = (  # the router tries them in this order
         *CallHandlers(runtime, lookup, body_reader, grants).operations(),
+        *CallActionHandlers(runtime, lookup, body_reader).operations(),
         *EventHandlers(lookup, grants, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),
         *artifacts.operations(),
+        *threads.OPERATIONS,
         *tools.OPERATIONS,
         *ToolStateHandlers(body_reader).operations(),
         *cache.OPERATIONS,

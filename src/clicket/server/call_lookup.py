@@ -1,19 +1,37 @@
-"""Finds the call that a request names, among those that its principal may see. Calls of other keys are not found."""
+"""Finds the call that a request names, among those that its principal may see. Calls of other keys are not found.
+
+Also what a response says about a call that was just made: where it is, or why it was refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 from clicket.errors import NotFound, UsageError
+from clicket.kernel import State
 from clicket.model import Record, is_seen, read
-from clicket.ports import Store
+from clicket.ports import Handle, Store
 from clicket.runtime import Runtime
 from clicket.server.parameters import Parameter
-from clicket.server.problems import Refused
+from clicket.server.problems import Refused, problem_of_result
 from clicket.server.request import Request
+from clicket.server.responses import Response
 
-__all__ = ["CALLER", "THREAD", "CallLookup", "own_runtime", "thread_of", "visible_runtime"]
+__all__ = [
+    "CALLER",
+    "REFUSALS",
+    "THREAD",
+    "CallLookup",
+    "begun",
+    "call_path",
+    "own_runtime",
+    "thread_of",
+    "visible_runtime",
+]
 
+REFUSALS = frozenset({"invalid_input", "tool_not_found", "permission_denied", "queue_full", "store_unavailable"})
+"""Codes of calls that were refused before their tool ran. The response is a problem instead of a result."""
 _MAX_NAMED = 10
 THREAD = Parameter(name="thread", description="The call's thread; needed when two threads used one id.")
 CALLER = Parameter(
@@ -37,6 +55,22 @@ def visible_runtime(request: Request) -> Runtime:
 def own_runtime(request: Request) -> Runtime:
     """The runtime that acts for the principal, or for the caller that an admin names."""
     return request.principal.own if request.query("caller") is None else visible_runtime(request)
+
+
+async def begun(view: Runtime, handle: Handle) -> tuple[State, Response | None]:
+    """The state of a call that was just made, and the problem that answers for it if it was refused."""
+    state = await view.state(handle.id, thread=handle.thread)
+    if state.is_terminal:
+        error = (await view.get(handle.id, thread=handle.thread)).error
+        if error is not None and error.code in REFUSALS:
+            return state, problem_of_result(error, handle.id)
+    return state, None
+
+
+def call_path(handle: Handle) -> str:
+    """Where the call is looked at."""
+    path = f"/calls/{quote(handle.id, safe='')}"
+    return path if handle.thread == "default" else f"{path}?thread={quote(handle.thread, safe='')}"
 
 
 def thread_of(request: Request) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from typing import Any, Protocol
-from urllib.parse import quote
 
 import msgspec
 
@@ -15,7 +14,7 @@ from clicket.model import Page, Record, ToolResult
 from clicket.model.codec import clean
 from clicket.ports import Handle
 from clicket.runtime import Runtime
-from clicket.server.call_lookup import CALLER, THREAD, CallLookup, visible_runtime
+from clicket.server.call_lookup import CALLER, REFUSALS, THREAD, CallLookup, begun, call_path, visible_runtime
 from clicket.server.grants import Grants
 from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
@@ -36,9 +35,6 @@ from clicket.server.schemas import (
 )
 
 __all__ = ["CallHandlers"]
-
-REFUSALS = frozenset({"invalid_input", "tool_not_found", "permission_denied", "queue_full", "store_unavailable"})
-"""Codes of calls that were refused before their tool ran. The response is a problem instead of a result."""
 
 _MAX_FULL_RECORDS = 100
 _KEY = re.compile("[!-~]{1,512}")
@@ -265,17 +261,11 @@ async def _disconnected(request: Request) -> None:
 
 
 async def _accepted(request: Request, handle: Handle, tool: str) -> Response:
-    own = request.principal.own
-    state = await own.state(handle.id, thread=handle.thread)
-    if state.is_terminal:
-        error = (await own.get(handle.id, thread=handle.thread)).error
-        if error is not None and error.code in REFUSALS:
-            return problem_of_result(error, handle.id)
-    path = f"/calls/{quote(handle.id, safe='')}"
-    if handle.thread != "default":
-        path += f"?thread={quote(handle.thread, safe='')}"
+    state, refusal = await begun(request.principal.own, handle)
+    if refusal is not None:
+        return refusal
     accepted = Accepted(id=handle.id, thread=handle.thread, tool=clean(tool), state=state)
-    return json_response(accepted, 202, request.location(path))
+    return json_response(accepted, 202, request.location(call_path(handle)))
 
 
 def _as_seen_by(request: Request, record: Record) -> Record:

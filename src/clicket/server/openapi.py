@@ -16,7 +16,7 @@ from clicket.server.parameters import Parameter
 from clicket.server.problems import STATUS_OF, Problem
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
-from clicket.server.schemas import CallRequest, Decision, Listing
+from clicket.server.schemas import Again, BulkRequest, CallFilter, CallRequest, Decision, Listing
 
 __all__ = ["document", "operations"]
 
@@ -47,6 +47,13 @@ _JSON_VALUE = {
         _JSON_OBJECT,
     ],
 }
+_IDS_OR_FILTER = [
+    {
+        "required": ["ids"],
+        "properties": {"ids": {"type": "array"}, "filter": {"type": "null"}, "cursor": {"type": "null"}},
+    },
+    {"required": ["filter"], "properties": {"filter": {"type": "object", "minProperties": 1}, "ids": {"type": "null"}}},
+]
 _OF_A_CALL = ("get_calls_id", "get_calls_id_events", "get_calls_id_result", "post_calls_id_cancel")
 _SPARSE = frozenset(each.__name__ for each in (Problem, ChatMessage, ToolUse, TurnDocument, Usage))
 """Structs whose JSON leaves out fields that have their default value."""
@@ -129,8 +136,11 @@ def _schemas(table: list[Operation]) -> dict[str, Any]:
             "anyOf": [{"type": "null"}, _JSON_OBJECT],
         }
     schemas["Json"] = _JSON_VALUE
-    if Decision in models:
-        schemas["Decision"]["properties"]["arguments"] = {"default": None, "anyOf": [{"type": "null"}, _JSON_OBJECT]}
+    for model, field in ((Decision, "arguments"), (Again, "arguments"), (CallFilter, "metadata")):
+        if model.__name__ in schemas:
+            schemas[model.__name__]["properties"][field] = {"default": None, "anyOf": [{"type": "null"}, _JSON_OBJECT]}
+    if BulkRequest in models:
+        schemas["BulkRequest"]["oneOf"] = _IDS_OR_FILTER
     if Listing in models:
         items = schemas["Listing"]["properties"]["items"]
         whole = {"$ref": "#/components/schemas/Record"}

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from clicket.bulk_actions import MAX_CALLS, BulkAction
 from clicket.kernel import State
 from clicket.model import Record, ToolResult
 from clicket.model.codec import encode
 
 __all__ = [
-    "Accepted", "CallRequest", "CallSummary", "Cancelled", "Decided", "Decision", "Denial", "Listing", "Name", "Reason",
-    "Stop", "record_json", "result_json", "summary_of", "without_tracebacks",
+    "Accepted", "Again", "AgainAccepted", "BulkRequest", "CallFilter", "CallRequest", "CallSummary", "Cancelled", "Decided",
+    "Decision", "Denial", "Listing", "Name", "Reason", "Stop", "record_json", "result_json", "summary_of", "without_tracebacks",
 ]  # fmt: skip
 
 Name = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]*$")]
 Reason = Annotated[str, Meta(max_length=2_000, pattern="^[^\\x00]*$")]
 Seen = Annotated[str, Meta(max_length=64, pattern="^([0-9a-f]{16,64})?$")]
 Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
+Time = Annotated[float, Meta(ge=0, le=1e11)]
 Wait = Annotated[float, Meta(ge=0, le=86_400)]
 
 
@@ -46,6 +48,61 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     thread: str
     tool: str
     state: State
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`arguments`: replace those of the old call; a mask in them stands for the value that it hides. `id`: of the new call."""
+
+    arguments: dict[str, Any] | None = None
+    id: Name | None = None
+
+
+class AgainAccepted(msgspec.Struct, frozen=True, kw_only=True):
+    """The new call is durable; `again_of` is the id of the old one. `Location` names the new one."""
+
+    id: str
+    thread: str
+    tool: str
+    state: State
+    again_of: str
+
+
+class CallFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which calls: the filters of `GET /calls`. At least one is needed."""
+
+    thread: Name | None = None
+    tool: Name | None = None
+    state: State | None = None
+    since: Time | None = None
+    until: Time | None = None
+    active: bool | None = None
+    waiting_for: Literal["approval"] | None = None
+    code: Name | None = None
+    request_id: Name | None = None
+    metadata: dict[str, Any] | None = None
+    id_contains: Name | None = None
+    caller: Annotated[str, Meta(max_length=100, pattern="^[^\\x00]*$")] | None = None
+
+
+class NamedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call; `thread` and `caller` are needed only if several calls have the id."""
+
+    id: Name
+    thread: Name | None = None
+    caller: Annotated[str, Meta(max_length=100, pattern="^[^\\x00]*$")] | None = None
+
+
+class BulkRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One action on the calls of `ids`, or on those that `filter` finds. `dry`: only count them. `cursor`: of the response before, to go
+    on with a filter."""
+
+    action: BulkAction
+    ids: Annotated[list[Name | NamedCall], Meta(max_length=MAX_CALLS)] | None = None
+    filter: CallFilter | None = None
+    reason: Reason = ""
+    dry: bool = False
+    limit: Annotated[int, Meta(ge=1, le=MAX_CALLS)] = MAX_CALLS
+    cursor: Annotated[str, Meta(pattern="^[0-9]{1,18}$")] | None = None
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -38,6 +38,7 @@ from clicket.stores.memory_cache import MemoryCache
 from clicket.stores.memory_call import CALL_SIZE
 from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_records import MemoryRecords
+from clicket.stores.memory_threads import places, thread_counts
 
 __all__ = ["MemoryStore"]
 
@@ -243,6 +244,8 @@ class MemoryStore:
             ):
                 found.append(call.stored())
         return found
+
+    places, thread_counts = places, thread_counts
 
     # Ownership: there is one owner.
 

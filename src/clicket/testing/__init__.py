@@ -5,8 +5,8 @@
 - `clock`: `StepClock`, time that a test advances
 - `scripted_model`: `ScriptedModel`, a language model with prepared answers
 - `recording`: `RecordingModel` and `ReplayModel`, answers of a real model, written to a file and read from it
-- `store_calls`, `store_documents`, `store_retention`, `store_stats`: `store_contract`, the laws of `ports.store` as checks, for the
-  stores that ship here and for yours
+- `store_calls`, `store_documents`, `store_retention`, `store_stats`, `store_threads`: `store_contract`, the laws of `ports.store` as
+  checks, for the stores that ship here and for yours
 - `store_ownership`, `store_stats_shared`: `shared_store_contract`, the laws of a store that several processes share
 - `store_kit`: helpers of these checks
 
@@ -35,6 +35,7 @@ from clicket.testing import (
     store_retention,
     store_stats,
     store_stats_shared,
+    store_threads,
 )
 from clicket.testing.clock import StepClock
 from clicket.testing.recording import RecordingModel, ReplayModel
@@ -52,7 +53,13 @@ __all__ = [
     "store_contract",
 ]
 
-store_contract: Sequence[Check] = (*store_calls.laws, *store_retention.laws, *store_stats.laws, *store_documents.laws)
+store_contract: Sequence[Check] = (
+    *store_calls.laws,
+    *store_threads.laws,
+    *store_retention.laws,
+    *store_stats.laws,
+    *store_documents.laws,
+)
 shared_store_contract: Sequence[Check] = (*store_ownership.laws, *store_stats_shared.laws)
 
 

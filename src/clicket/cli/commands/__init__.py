@@ -5,8 +5,8 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `demo`, `doctor`, `config`, `bench`: the tour; checks of this machine; settings and their sources; what a call costs here
 - `call`, `code`, `index`, `search`, `chat`: run a tool, a notebook, an index of files, a deep search, an agent
 - `serve`, `worker`, `mcp`: serve over HTTP; run waiting calls of a store; serve or list tools over MCP
-- `ps`, `show`, `tail`: list calls; one call; events as they happen
-- `approve` (and `deny`), `cancel`, `audit`: decide about calls; the log of decisions
+- `ps`, `threads`, `show`, `tail`: list calls; list conversations; one call; events as they happen
+- `approve` (and `deny`), `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
 - `report`, `keys`: statistics; API keys of the server
@@ -50,9 +50,15 @@ COMMANDS: dict[str, Entry] = {
     "search": Entry("search", "search", "Answer a question from your documents, or from the web, with sources."),
     "chat": Entry("chat", "chat", "Chat with an agent that uses your tools, and watch its tool calls."),
     "ps": Entry("ps", "ps", "List calls, by default the active ones, newest first."),
+    "threads": Entry(
+        "threads", "threads", "List threads with their last activity, counts of calls and agents, newest first."
+    ),
     "show": Entry("show", "show", "Show a call: its timeline, arguments, result and error."),
     "tail": Entry("tail", "tail", "Print a call's events as they happen, in whichever process it runs."),
-    "cancel": Entry("cancel", "cancel", "Cancel a call, also one that another process runs."),
+    "cancel": Entry(
+        "cancel", "cancel", "Cancel a call, also one that another process runs, or all that a filter finds."
+    ),
+    "again": Entry("again", "again", "Run a call again, as a new call, also with other arguments."),
     "approve": Entry("approve", "approve", "Approve a call that waits for approval, so that it runs."),
     "deny": Entry("approve", "deny", "Deny a call that waits for approval, so that it fails."),
     "audit": Entry(

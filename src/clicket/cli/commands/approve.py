@@ -26,7 +26,7 @@ from clicket.model import Page, Record
 from clicket.runtime import Runtime
 from clicket.tools import Registry
 
-__all__ = ["approve", "deny", "user_name"]
+__all__ = ["approve", "deny", "read_option", "user_name"]
 
 IdArgument = Annotated[
     str | None,
@@ -84,7 +84,7 @@ async def _decide(
             raise UsageError(f"name the call: clicket {'approve' if decision == 'approved' else 'deny'} ID …")
         await _list(session, thread, caller)
         return
-    edited = None if arguments is None else _read(arguments)
+    edited = None if arguments is None else read_option(arguments)
     async with session.watcher() as runtime:
         view, record = await find_call(runtime, id, thread, caller)
         if edited is not None and record.waiting_for == "approval":
@@ -104,7 +104,8 @@ def approval_hash(record: Record) -> str:
     return str((record.approval or {}).get("hash") or "") if record.waiting_for == "approval" else ""
 
 
-def _read(given: str) -> str:
+def read_option(given: str) -> str:
+    """The value of an option, or the text of the file that it names with `@FILE`."""
     if not given.startswith("@"):
         return given
     try:

@@ -23,7 +23,7 @@ from clicket.model import ToolResult, result_of
 from clicket.ports import Handle
 from clicket.runtime import Runtime
 
-__all__ = ["call", "interrupted", "read_arguments"]
+__all__ = ["call", "follow", "interrupted", "read_arguments"]
 
 _PIECE_SIZE = 1024 * 1024
 
@@ -56,21 +56,29 @@ async def call(
         handle = await runtime.submit(
             tool, given, id=id, thread=thread, timeout=for_attempt, deadline=for_all, priority=priority
         )
-        watch = _Watch(terminal, tool, stream=stream)
-        try:
-            with watch.progress:
-                async for event in handle.events():
-                    watch.take(event)
-                result = await handle.result()
-        except asyncio.CancelledError:
-            made_here = id is None or runtime.is_held(handle.id, handle.thread)
-            await interrupted(runtime, terminal, handle, made_here=made_here)
-            raise
-        await _print(runtime, terminal, result, streamed=watch.streamed, stream=stream)
-        if terminal.debug and not result.success:
-            record = await runtime.get(result.call_id, thread=handle.thread)
-            for attempt in record.attempts:
-                terminal.say(indent(clean_lines(attempt.traceback), "  "), style="bright_black")
+        made_here = id is None or runtime.is_held(handle.id, handle.thread)
+        await follow(runtime, terminal, handle, tool, stream=stream, made_here=made_here)
+
+
+async def follow(
+    runtime: Runtime, terminal: Terminal, handle: Handle, tool: str, *, stream: bool, made_here: bool = True
+) -> None:
+    """Show a call's events, then its output and outcome. Raises `CallFailed` unless it completed. Ctrl-C cancels the call if this
+    command made it."""
+    watch = _Watch(terminal, tool, stream=stream)
+    try:
+        with watch.progress:
+            async for event in handle.events():
+                watch.take(event)
+            result = await handle.result()
+    except asyncio.CancelledError:
+        await interrupted(runtime, terminal, handle, made_here=made_here)
+        raise
+    await _print(runtime, terminal, result, streamed=watch.streamed, stream=stream)
+    if terminal.debug and not result.success:
+        record = await runtime.get(result.call_id, thread=handle.thread)
+        for attempt in record.attempts:
+            terminal.say(indent(clean_lines(attempt.traceback), "  "), style="bright_black")
     if not result.success:
         raise CallFailed
 

@@ -9,7 +9,7 @@ import msgspec
 
 from clicket.errors import StoreUnavailable
 from clicket.model import Event, load_call, load_events
-from clicket.ports import Query, Stored, picked
+from clicket.ports import CallPlace, Query, Stored, ThreadCounts, picked
 from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.pool import Pool
 
@@ -23,6 +23,11 @@ _EVENTS = """SELECT c.ended_at IS NULL AND c.owner IS DISTINCT FROM $4::bigint A
         (SELECT max(f.seq) FROM events f WHERE f.call = c.key AND f.seq <= $3::integer + 1), 0) ORDER BY e.seq)
     FROM calls c WHERE c.key = $1::bigint AND c.id = $2::text"""
 _WATCH = "UPDATE calls SET watched = true WHERE key = $1::bigint AND ended_at IS NULL AND NOT watched"
+_PLACES = """SELECT key, caller, thread FROM calls WHERE $1::bigint IS NULL OR key < $1::bigint
+    ORDER BY key DESC LIMIT $2::bigint"""
+_COUNTS = """SELECT state, count(*), max(key), max(greatest(created_at, coalesce(ended_at, 0))) FROM (
+    SELECT state, key, created_at, ended_at FROM calls WHERE thread = $1::text AND caller = $2::text
+    ORDER BY key DESC LIMIT $3::bigint) newest GROUP BY state"""
 _TYPES = {"c.key": "bigint", "c.created_at": "float8"}
 _LAST = 2**31 - 2
 
@@ -52,6 +57,19 @@ class Calls:
             wanted |= {"c.id >=": query.id_prefix, "c.id <": query.id_prefix + "\U0010ffff"}
         return await self._select(
             wanted, f"{fixed} ORDER BY c.key {'ASC' if query.ascending else 'DESC'} LIMIT {int(query.limit)}"
+        )
+
+    async def places(self, before: int | None, limit: int) -> list[CallPlace]:
+        return [CallPlace(*row) for row in await self._pool.query(_PLACES, before, limit)]
+
+    async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
+        if not (storable(caller) and storable(thread)):
+            return ThreadCounts()
+        rows = await self._pool.query(_COUNTS, thread, caller, limit)
+        return ThreadCounts(
+            states={state: count for state, count, _, _ in rows},
+            newest=max((key for _, _, key, _ in rows), default=0),
+            last_at=max((at for *_, at in rows), default=0.0),
         )
 
     async def claimed(self, keys: Sequence[int], me: int) -> list[Stored]:

@@ -13,6 +13,7 @@ from clicket.ports import (
     Audited,
     CacheEntry,
     CacheStats,
+    CallPlace,
     Done,
     Found,
     Keep,
@@ -24,6 +25,7 @@ from clicket.ports import (
     Stored,
     StoredDocument,
     Sweep,
+    ThreadCounts,
     ToolHealth,
 )
 from clicket.stores.postgres.address import Address
@@ -110,6 +112,12 @@ class PostgresStore:
 
     async def history(self, query: Query) -> list[Stored]:
         return await self._open.calls.history(query)
+
+    async def places(self, before: int | None, limit: int) -> list[CallPlace]:
+        return await self._open.calls.places(before, limit)
+
+    async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
+        return await self._open.calls.thread_counts(caller, thread, limit)
 
     # Ownership.
 

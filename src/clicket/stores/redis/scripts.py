@@ -24,6 +24,8 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "load": (_READS, ("read", "rows")),
     "events": (_READS, ("read",)),
     "history": (_READS, ("read", "rows")),
+    "places": (_READS, ("read",)),
+    "thread_counts": (_READS, ("read",)),
     "forget": (_SMALL, ("write", "calls")),
     "renew": (_SMALL, ("write",)),
     "owners": (_READS, ("read",)),

@@ -25,6 +25,7 @@ from clicket.ports import (
     Audited,
     CacheEntry,
     CacheStats,
+    CallPlace,
     Done,
     Found,
     Keep,
@@ -36,11 +37,12 @@ from clicket.ports import (
     Stored,
     StoredDocument,
     Sweep,
+    ThreadCounts,
     ToolHealth,
     Unstorable,
     picked,
 )
-from clicket.stores.redis import retention
+from clicket.stores.redis import retention, thread_list
 from clicket.stores.redis.address import address
 from clicket.stores.redis.artifacts import Artifacts
 from clicket.stores.redis.claims import Claims
@@ -272,6 +274,12 @@ class RedisStore:
                 break
             before, after = (before, place) if query.ascending else (place, after)
         return found
+
+    async def places(self, before: int | None, limit: int) -> list[CallPlace]:
+        return await thread_list.places(self._ready().session, before, limit)
+
+    async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
+        return await thread_list.thread_counts(self._ready().session, caller, thread, limit)
 
     # Owning.
 

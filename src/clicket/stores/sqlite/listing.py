@@ -9,11 +9,11 @@ import apsw
 
 from clicket.kernel import State
 from clicket.model.ended import Ended, ended_from, plain_end
-from clicket.ports import Query, Stored
+from clicket.ports import CallPlace, Query, Stored, ThreadCounts
 from clicket.stores.sqlite.rows import conditions, select, units_of
 from clicket.stores.sqlite.schema import PERIOD
 
-__all__ = ["ended", "history"]
+__all__ = ["ended", "history", "places", "thread_counts"]
 
 _LAST_KEY = 1 << 62
 
@@ -67,6 +67,26 @@ def ended(
     )
     bounds = [since, _first_key(connection, since), _LAST_KEY if before is None else before, limit]
     return _ended(connection, clause, [*values, *bounds])
+
+
+def places(connection: apsw.Connection, before: int | None, limit: int) -> list[CallPlace]:
+    sql = "SELECT key, caller, thread FROM calls WHERE key < ? AND state <> 'swept' ORDER BY key DESC LIMIT ?"
+    rows = connection.execute(sql, (_LAST_KEY if before is None else before, limit))
+    return [CallPlace(key, caller, thread) for key, caller, thread in rows]
+
+
+_COUNTS = """SELECT state, count(*), max(key), max(max(created_at, ifnull(ended_at, 0.0))) FROM (
+        SELECT state, key, created_at, ended_at FROM calls WHERE thread = ? AND caller = ? AND state <> 'swept'
+        ORDER BY key DESC LIMIT ?) GROUP BY state"""
+
+
+def thread_counts(connection: apsw.Connection, caller: str, thread: str, limit: int) -> ThreadCounts:
+    rows = list(connection.execute(_COUNTS, (thread, caller, limit)))
+    return ThreadCounts(
+        states={state: count for state, count, _, _ in rows},
+        newest=max((key for _, _, key, _ in rows), default=0),
+        last_at=max((at for *_, at in rows), default=0.0),
+    )
 
 
 def _ended(connection: apsw.Connection, clause: str, values: Sequence[Any]) -> list[Ended]:

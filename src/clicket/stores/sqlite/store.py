@@ -23,6 +23,7 @@ from clicket.ports import (
     Audited,
     CacheEntry,
     CacheStats,
+    CallPlace,
     Done,
     Found,
     Keep,
@@ -34,6 +35,7 @@ from clicket.ports import (
     Stored,
     StoredDocument,
     Sweep,
+    ThreadCounts,
     ToolHealth,
     picked,
 )
@@ -209,6 +211,12 @@ class SqliteStore:
         self, *, caller: str | None, tool: str | None, since: float, before: int | None, limit: int
     ) -> list[Ended]:
         return await self._read(lambda c: listing.ended(c, caller, tool, since, before, limit))
+
+    async def places(self, before: int | None, limit: int) -> list[CallPlace]:
+        return await self._read(lambda c: listing.places(c, before, limit))
+
+    async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
+        return await self._read(lambda c: listing.thread_counts(c, caller, thread, limit))
 
     # Owning.
 

@@ -1,0 +1,46 @@
+"""`/threads`: conversations with their last activity. A key sees its own, an admin all."""
+
+from __future__ import annotations
+
+from clicket.server.call_lookup import CALLER, visible_runtime
+from clicket.server.operations import Operation, ResponseSpec, tagged
+from clicket.server.parameters import Parameter
+from clicket.server.request import Request
+from clicket.server.responses import Response, json_response
+from clicket.thread_list import ThreadPage
+
+__all__ = ["OPERATIONS"]
+
+
+async def listing(request: Request) -> Response:
+    limit, cursor = request.query("limit", 100), request.query("cursor")
+    return json_response(await visible_runtime(request).threads(limit=limit, cursor=cursor))
+
+
+OPERATIONS = tagged(
+    "threads",
+    Operation(
+        route="GET /threads",
+        description="Threads with their last activity, counts of calls by state and the state of their agents; those with the newest "
+        "call first, then those of which only an agent's memory is left. A page may be shorter than `limit` and still have a cursor.",
+        handler=listing,
+        scopes=("read",),
+        parameters=(
+            Parameter(
+                name="limit",
+                description="Threads on a page; 100 if left out.",
+                kind="integer",
+                minimum=1,
+                maximum=1_000,
+            ),
+            Parameter(
+                name="cursor",
+                description="What the page before gave.",
+                pattern="^(c[0-9]{1,18}|a[A-Za-z0-9_=-]*)$",
+                expected="the cursor of a page",
+            ),
+            CALLER,
+        ),
+        responses={200: ResponseSpec(description="A page of threads.", model=ThreadPage)},
+    ),
+)

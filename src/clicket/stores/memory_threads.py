@@ -1,0 +1,35 @@
+"""The threads of the calls in memory; `MemoryStore` has these functions as methods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import Protocol
+
+from clicket.ports import CallPlace, ThreadCounts
+from clicket.stores.memory_call import MemoryCall
+
+__all__ = ["places", "thread_counts"]
+
+
+class _Store(Protocol):
+    _calls: dict[int, MemoryCall]
+
+    def _check_open(self) -> None: ...
+
+
+async def places(store: _Store, before: int | None, limit: int) -> list[CallPlace]:
+    store._check_open()
+    below = (call for call in reversed(store._calls.values()) if before is None or call.key < before)
+    return [CallPlace(call.key, call.caller, call.thread) for call in islice(below, limit)]
+
+
+async def thread_counts(store: _Store, caller: str, thread: str, limit: int) -> ThreadCounts:
+    store._check_open()
+    fitting = (call for call in reversed(store._calls.values()) if call.thread == thread and call.caller == caller)
+    calls = list(islice(fitting, limit))
+    return ThreadCounts(
+        states=dict(Counter(call.state.value for call in calls)),
+        newest=max((call.key for call in calls), default=0),
+        last_at=max((max(call.created_at, call.ended_at or 0.0) for call in calls), default=0.0),
+    )

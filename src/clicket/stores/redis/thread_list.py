@@ -1,0 +1,46 @@
+"""Which threads have calls, and counts of them, read in steps that hold up no other client."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from clicket.ports import CallPlace, ThreadCounts, Unstorable
+from clicket.stores.redis.session import Session
+
+__all__ = ["places", "thread_counts"]
+
+_NEWEST = 1 << 53
+_STEP = 500
+
+
+async def places(session: Session, before: int | None, limit: int) -> list[CallPlace]:
+    before, found = _NEWEST if before is None else before, list[CallPlace]()
+    while len(found) < limit:
+        wanted = min(_STEP, limit - len(found))
+        rows = await session.read("places", {"before": before, "limit": wanted})
+        found += [
+            CallPlace(key, caller.decode(errors="replace"), thread.decode(errors="replace"))
+            for key, caller, thread in rows
+        ]
+        if len(rows) < wanted:
+            break
+        before = rows[-1][0]
+    return found
+
+
+async def thread_counts(session: Session, caller: str, thread: str, limit: int) -> ThreadCounts:
+    states: Counter[str] = Counter()
+    newest, last_at, before = 0, 0.0, _NEWEST
+    while states.total() < limit:
+        wanted = min(_STEP, limit - states.total())
+        asked = {"caller": caller, "thread": thread, "before": before, "limit": wanted}
+        try:
+            rows, before = await session.read("thread_counts", asked)
+        except Unstorable:  # text that cannot be written was never stored
+            break
+        for state, count, key, at in rows:
+            states[state.decode(errors="replace")] += count
+            newest, last_at = max(newest, key), max(last_at, float(at))
+        if not before:
+            break
+    return ThreadCounts(states=dict(states), newest=newest, last_at=last_at)

@@ -20,35 +20,27 @@ export interface Thread {
 const RECENT = 1000;
 
 interface ServedThread {
-  name?: string;
-  thread?: string;
-  caller?: string;
-  last_activity?: number;
-  last_activity_at?: number;
-  updated_at?: number;
-  counts?: { [state: string]: number };
-  agent_state?: string | null;
-  agent?: string | { name?: string; state?: string } | null;
+  name: string;
+  caller: string;
+  last_activity_at: number;
+  counts: { [state: string]: number };
+  total: number;
+  active: number;
+  agent_state: string | null;
+  agents: { name: string; state: string | null }[];
 }
 
 export async function loadThreads(): Promise<Thread[]> {
-  const found = offers("GET /threads") ? await served() : await derived();
-  return merged(found).sort((a, b) => b.lastAt - a.lastAt);
+  const found = offers("GET /threads") ? await served() : merged(await derived());
+  return found.sort((a, b) => b.lastAt - a.lastAt);
 }
 
 async function served(): Promise<Thread[]> {
   const page = await json<{ items: ServedThread[] }>("/threads?limit=500");
-  return page.items.map((each) => {
-    const counts = each.counts ?? {};
-    const sum = (names: string[]) => names.reduce((total, name) => total + (counts[name] ?? 0), 0);
-    const agent = typeof each.agent === "object" && each.agent !== null ? each.agent : { name: each.agent ?? "", state: each.agent_state ?? "" };
-    return {
-      name: each.name ?? each.thread ?? "", caller: each.caller ?? "", lastAt: each.last_activity ?? each.last_activity_at ?? each.updated_at ?? 0,
-      calls: counts["total"] ?? Object.values(counts).reduce((total, count) => total + count, 0),
-      active: sum(["pending", "initializing", "running", "streaming", "retrying"]), failed: sum(["failed", "timeout"]),
-      agent: agent.name ?? "", agentState: agent.state ?? each.agent_state ?? "",
-    };
-  });
+  return page.items.map((each) => ({
+    name: each.name, caller: each.caller, lastAt: each.last_activity_at, calls: each.total, active: each.active,
+    failed: (each.counts["failed"] ?? 0) + (each.counts["timeout"] ?? 0), agent: each.agents[0]?.name ?? "", agentState: each.agent_state ?? "",
+  }));
 }
 
 async function derived(): Promise<Thread[]> {

@@ -7,7 +7,7 @@ import { loadActivity } from "../../model/activity";
 import { bytes, duration, number, percent } from "../../model/format";
 import { metricsOf, total } from "../../model/metrics";
 import { link } from "../../router";
-import { offers, principal } from "../../session";
+import { may, offers, principal } from "../../session";
 import { Failure } from "../../ui/empty";
 import { useLoaded } from "../../ui/loaded";
 import { Chart } from "../../ui/sparkline";
@@ -51,7 +51,7 @@ export function OverviewScreen() {
         <Slowest report={report.value.value} />
         <Anomalies />
       </div>
-      {offers("GET /workers") && <Workers />}
+      {offers("GET /workers") && may("admin") && <Workers />}
     </>
   );
 }
@@ -116,11 +116,10 @@ interface Worker {
   host?: string;
   pid?: number;
   version?: string;
-  tools?: string[];
+  tools: { [name: string]: string };
   running?: number;
   capacity?: number;
-  last_seen?: number;
-  last_seen_at?: number;
+  seen_at: number;
   state?: string;
 }
 
@@ -140,8 +139,8 @@ function Workers() {
               <td><StateBadge state={worker.state ?? ""} /></td>
               <td class="mono">{worker.host}{worker.pid ? `:${worker.pid}` : ""} {worker.version}</td>
               <td>{worker.running ?? 0} / {worker.capacity ?? "–"}</td>
-              <td>{(worker.tools ?? []).length}</td>
-              <td><Ago at={worker.last_seen ?? worker.last_seen_at ?? 0} /></td>
+              <td>{Object.keys(worker.tools).length}</td>
+              <td><Ago at={worker.seen_at} /></td>
             </tr>
           ))}
         </tbody>

@@ -2,7 +2,7 @@
 import { json, post, Problem, query, quoted } from "../../api/client";
 import type { Call } from "../../api/types";
 import { t } from "../../i18n";
-import { parametersOf, type Filter } from "../../model/call-list";
+import type { Filter } from "../../model/call-list";
 import { number } from "../../model/format";
 import { isTerminal } from "../../model/tables";
 import { may, offers } from "../../session";
@@ -22,22 +22,23 @@ interface Props {
 type Verb = "cancel" | "again" | "approve" | "deny";
 
 interface BulkAnswer {
-  done?: number;
-  failed?: number;
-  counts?: { [name: string]: number };
-  failures?: { id: string; detail?: string; message?: string }[];
+  done: number;
+  failures: { id: string; message: string }[];
+  cursor: string | null;
 }
 
 const AT_ONCE = 6;
+const BATCH = 1000;
 
 export function BulkBar({ selected, everything, total, more, filter, onAll, onClear }: Props) {
   if (!selected.length) return null;
   const running = selected.filter((call) => !isTerminal(call.state));
   const ended = selected.filter((call) => isTerminal(call.state));
   const waiting = selected.filter((call) => call.waiting_for === "approval");
-  const byFilter = everything && offers("POST /bulk");
+  // A filter that is empty would mean every call of the store: then only those that are loaded.
+  const byFilter = everything && offers("POST /bulk") && Object.keys(filter).length > 0;
   const act = async (verb: Verb, calls: readonly Call[]) => {
-    const failures = byFilter ? await bulk(verb, { filter: parametersOf(filter) }) : offers("POST /bulk") ? await bulkByIds(verb, calls) : await oneByOne(verb, calls);
+    const failures = byFilter ? await bulkByFilter(verb, filter) : offers("POST /bulk") ? await bulkByIds(verb, calls) : await oneByOne(verb, calls);
     if (failures.length) notify(t("runs.bulkFailed", { count: failures.length, first: failures[0] ?? "" }), "bad");
     else notify(t("runs.bulkDone", { count: number(calls.length) }));
     onClear();
@@ -55,16 +56,31 @@ export function BulkBar({ selected, everything, total, more, filter, onAll, onCl
   );
 }
 
-async function bulk(verb: Verb, target: object): Promise<string[]> {
-  const answer = await post<BulkAnswer>("/bulk", { action: verb, ...target });
-  return (answer.failures ?? []).map((each) => `${each.id}: ${each.detail ?? each.message ?? ""}`);
+/** All calls that the filter finds, batch by batch. */
+async function bulkByFilter(verb: Verb, filter: Filter): Promise<string[]> {
+  const { metadata, text, ...same } = filter;
+  const [name, value] = (metadata ?? "").split("=", 2);
+  const body = { ...same, ...(text ? { id_contains: text } : {}), ...(name && value !== undefined ? { metadata: { [name]: value } } : {}) };
+  const failures: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const answer: BulkAnswer = await post<BulkAnswer>("/bulk", { action: verb, filter: body, ...(cursor ? { cursor } : {}) });
+    failures.push(...answer.failures.map(described));
+    cursor = answer.cursor;
+  } while (cursor);
+  return failures;
 }
 
 async function bulkByIds(verb: Verb, calls: readonly Call[]): Promise<string[]> {
   const failures: string[] = [];
-  for (let at = 0; at < calls.length; at += 1000) failures.push(...await bulk(verb, { ids: calls.slice(at, at + 1000).map((call) => call.id) }));
+  for (let at = 0; at < calls.length; at += BATCH) {
+    const ids = calls.slice(at, at + BATCH).map(({ id, thread, caller }) => ({ id, thread, caller }));
+    failures.push(...(await post<BulkAnswer>("/bulk", { action: verb, ids })).failures.map(described));
+  }
   return failures;
 }
+
+const described = (failure: { id: string; message: string }): string => `${failure.id}: ${failure.message}`;
 
 async function oneByOne(verb: Verb, calls: readonly Call[]): Promise<string[]> {
   const failures: string[] = [];

@@ -1,4 +1,5 @@
 // The live table of calls. Filters are in the address; `j k Enter x / ?` work as in a mail program.
+import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Call } from "../../api/types";
 import { t } from "../../i18n";
@@ -60,44 +61,50 @@ function Count({ list }: { list: CallList }) {
 function Table({ list, filter }: { list: CallList; filter: Filter }) {
   const rows = list.rows.value;
   const scroller = useRef<HTMLDivElement>(null);
-  const [active, setActive] = useState<string | null>(null);
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const [everything, setEverything] = useState(false);
-  const at = rows.findIndex((row) => keyOf(row) === active);
+  // Signals, and not states of the component: a key sees what the key before it has changed, also before the next drawing.
+  const active = useSignal<string | null>(null);
+  const chosen = useSignal<ReadonlySet<string>>(new Set());
+  const everything = useSignal(false);
 
+  const place = (): number => list.rows.peek().findIndex((row) => keyOf(row) === active.peek());
+  const current = (): Call | undefined => list.rows.peek()[place()];
   const move = (by: number) => {
-    const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))] ?? rows[0];
+    const all = list.rows.peek();
+    const index = Math.max(0, Math.min(all.length - 1, place() + by));
+    const next = all[index];
     if (!next) return;
-    setActive(keyOf(next));
+    active.value = keyOf(next);
     const element = scroller.current;
-    const index = rows.indexOf(next);
     if (!element) return;
     const top = index * ROW_HEIGHT;
     if (top < element.scrollTop) element.scrollTop = top;
     else if (top + ROW_HEIGHT * 2 > element.scrollTop + element.clientHeight) element.scrollTop = top + ROW_HEIGHT * 2 - element.clientHeight;
   };
   const toggle = (call: Call) => {
-    const next = new Set(chosen);
+    const next = new Set(chosen.peek());
     if (!next.delete(keyOf(call))) next.add(keyOf(call));
-    setChosen(next);
-    setEverything(false);
+    chosen.value = next;
+    everything.value = false;
   };
-  const current = rows[at];
+  const clear = () => {
+    chosen.value = new Set();
+    everything.value = false;
+  };
   useEffect(() => onKey({
     j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
-    Enter: () => { if (current) go(runLink(current)); },
-    x: () => { if (current) toggle(current); },
-    Escape: () => { setChosen(new Set()); setEverything(false); },
-  }), [rows, at, chosen]);
+    Enter: () => { const call = current(); if (call) go(runLink(call)); },
+    x: () => { const call = current(); if (call) toggle(call); },
+    Escape: clear,
+  }), [list]);
 
   const columns = shownColumns.value;
-  const selected = everything ? rows : rows.filter((row) => chosen.has(keyOf(row)));
+  const selected = everything.value ? rows : rows.filter((row) => chosen.value.has(keyOf(row)));
   return (
     <>
       <Failure text={list.error.value} />
       <BulkBar
-        selected={selected} everything={everything} total={rows.length} more={list.more.value} filter={filter}
-        onAll={() => setEverything(true)} onClear={() => { setChosen(new Set()); setEverything(false); }}
+        selected={selected} everything={everything.value} total={rows.length} more={list.more.value} filter={filter}
+        onAll={() => { everything.value = true; }} onClear={clear}
       />
       <div class="table" role="table" aria-label={t("runs.title")} aria-rowcount={rows.length + 1}>
         <div class="table-head" role="row" aria-rowindex={1}>
@@ -111,8 +118,8 @@ function Table({ list, filter }: { list: CallList; filter: Filter }) {
               const call = rows[index];
               return call && (
                 <CallRow
-                  key={keyOf(call)} call={call} index={index} columns={columns} active={keyOf(call) === active}
-                  selected={everything || chosen.has(keyOf(call))} onSelect={() => toggle(call)}
+                  key={keyOf(call)} call={call} index={index} columns={columns} active={keyOf(call) === active.value}
+                  selected={everything.value || chosen.value.has(keyOf(call))} onSelect={() => toggle(call)}
                 />
               );
             }}

@@ -21,7 +21,7 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, index_page, openapi, report, threads, tools, workers
+from clicket.server import cache, openapi, report, threads, tools, workers
 from clicket.server.agents import AgentHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
@@ -29,6 +29,7 @@ from clicket.server.authentication import Authenticator
 from clicket.server.call_actions import CallActionHandlers
 from clicket.server.call_lookup import CallLookup
 from clicket.server.calls import CallHandlers
+from clicket.server.console import ConsoleHandlers
 from clicket.server.dead_letters import DeadLetterHandlers
 from clicket.server.endpoint import Endpoint
 from clicket.server.event_log import EventLog
@@ -177,7 +178,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *report.OPERATIONS,
         *workers.OPERATIONS,
         *health.operations(),
-        *index_page.OPERATIONS,
+        *ConsoleHandlers(authenticator).operations(),
         *openapi.operations(document_for, needs_key),
     )
     route = mcp_route(

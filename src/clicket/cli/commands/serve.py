@@ -8,13 +8,15 @@ import os
 import signal
 import sys
 import time
-from typing import Annotated, Any
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from clicket import server
-from clicket.cli.formatting import count_of
+from clicket.cli.formatting import count_of, shown_url
 from clicket.cli.session import Session
 from clicket.cli.shutdown import ShutdownSignals
 from clicket.cli.terminal import Terminal
@@ -22,6 +24,9 @@ from clicket.cli.worker_log import WorkerLog
 from clicket.errors import UsageError
 from clicket.runtime import Runtime
 from clicket.telemetry.logs import configure, follow
+
+if TYPE_CHECKING:
+    from clicket.cli.demo_server import Demo
 
 __all__ = ["serve"]
 
@@ -40,8 +45,11 @@ async def serve(
     log_format: Annotated[
         str, typer.Option(metavar="text|json|off", help="Format of the access log on stderr.")
     ] = "text",
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve sample tools, an agent and calls in all states, on loopback only.")
+    ] = False,
 ) -> None:
-    """Serve the tools over HTTP.
+    """Serve the tools over HTTP, and the console at `/`.
 
     TERM and Ctrl-C drain: streams end, running calls get `close_timeout` to finish. A second signal ends the process at once.
     """
@@ -57,27 +65,48 @@ async def serve(
     )
     session.terminal.lines = True
     server.allow_connections(options.max_connections)
-    runtime = session.runtime()
-    runtime.role = "server"
-    _configure_log(log_format, runtime)
-    with ShutdownSignals() as shutdown:
+    with ShutdownSignals() as shutdown, ExitStack() as stack:
+        shown = stack.enter_context(_demo(session, host)) if demo else None
+        runtime = session.runtime() if shown is None else shown.runtime
+        runtime.role = "server"
+        _configure_log(log_format, runtime)
         opened = await shutdown.run_until_requested(runtime.open())
         if opened is not None:
             gc.collect()
             gc.freeze()  # what is loaded now stays, so full collections need not visit it
-            await _serve(runtime, session, host, port, options, shutdown)
+            await _serve(runtime, session, host, port, options, shutdown, shown)
     if shutdown.signal is signal.SIGINT:
         raise KeyboardInterrupt
 
 
+@contextmanager
+def _demo(session: Session, host: str) -> Iterator[Demo]:
+    from clicket.cli.demo_server import Demo, demo_store
+    from clicket.server.host_check import is_loopback
+
+    if not is_loopback(host):
+        raise UsageError(f"--demo binds loopback only, not {host!r}: its agent and its tools are open to every visitor.")
+    settings = session.settings
+    with demo_store(settings.store if "store" in settings.origins else None) as store, closing(Demo(settings, store)) as made:
+        yield made
+
+
 async def _serve(
-    runtime: Runtime, session: Session, host: str, port: int, options: Any, shutdown: ShutdownSignals
+    runtime: Runtime,
+    session: Session,
+    host: str,
+    port: int,
+    options: Any,
+    shutdown: ShutdownSignals,
+    demo: Demo | None,
 ) -> None:
     log = WorkerLog(session.terminal, quiet=True)
+    agents = None if demo is None else [demo.agent]
     try:
-        async with server.serving(runtime, host=host, port=port, options=options) as served:
-            _print_ready(session.terminal, runtime, session.store_url, served)
-            await shutdown.wait()
+        async with server.serving(runtime, host=host, port=port, options=options, agents=agents) as served:
+            _print_ready(session.terminal, runtime, shown_url(runtime.settings.store), served)
+            async with nullcontext() if demo is None else demo.running():
+                await shutdown.wait()
             await log.draining(shutdown.signal.name if shutdown.signal else "an error", runtime)
     finally:
         await runtime.close()
@@ -112,6 +141,7 @@ def _print_ready(terminal: Terminal, runtime: Runtime, store: str, served: Any) 
     else:
         keys = "no keys: loopback only, and every user of this machine has full access"
     line = Text("listening on ").append(served.url, style="bold")
+    line.append(f"\nconsole     {served.url}/")
     line.append(f"\nstore       {store}, durability {durability}")
     line.append(f"\nauth        {keys}")
     line.append(f"\nmcp         {served.url}/mcp" if served.mcp else "\nmcp         off (pip install 'clicket[mcp]')")

@@ -1,0 +1,118 @@
+"""The server that the console's tests open, as a program: `python -m tests.browser.console_server STORE PORT [SEED]`.
+
+It prints its URL when it listens. SEED calls are made before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+from clicket import Policy, Rule, Runtime, Settings, ToolCall, ToolContext, tool
+from clicket.agents import PlanExecuteAgent, ReActAgent
+from clicket.errors import RetryableError
+from clicket.interpreter import code_interpreter
+from clicket.search import Index, deep_search
+from clicket.server import serve
+from clicket.testing import ScriptedModel
+
+HOSTILE = "<img src=x onerror=window.pwned=1>\"'><script>window.pwned=1</script>{{7*7}}${alert(1)}"
+MARKDOWN = (
+    f"# {HOSTILE}\n\n**{HOSTILE}** [click](javascript:window.pwned=1) [far](https://example.com/x)\n\n"
+    f"![picture](https://example.com/a.png)\n\n- {HOSTILE}\n\n```html\n{HOSTILE}\n```\n\n<iframe src=https://example.com></iframe>"
+)
+
+
+@tool(read_only=True)
+async def echo(text: str = "hello", count: int = 1) -> dict[str, Any]:
+    """Return what it gets."""
+    return {"text": text, "count": count}
+
+
+@tool(timeout=120)
+async def slow(ctx: ToolContext, steps: int = 400) -> str:
+    """Report progress and output for a long time."""
+    for step in range(1, steps + 1):
+        ctx.progress(step, steps, f"step {step}")
+        ctx.emit(f"line {step}\n")
+        await asyncio.sleep(0.05)
+    return "done"
+
+
+@tool(max_retries=2, retry_delay=0.05)
+async def unsteady(ctx: ToolContext) -> str:
+    """Succeed at the second attempt."""
+    if ctx.attempt == 1:
+        raise RetryableError("busy")
+    return "fine"
+
+
+@tool(failure_threshold=2, max_retries=0)
+async def broken() -> str:
+    """Fail each time."""
+    raise ValueError("the index is being rebuilt")
+
+
+@tool
+async def pay(to: str, cents: int) -> str:
+    """Make a payment; a person approves it first."""
+    return f"paid {cents} to {to}"
+
+
+@tool
+async def effect() -> str:
+    """Take long, and do not repeat after a crash."""
+    await asyncio.sleep(60)
+    return "never"
+
+
+@tool
+async def hostile(kind: str) -> str:
+    """Answer, or fail, with text that tries to be code."""
+    if kind == "error":
+        raise ValueError(HOSTILE)
+    return HOSTILE
+
+
+@tool(description=HOSTILE)
+async def evil() -> dict[str, str]:
+    return {HOSTILE: HOSTILE}
+
+
+POLICY = Policy(rules=[Rule(verdict="ask", tools=["pay"], reason="payments need a person", timeout=600)])
+_DOCUMENTS = [
+    {"id": "a", "title": "Lighthouse", "text": "The lighthouse at Tarn Point was designed by Agnes Holloway."},
+    {"id": "b", "title": "Engineer", "text": "Agnes Holloway taught at the Marrow Institute."},
+]
+
+
+def _answers(request: Any) -> Any:
+    """One tool call for a question, then the answer."""
+    last = request.messages[-1]
+    if last.role == "tool":
+        return MARKDOWN if "hostile" in str(request.messages) else f"The tool said: {last.content}"
+    return [("echo", {"text": last.content})]
+
+
+async def main(store: str, port: int, seed: int) -> None:
+    with Index.open() as index:
+        index.add(_DOCUMENTS)
+        tools = [echo, slow, unsteady, broken, pay, effect, hostile, evil]
+        tools += [deep_search.tool(engine=index), code_interpreter(require="process", timeout=30, warm=False)]
+        settings = Settings(store=store, max_concurrency=20)
+        runtime = Runtime(tools, settings=settings, policy=POLICY)
+        async with runtime:
+            if seed:
+                await runtime.call_many([ToolCall("echo", {"count": n}, thread=f"t{n % 7}") for n in range(seed)])
+            model = ScriptedModel([_answers] * 200)
+            planner = ScriptedModel(
+                [[("plan", {"command": "create", "title": "Two steps", "steps": ["Echo", "Report"]})], "first", "second", "both"],
+                position="transcript",
+            )
+            agents = [ReActAgent(runtime, model, name="helper"), PlanExecuteAgent(runtime, planner, name="planner")]
+            await serve(runtime, port=port, agents=agents, ready=lambda served: print(served.url, flush=True))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0))

@@ -1,0 +1,135 @@
+"""Helpers of the console's tests: the server as a process, a page that is checked for errors and foreign requests, and calls over HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
+
+__all__ = ["Console", "Server", "chromium", "expect", "serving"]
+
+ROOT = Path(__file__).resolve().parents[2]
+expect.set_options(timeout=15_000)
+
+
+class Server:
+    """One process of `console_server`."""
+
+    def __init__(self, store: str, port: int = 0, seed: int = 0, keys: str = "") -> None:
+        self.store = store
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("CLICKET_")}
+        environment |= {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"} | ({"CLICKET_API_KEYS": keys} if keys else {})
+        command = [sys.executable, "-m", "tests.browser.console_server", store, str(port), str(seed)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        if not self.url:
+            self.process.stdout.close()
+            raise RuntimeError(f"the server did not start: exit code {self.process.wait(timeout=10)}")
+        self.http = httpx2.Client(base_url=self.url, timeout=30)
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 0
+
+    def call(self, tool: str, arguments: dict[str, Any] | None = None, *, wait: bool = False, **more: Any) -> dict[str, Any]:
+        body = {"tool": tool, "arguments": arguments or {}, "wait": wait, **more}
+        answer = self.http.post("/calls", json=body)
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def record(self, id: str, thread: str = "default") -> dict[str, Any]:
+        found: dict[str, Any] = self.http.get(f"/calls/{id}", params={"thread": thread}).json()
+        return found
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        self.http.close()
+        self.process.send_signal(how)
+        self.process.wait(timeout=30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@contextmanager
+def serving(store: str, **options: Any) -> Iterator[Server]:
+    server = Server(store, **options)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop(signal.SIGKILL)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium. It is started for a module and not for the session: Playwright's loop would be in the way of async tests."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert path, "chromium is missing: apt-get install -y chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Console:
+    """Pages of one server. At the end, `check` fails if a page logged an error or asked another origin for anything."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self._browser = browser
+        self.url = url
+        self._contexts: list[BrowserContext] = []
+        self.problems: list[str] = []
+        self.expected: list[re.Pattern[str]] = []
+
+    def open(self, path: str = "", *, url: str = "", key: str = "", width: int = 1280, height: int = 800, **options: Any) -> Page:
+        """A page of its own, with a session of its own."""
+        options.setdefault("locale", "en-GB")
+        context = self._browser.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(15_000)
+        self._contexts.append(context)
+        page = context.new_page()
+        base = url or self.url
+        page.on("console", lambda message: self._log(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self._log(f"page error: {error}"))
+        page.on("dialog", lambda dialog: (self._log(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: None if _is_own(request.url, base) else self._log(f"foreign: {request.url}"))
+        if key:
+            context.add_init_script(f"sessionStorage.setItem('clicket.key', {key!r})")
+        page.goto(f"{base}/{path}")
+        return page
+
+    def expect_errors(self, pattern: str) -> None:
+        """Messages of the browser that the test causes on purpose, such as those about a refused request."""
+        self.expected.append(re.compile(pattern))
+
+    def _log(self, text: str) -> None:
+        self.problems.append(text)
+
+    def check(self) -> None:
+        for context in self._contexts:
+            try:
+                context.close()
+            except Error:  # the browser is gone, which the test has reported
+                pass
+        left = [text for text in self.problems if not any(pattern.search(text) for pattern in self.expected)]
+        assert left == []
+
+
+def _is_own(url: str, base: str) -> bool:
+    return url.startswith((base, "data:", "blob:", "about:"))
+
+
+Opener = Callable[..., Page]

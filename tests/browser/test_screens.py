@@ -1,0 +1,140 @@
+"""The other screens: what waits for a person, tools, threads, the overview, a notebook and a search."""
+
+from __future__ import annotations
+
+import re
+
+from tests.browser.kit import Console, Server, expect
+
+
+def test_an_approval_with_edited_arguments(console: Console, server: Server) -> None:
+    page = console.open("#/runs")
+    expect(page.get_by_role("link", name="Action required")).to_have_count(0)
+    server.call("pay", {"to": "ann", "cents": 500}, thread="asks", id="pay-1")
+    expect(page).to_have_title(re.compile(r"^\(1\) "))
+    page.get_by_role("link", name="Action required").click()
+    card = page.locator("article").filter(has_text="asks")
+    expect(card).to_contain_text("payments need a person")
+    expect(card.locator(".countdown")).to_contain_text("left")
+    card.get_by_label("cents").fill("300")
+    expect(card.locator("table.changes")).to_contain_text("500")
+    card.get_by_label("Reason").fill("less is enough")
+    card.get_by_role("button", name="Approve with these arguments").click()
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    expect(page).to_have_title(re.compile("^Action required"))
+    page.goto(f"{server.url}/#/runs/pay-1?thread=asks")
+    expect(page.locator("table.changes")).to_contain_text("300")
+    page.get_by_role("tab", name="Result").click()
+    expect(page.get_by_role("region", name="Result")).to_contain_text("paid 300 to ann")
+
+
+def test_a_denial_has_a_reason_and_invalid_edits_are_shown_at_their_field(console: Console, server: Server) -> None:
+    server.call("pay", {"to": "bob", "cents": 900}, thread="denied", id="pay-2")
+    page = console.open("#/runs/pay-2?thread=denied")
+    page.get_by_label("cents").fill("1.5")
+    page.get_by_role("button", name="Approve with these arguments").click()
+    console.expect_errors("422")
+    expect(page.locator(".field.wrong")).to_contain_text("integer")
+    page.get_by_label("Reason").fill("too much")
+    page.get_by_role("button", name="Deny").click()
+    expect(page.locator(".error-panel")).to_contain_text("approval_denied")
+    assert server.record("pay-2", "denied")["approval"]["reason"] == "too much"
+
+
+def test_a_failed_tool_is_reset_in_its_thread(console: Console, server: Server) -> None:
+    for _ in range(2):
+        server.call("broken", thread="shaky", wait=True)
+    page = console.open("#/tools?thread=shaky")
+    card = page.locator(".card").filter(has_text="broken")
+    expect(card.locator(".badge")).to_have_text("failed")
+    expect(card).to_contain_text("2 failures in a row")
+    card.click()
+    page.get_by_role("button", name="Reset").click()
+    expect(card.locator(".badge")).to_have_text("available")
+    page.get_by_label("Reason").fill("on holiday")
+    page.get_by_role("button", name="Take out of service").click()
+    expect(card.locator(".badge")).to_have_text("maintenance")
+    states = server.http.get("/agents/shaky/tool-states").json()["data"]["toolStates"]
+    assert (states["broken"]["status"], "on holiday" in states["broken"]["reason"]) == ("maintenance", True)
+
+
+def test_a_tool_is_tried_with_a_form_of_its_schema(console: Console, server: Server) -> None:
+    page = console.open("#/tools/echo")
+    page.get_by_label("text").fill("tried")
+    page.get_by_label("count").fill("3")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator("[role=status] a").click()
+    expect(page.get_by_role("region", name="Arguments")).to_contain_text('"count": 3')
+    page.goto(f"{server.url}/#/tools/echo")
+    page.get_by_role("tab", name="Schema").click()
+    expect(page.get_by_role("region", name="Schema")).to_contain_text('"default": "hello"')
+
+
+def test_a_chat_turn_with_a_tool_call(console: Console, server: Server) -> None:
+    page = console.open("#/threads")
+    page.get_by_placeholder("New conversation").fill("talk")
+    page.get_by_role("button", name="Open").click()
+    page.get_by_label("Agent", exact=True).select_option("helper")
+    page.get_by_label("Write to the agent").fill("good morning")
+    page.keyboard.press("Enter")
+    messages = page.get_by_role("log")
+    expect(messages.locator('[data-role="user"]')).to_contain_text("good morning")
+    expect(messages.locator(".step")).to_contain_text("echo")
+    expect(messages.locator('[data-role="assistant"]')).to_contain_text("The tool said")
+    expect(messages).to_contain_text(re.compile("Turn 1 · finished · 2 steps · [0-9,]+ tokens"))
+    expect(page.locator(".thread-list a").filter(has_text="talk")).to_contain_text("helper")
+    messages.locator(".step summary").click()
+    messages.get_by_role("link", name="Open the run").click()
+    expect(page.get_by_role("heading", name="echo")).to_be_visible()
+    page.get_by_role("link", name="helper · 1").click()
+    expect(page.get_by_role("heading", name="agent:helper")).to_be_visible()
+    expect(page.get_by_text("Tool calls")).to_be_visible()
+
+
+def test_the_plan_of_an_agent(console: Console, server: Server) -> None:
+    server.http.post("/agents/planned/messages", json={"message": "two steps", "agent": "planner", "wait": True})
+    page = console.open("#/threads/planned")
+    plan = page.get_by_role("region", name="Plan")
+    expect(plan).to_contain_text("Two steps")
+    expect(plan.locator("li .badge")).to_have_text(["completed", "completed"])
+
+
+def test_a_notebook_with_a_plot_and_a_table(console: Console, server: Server) -> None:
+    task = (
+        "```python\nprint('in a cell')\nx = 6 * 7\n```\n```python\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\n```\n"
+        "```python\nimport pandas as pd\npd.DataFrame({'n': [1, 2]})\n```"
+    )
+    server.call("code_interpreter", {"task": task}, thread="notes", id="notes-1")
+    page = console.open("#/runs/notes-1?thread=notes")
+    cells = page.locator(".notebook .cell")
+    expect(cells.nth(0)).to_contain_text("in a cell", timeout=40_000)
+    expect(page.locator("header .badge").first).to_have_text("completed", timeout=40_000)
+    assert page.locator(".notebook img").evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
+    frame = page.frame_locator(".notebook iframe")
+    expect(frame.locator("table")).to_contain_text("2")
+    assert page.locator(".notebook iframe").get_attribute("sandbox") == ""
+    expect(page.locator(".notebook")).to_contain_text("Isolation")
+    with page.expect_download() as download:
+        page.get_by_role("button", name=".ipynb").click()
+    assert download.value.suggested_filename == "notes-1.ipynb"
+
+
+def test_the_citations_of_a_search_in_their_documents(console: Console, server: Server) -> None:
+    question = "Where did the designer of the Tarn Point lighthouse teach?"
+    server.call("deep_search", {"query": question}, thread="finds", id="finds-1", wait=True)
+    page = console.open("#/runs/finds-1?thread=finds")
+    view = page.locator(".search-view")
+    expect(view.locator(".rounds > li").first).to_contain_text("Round 1")
+    expect(view.locator("mark").first).to_contain_text("Agnes Holloway")
+    view.locator("button.cite").first.click()
+    expect(view.locator('mark[data-chosen="true"]')).to_have_count(1)
+
+
+def test_the_overview_counts_outcomes(console: Console, server: Server) -> None:
+    server.call("echo", wait=True)
+    server.call("broken", wait=True)
+    page = console.open("#/overview")
+    expect(page.locator(".tiles")).to_contain_text("ready")
+    expect(page.locator(".chart").first).to_contain_text("completed")
+    expect(page.locator('.chart rect[data-tone="completed"]').first).to_be_attached()
+    expect(page.get_by_role("row").filter(has_text="echo")).to_contain_text("100 %")

@@ -1,0 +1,299 @@
+// What the server's routes answer with. Field names are the server's own.
+
+export type State =
+  | "pending" | "initializing" | "running" | "streaming" | "retrying"
+  | "completed" | "failed" | "timeout" | "cancelled";
+
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+export type JsonObject = { [name: string]: Json };
+
+export interface ToolError {
+  code: string;
+  message: string;
+  type?: string | null;
+  retryable?: boolean;
+  details?: JsonObject;
+}
+
+export interface Progress {
+  step?: number | null;
+  total_steps?: number | null;
+  percentage?: number | null;
+  status?: string | null;
+  estimated_time_remaining?: number | null;
+}
+
+export interface Approval {
+  why: string;
+  purpose: string;
+  requested_at: number | null;
+  deadline: number | null;
+  hash: string;
+  approved: boolean | null;
+  by: string;
+  reason: string;
+  at: number | null;
+  edited: boolean;
+}
+
+export interface Call {
+  id: string;
+  tool: string;
+  thread: string;
+  caller: string;
+  state: State;
+  created_at: number;
+  updated_at: number;
+  started_at: number | null;
+  ended_at: number | null;
+  duration: number | null;
+  attempts: number;
+  waiting_for: string | null;
+  approval: Approval | null;
+  progress: Progress | null;
+  error: ToolError | null;
+  truncated: boolean;
+  artifact: string | null;
+  cached: boolean;
+  priority: number;
+  request_id: string | null;
+  cancel_requested: boolean;
+  metadata: JsonObject;
+}
+
+export interface CallPage {
+  items: Call[];
+  cursor: string | null;
+}
+
+export interface CallEvent {
+  call_id: string;
+  seq: number;
+  at: number;
+  type: string;
+  state: State;
+  data: JsonObject;
+}
+
+/** An event of `GET /events`: it also says of which call it is. */
+export interface FeedEvent extends CallEvent {
+  thread: string;
+  caller: string;
+  tool: string;
+}
+
+export interface Attempt {
+  number: number;
+  started_at: number;
+  ended_at: number | null;
+  outcome: string | null;
+  error: ToolError | null;
+  delay: number | null;
+  traceback: string;
+  worker?: string | null;
+  host?: string | null;
+}
+
+export interface Stage {
+  outcome: string;
+  duration: number;
+}
+
+export interface CallRecord extends Omit<Call, "attempts"> {
+  success: boolean;
+  arguments: Json;
+  refused: JsonObject | null;
+  attempts: Attempt[];
+  stages: { [name: string]: Stage };
+  events: CallEvent[];
+  output: Json;
+  content: string;
+  timeout: number | null;
+  deadline: number | null;
+  idempotency_key: string;
+  tool_version: string;
+}
+
+export interface Tool {
+  name: string;
+  description: string;
+  input_schema: JsonSchema;
+  version: string;
+  tags: string[];
+  is_async: boolean;
+  isolation: string;
+  timeout: number | null;
+  read_only: boolean;
+  idempotent: boolean;
+}
+
+export type ToolStatus = "available" | "failed" | "unavailable" | "maintenance";
+
+export interface ToolStanding {
+  name: string;
+  available: boolean;
+  status: ToolStatus;
+  reason: string;
+  missing: string[];
+  suggested: string[];
+  depends_on: string[];
+  why: string;
+  state: {
+    consecutive_failures: number;
+    last_success_at: number | null;
+    last_failure_at: number | null;
+    last_updated: number;
+    completions: number;
+    failures: number;
+  };
+}
+
+export interface ToolFigures {
+  tool: string;
+  total: number;
+  success: number;
+  failed: number;
+  timeout: number;
+  cancelled: number;
+  success_rate: number | null;
+  mean: number | null;
+  min: number | null;
+  max: number | null;
+  p50: number | null;
+  p95: number | null;
+  p99: number | null;
+  errors: { [code: string]: number };
+  cached: number;
+}
+
+export interface Report {
+  tools: { [name: string]: ToolFigures };
+  totals: ToolFigures;
+}
+
+export interface Anomaly {
+  tool: string;
+  kind: string;
+  value: number;
+  limit: number;
+  runs: number;
+  message: string;
+}
+
+export interface Agent {
+  name: string;
+  kind: string;
+  default: boolean;
+}
+
+export interface Usage {
+  input_tokens: number;
+  output_tokens: number;
+  cached_tokens?: number;
+  cost?: number;
+}
+
+export interface PlanStep {
+  text: string;
+  status: string;
+  notes?: string;
+}
+
+export interface Plan {
+  title?: string;
+  steps?: PlanStep[];
+}
+
+export interface AgentThread {
+  thread: string;
+  agent: string;
+  state: string;
+  turns: number;
+  stopped: string | null;
+  text: string;
+  steps: number;
+  usage: Usage;
+  error: string;
+  plan: Plan | null;
+  updated_at: number;
+  waiting_for: string[];
+}
+
+export interface ToolUse {
+  id: string;
+  name: string;
+  arguments: string;
+}
+
+export interface ChatMessage {
+  role: "system" | "user" | "assistant" | "tool";
+  content: string;
+  tool_calls?: ToolUse[];
+  tool_call_id?: string;
+  failed?: boolean;
+  thought?: string;
+}
+
+export interface Turn {
+  turn: number;
+  messages: ChatMessage[];
+  state: string;
+  stopped?: string | null;
+  text?: string;
+  steps?: number;
+  calls?: number;
+  usage?: Usage;
+  error?: string;
+  plan?: Plan | null;
+  at?: number;
+}
+
+export interface TurnPage {
+  agent: string;
+  thread: string;
+  turns: Turn[];
+  after: number | null;
+}
+
+export interface AgentEvent {
+  type: string;
+  thread: string;
+  turn: number;
+  at: number;
+  step: number;
+  id: string;
+  data: JsonObject;
+}
+
+export interface Principal {
+  id: string;
+  name: string;
+  scopes: string[];
+  keyed: boolean;
+  version: string;
+}
+
+export interface JsonSchema {
+  type?: string | string[];
+  title?: string;
+  description?: string;
+  properties?: { [name: string]: JsonSchema };
+  required?: string[];
+  items?: JsonSchema;
+  enum?: Json[];
+  const?: Json;
+  default?: Json;
+  anyOf?: JsonSchema[];
+  oneOf?: JsonSchema[];
+  allOf?: JsonSchema[];
+  $ref?: string;
+  $defs?: { [name: string]: JsonSchema };
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
+  additionalProperties?: boolean | JsonSchema;
+}

@@ -1,0 +1,195 @@
+// One conversation with an agent: the turns that ended, and the turn under way, live.
+import { signal } from "@preact/signals";
+import { errorText, json, post, query, quoted } from "../api/client";
+import { follow } from "../api/stream";
+import type { AgentEvent, AgentThread, ChatMessage, JsonObject, Plan, Turn, TurnPage } from "../api/types";
+
+export interface ToolStep {
+  id: string;
+  callId: string;
+  tool: string;
+  arguments: string;
+  /** null: it runs. */
+  success: boolean | null;
+  content: string;
+  waits: boolean;
+}
+
+export interface Part {
+  kind: "user" | "assistant" | "thought" | "tools" | "error";
+  text: string;
+  tools: ToolStep[];
+}
+
+export class Conversation {
+  readonly turns = signal<Turn[]>([]);
+  readonly live = signal<Part[]>([]);
+  readonly state = signal<AgentThread | null>(null);
+  readonly plan = signal<Plan | null>(null);
+  readonly error = signal("");
+  readonly #place: string;
+  readonly #path: string;
+  readonly #agent: string;
+  #stop: () => void = () => undefined;
+  #closed = false;
+
+  constructor(thread: string, agent: string, caller: string) {
+    this.#path = `/agents/${quoted(thread)}`;
+    this.#place = query({ agent, caller });
+    this.#agent = agent;
+    void this.#open();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stop();
+  }
+
+  async send(message: string): Promise<void> {
+    await post(`${this.#path}/messages`, { message, wait: false, ...(this.#agent ? { agent: this.#agent } : {}) });
+  }
+
+  async stop(): Promise<void> {
+    await post(`${this.#path}/stop${this.#place}`, { reason: "stopped in the console" });
+  }
+
+  async #open(): Promise<void> {
+    try {
+      await this.#load();
+    } catch (error) {
+      this.error.value = errorText(error);
+      return;
+    }
+    if (this.#closed) return;
+    const separator = this.#place ? "&" : "?";
+    this.#stop = follow(`${this.#path}/events${this.#place}${separator}after=${this.turns.peek().at(-1)?.turn ?? 0}`, {
+      onMessage: (message) => {
+        if (message.event !== "broken") this.#take(JSON.parse(message.data) as AgentEvent);
+      },
+      onReconnect: () => void this.#load(),
+    });
+  }
+
+  async #load(): Promise<void> {
+    const [state, turns] = await Promise.all([json<AgentThread>(`${this.#path}${this.#place}`), this.#allTurns()]);
+    if (this.#closed) return;
+    this.state.value = state;
+    this.turns.value = turns;
+    this.plan.value = state.plan ?? null;
+  }
+
+  async #allTurns(): Promise<Turn[]> {
+    const turns: Turn[] = [];
+    let after: number | null = 0;
+    while (after !== null) {
+      const page: TurnPage = await json<TurnPage>(`${this.#path}/messages${this.#place}${this.#place ? "&" : "?"}after=${after}`);
+      turns.push(...page.turns);
+      after = page.after;
+    }
+    return turns;
+  }
+
+  #take(event: AgentEvent): void {
+    if (event.turn <= (this.turns.peek().at(-1)?.turn ?? 0)) return;
+    const data = event.data;
+    switch (event.type) {
+      case "state": {
+        const known = this.state.peek();
+        if (known) this.state.value = { ...known, state: text(data["to"]) };
+        break;
+      }
+      case "message":
+        this.#whole(data["role"] === "user" ? "user" : "assistant", text(data["text"]));
+        break;
+      case "thought": this.#whole("thought", text(data["text"])); break;
+      case "delta": if (data["kind"] === "text") this.#delta(text(data["text"])); break;
+      case "plan": this.plan.value = data as unknown as Plan; break;
+      case "tool_started": this.#tool(data); break;
+      case "tool_progress": this.#progress(data); break;
+      case "tool_result": this.#result(data); break;
+      case "error":
+        this.#append({ kind: "error", text: text(data["message"]), tools: [] });
+        void this.#ended();
+        break;
+      case "final": void this.#ended(); break;
+    }
+  }
+
+  /** The turn is over: what is on record takes the place of what was streamed. */
+  async #ended(): Promise<void> {
+    try {
+      await this.#load();
+      this.live.value = [];
+    } catch (error) {
+      this.error.value = errorText(error);
+    }
+  }
+
+  #append(part: Part): void {
+    this.live.value = [...this.live.peek(), part];
+  }
+
+  #replaceLast(part: Part): void {
+    this.live.value = [...this.live.peek().slice(0, -1), part];
+  }
+
+  #delta(piece: string): void {
+    const last = this.live.peek().at(-1);
+    if (last?.kind === "assistant" && this.#streaming) this.#replaceLast({ ...last, text: last.text + piece });
+    else this.#append({ kind: "assistant", text: piece, tools: [] });
+    this.#streaming = true;
+  }
+
+  #streaming = false;
+
+  /** A whole message: it takes the place of the pieces that were streamed before it. */
+  #whole(kind: Part["kind"], value: string): void {
+    const last = this.live.peek().at(-1);
+    if (kind === "assistant" && this.#streaming && last?.kind === "assistant") this.#replaceLast({ ...last, text: value });
+    else if (value) this.#append({ kind, text: value, tools: [] });
+    this.#streaming = false;
+  }
+
+  #tool(data: JsonObject): void {
+    const step: ToolStep = { id: text(data["id"]), callId: text(data["call_id"]), tool: text(data["tool"]), arguments: text(data["arguments"]), success: null, content: "", waits: false };
+    const last = this.live.peek().at(-1);
+    if (last?.kind === "tools") this.#replaceLast({ ...last, tools: [...last.tools, step] });
+    else this.#append({ kind: "tools", text: "", tools: [step] });
+    this.#streaming = false;
+  }
+
+  #progress(data: JsonObject): void {
+    const kind = data["kind"];
+    if (kind === "approval_requested" || kind === "approval_given") this.#change(text(data["call_id"]), { waits: kind === "approval_requested" });
+  }
+
+  #result(data: JsonObject): void {
+    this.#change(text(data["call_id"]), { success: data["success"] === true, content: text(data["content"]), waits: false });
+  }
+
+  #change(callId: string, change: Partial<ToolStep>): void {
+    this.live.value = this.live.peek().map((part) => ({
+      ...part, tools: part.tools.map((step) => (step.callId === callId ? { ...step, ...change } : step)),
+    }));
+  }
+}
+
+/** The messages of a turn that ended, as the parts that are shown. */
+export function partsOf(turn: Turn): Part[] {
+  const answers = new Map(turn.messages.filter((each) => each.role === "tool").map((each) => [each.tool_call_id ?? "", each]));
+  const parts: Part[] = [];
+  for (const message of turn.messages) {
+    if (message.role === "system" || message.role === "tool") continue;
+    if (message.thought) parts.push({ kind: "thought", text: message.thought, tools: [] });
+    if (message.content) parts.push({ kind: message.role, text: message.content, tools: [] });
+    if (message.tool_calls?.length) parts.push({ kind: "tools", text: "", tools: message.tool_calls.map((use) => stepOf(use, answers.get(use.id))) });
+  }
+  if (turn.error) parts.push({ kind: "error", text: turn.error, tools: [] });
+  return parts;
+}
+
+const stepOf = (use: { id: string; name: string; arguments: string }, answer: ChatMessage | undefined): ToolStep => ({
+  id: use.id, callId: use.id, tool: use.name, arguments: use.arguments, success: answer ? !answer.failed : null, content: answer?.content ?? "", waits: false,
+});
+
+const text = (value: unknown): string => (typeof value === "string" ? value : "");

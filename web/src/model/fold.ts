@@ -1,0 +1,108 @@
+// Applies events to a call, as the server's own record is made from them. Pure functions: they return a new value.
+import type { Approval, Attempt, Call, CallEvent, CallRecord, FeedEvent, JsonObject, Progress, ToolError } from "../api/types";
+import { isTerminal } from "./tables";
+
+const NO_DECISION: Approval = {
+  why: "", purpose: "run", requested_at: null, deadline: null, hash: "", approved: null, by: "", reason: "", at: null, edited: false,
+};
+
+export const keyOf = (call: { caller: string; thread: string; id: string }): string => `${call.caller}\n${call.thread}\n${call.id}`;
+
+export function callOf(event: FeedEvent): Call {
+  const data = event.data;
+  return {
+    id: event.call_id, tool: event.tool, thread: event.thread, caller: event.caller, state: event.state,
+    created_at: event.at, updated_at: event.at, started_at: null, ended_at: null, duration: null, attempts: 0,
+    waiting_for: null, approval: null, progress: null, error: null, truncated: false, artifact: null, cached: false,
+    priority: (data["priority"] as number | undefined) ?? 0, request_id: (data["request_id"] as string | undefined) ?? null,
+    cancel_requested: false, metadata: (data["metadata"] as JsonObject | undefined) ?? {},
+  };
+}
+
+type Foldable = Omit<Call, "attempts">;
+
+/** The fields that rows and records have in common. */
+function changed<T extends Foldable>(call: T, event: CallEvent): T {
+  const data = event.data;
+  const next: T = { ...call, state: event.state, updated_at: event.at };
+  switch (event.type) {
+    case "attempt_started":
+      next.started_at = call.started_at ?? event.at;
+      break;
+    case "progress":
+      next.progress = data as Progress;
+      break;
+    case "cancel_requested":
+      next.cancel_requested = true;
+      break;
+    case "approval_requested":
+      next.waiting_for = "approval";
+      next.approval = {
+        ...NO_DECISION, why: text(data["reason"]), purpose: text(data["purpose"]) || "run", requested_at: event.at,
+        deadline: (data["deadline"] as number | null | undefined) ?? null,
+      };
+      break;
+    case "approval_given":
+      next.waiting_for = null;
+      next.approval = {
+        ...(call.approval ?? NO_DECISION), approved: data["approved"] === true, by: text(data["by"]), reason: text(data["reason"]),
+        at: event.at, edited: "arguments" in data,
+      };
+      break;
+    case "state_changed":
+      next.waiting_for = (data["waiting_for"] as string | undefined) ?? null;
+      if (isTerminal(event.state)) {
+        next.error = (data["error"] as unknown as ToolError | undefined) ?? null;
+        next.ended_at = event.at;
+        next.duration = (data["duration"] as number | undefined) ?? event.at - call.created_at;
+        next.truncated = data["truncated"] === true;
+        next.cached = data["cached"] === true;
+        next.artifact = (data["artifact"] as string | undefined) ?? null;
+        next.metadata = { ...call.metadata, ...((data["metadata"] as JsonObject | undefined) ?? {}) };
+      }
+      break;
+  }
+  return next;
+}
+
+/** A row of a list after an event. */
+export function folded(call: Call, event: CallEvent): Call {
+  const next = changed(call, event);
+  if (event.type === "attempt_started") next.attempts = Math.max(call.attempts, Number(event.data["attempt"] ?? call.attempts + 1));
+  return next;
+}
+
+/** A whole record after an event. Events that it has already are left out. */
+export function foldedRecord(record: CallRecord, event: CallEvent): CallRecord {
+  const last = record.events.at(-1)?.seq ?? 0;
+  if (event.seq <= last) return record;
+  const next = changed(record, event);
+  next.events = [...record.events, event];
+  const data = event.data;
+  if (event.type === "attempt_started") {
+    const attempt: Attempt = {
+      number: Number(data["attempt"]), started_at: event.at, ended_at: null, outcome: null, error: null, delay: null, traceback: "",
+      worker: (data["worker"] as string | undefined) ?? null, host: (data["host"] as string | undefined) ?? null,
+    };
+    next.attempts = [...record.attempts, attempt];
+  } else if (event.type === "stage_ended") {
+    next.stages = { ...record.stages, [text(data["stage"])]: { outcome: text(data["outcome"]), duration: Number(data["duration"]) } };
+  } else if (event.type === "approval_given" && "arguments" in data) {
+    next.arguments = data["arguments"] ?? null;
+  } else if (event.type === "state_changed") {
+    const open = record.attempts.at(-1);
+    if (open && open.ended_at === null && (isTerminal(event.state) || event.state === "retrying")) {
+      const error = (data["error"] as unknown as ToolError | undefined) ?? null;
+      const ended: Attempt = {
+        ...open, ended_at: event.at, error, outcome: event.state === "completed" ? "ok" : (error?.code ?? event.state),
+        delay: (data["delay"] as number | undefined) ?? null, traceback: text(data["traceback"]),
+      };
+      next.attempts = [...record.attempts.slice(0, -1), ended];
+    }
+    if (event.state === "completed") next.output = data["output"] ?? null;
+    next.success = event.state === "completed";
+  }
+  return next;
+}
+
+const text = (value: unknown): string => (typeof value === "string" ? value : "");

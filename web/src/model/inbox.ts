@@ -1,0 +1,65 @@
+// What waits for a person: calls that wait for approval, and calls whose outcome is unknown.
+import { computed, signal } from "@preact/signals";
+import { json } from "../api/client";
+import type { Call, CallPage } from "../api/types";
+import { may } from "../session";
+import { subscribe } from "./feed";
+
+const LIMIT = 200;
+const RELEVANT = new Set(["approval_requested", "approval_given", "state_changed", "cancel_requested", "resolved"]);
+
+export const approvals = signal<Call[]>([]);
+export const unknownOutcomes = signal<Call[]>([]);
+export const inboxError = signal("");
+
+/** Unknown outcomes that a person has settled are history, not work. */
+const isOpen = (call: Call): boolean => !call.metadata["resolution"];
+export const inboxCount = computed(() => approvals.value.length + unknownOutcomes.value.filter(isOpen).length);
+
+let timer = 0;
+let unsubscribe: (() => void) | null = null;
+
+export function openInbox(): void {
+  closeInbox();
+  unsubscribe = subscribe({
+    onEvents: (events) => {
+      const ended = events.some((event) => {
+        if (event.type !== "state_changed") return RELEVANT.has(event.type);
+        const code = (event.data["error"] as { code?: string } | undefined)?.code;
+        return code === "outcome_unknown" || approvals.peek().some((call) => call.id === event.call_id);
+      });
+      if (ended) refreshSoon();
+    },
+    onGap: refreshSoon,
+  });
+  void refreshInbox();
+}
+
+export function closeInbox(): void {
+  clearTimeout(timer);
+  timer = 0;
+  unsubscribe?.();
+  unsubscribe = null;
+}
+
+function refreshSoon(): void {
+  if (timer) return;
+  timer = setTimeout(() => {
+    timer = 0;
+    void refreshInbox();
+  }, 200);
+}
+
+export async function refreshInbox(): Promise<void> {
+  try {
+    const [waiting, unknown] = await Promise.all([
+      json<CallPage>(`/calls?waiting_for=approval&limit=${LIMIT}`),
+      may("read") ? json<CallPage>(`/calls?code=outcome_unknown&limit=${LIMIT}`) : Promise.resolve({ items: [], cursor: null }),
+    ]);
+    approvals.value = waiting.items;
+    unknownOutcomes.value = unknown.items;
+    inboxError.value = "";
+  } catch (error) {
+    inboxError.value = String(error);
+  }
+}

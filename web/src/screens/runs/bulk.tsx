@@ -1,0 +1,105 @@
+// Actions on all chosen calls: by their ids, or by the filter itself, so that calls that are not loaded are included.
+import { json, post, Problem, query, quoted } from "../../api/client";
+import type { Call } from "../../api/types";
+import { t } from "../../i18n";
+import type { Filter } from "../../model/call-list";
+import { number } from "../../model/format";
+import { isTerminal } from "../../model/tables";
+import { may, offers } from "../../session";
+import { Action } from "../../ui/button";
+import { notify } from "../../ui/notices";
+
+interface Props {
+  selected: readonly Call[];
+  everything: boolean;
+  total: number;
+  more: boolean;
+  filter: Filter;
+  onAll: () => void;
+  onClear: () => void;
+}
+
+type Verb = "cancel" | "again" | "approve" | "deny";
+
+interface BulkAnswer {
+  done: number;
+  failures: { id: string; message: string }[];
+  cursor: string | null;
+}
+
+const AT_ONCE = 6;
+const BATCH = 1000;
+
+export function BulkBar({ selected, everything, total, more, filter, onAll, onClear }: Props) {
+  if (!selected.length) return null;
+  const running = selected.filter((call) => !isTerminal(call.state));
+  const ended = selected.filter((call) => isTerminal(call.state));
+  const waiting = selected.filter((call) => call.waiting_for === "approval");
+  // A filter that is empty would mean every call of the store: then only those that are loaded.
+  const byFilter = everything && offers("POST /bulk") && Object.keys(filter).length > 0;
+  const act = async (verb: Verb, calls: readonly Call[]) => {
+    const failures = byFilter ? await bulkByFilter(verb, filter) : offers("POST /bulk") ? await bulkByIds(verb, calls) : await oneByOne(verb, calls);
+    if (failures.length) notify(t("runs.bulkFailed", { count: failures.length, first: failures[0] ?? "" }), "bad");
+    else notify(t("runs.bulkDone", { count: number(calls.length) }));
+    onClear();
+  };
+  return (
+    <div class="bulk" role="toolbar" aria-label={t("runs.bulk")}>
+      <strong>{t("runs.chosen", { count: number(selected.length) + (byFilter && more ? "+" : "") })}</strong>
+      {!everything && total > selected.length && <button class="plain" onClick={onAll}>{t("runs.chooseAll")}</button>}
+      {may("call") && (running.length > 0 || byFilter) && <Action icon="stop" kind="danger" onClick={() => act("cancel", running)}>{t("run.cancel")}</Action>}
+      {may("call") && (ended.length > 0 || byFilter) && <Action icon="again" onClick={() => act("again", ended)}>{t("run.again")}</Action>}
+      {may("approve") && waiting.length > 0 && <Action icon="check" onClick={() => act("approve", waiting)}>{t("inbox.approve")}</Action>}
+      {may("approve") && waiting.length > 0 && <Action icon="close" onClick={() => act("deny", waiting)}>{t("inbox.deny")}</Action>}
+      <button class="plain" onClick={onClear}>{t("runs.clearChoice")}</button>
+    </div>
+  );
+}
+
+/** All calls that the filter finds, batch by batch. */
+async function bulkByFilter(verb: Verb, filter: Filter): Promise<string[]> {
+  const { metadata, text, ...same } = filter;
+  const [name, value] = (metadata ?? "").split("=", 2);
+  const body = { ...same, ...(text ? { id_contains: text } : {}), ...(name && value !== undefined ? { metadata: { [name]: value } } : {}) };
+  const failures: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const answer: BulkAnswer = await post<BulkAnswer>("/bulk", { action: verb, filter: body, ...(cursor ? { cursor } : {}) });
+    failures.push(...answer.failures.map(described));
+    cursor = answer.cursor;
+  } while (cursor);
+  return failures;
+}
+
+async function bulkByIds(verb: Verb, calls: readonly Call[]): Promise<string[]> {
+  const failures: string[] = [];
+  for (let at = 0; at < calls.length; at += BATCH) {
+    const ids = calls.slice(at, at + BATCH).map(({ id, thread, caller }) => ({ id, thread, caller }));
+    failures.push(...(await post<BulkAnswer>("/bulk", { action: verb, ids })).failures.map(described));
+  }
+  return failures;
+}
+
+const described = (failure: { id: string; message: string }): string => `${failure.id}: ${failure.message}`;
+
+async function oneByOne(verb: Verb, calls: readonly Call[]): Promise<string[]> {
+  const failures: string[] = [];
+  const left = [...calls];
+  const work = async () => {
+    for (let call = left.shift(); call; call = left.shift()) {
+      try {
+        if (verb === "again") await again(call);
+        else await post(`/calls/${quoted(call.id)}/${verb}${query({ thread: call.thread, caller: call.caller })}`, {});
+      } catch (error) {
+        failures.push(`${call.id}: ${error instanceof Problem ? error.message : String(error)}`);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  return failures;
+}
+
+async function again(call: Call): Promise<void> {
+  const record = await json<{ arguments: unknown }>(`/calls/${quoted(call.id)}${query({ thread: call.thread, caller: call.caller })}`);
+  await post("/calls", { tool: call.tool, arguments: record.arguments, thread: call.thread, metadata: { again_of: call.id } });
+}

@@ -1,0 +1,167 @@
+// One thread: the conversation with its agent, its plan, and the states of its tools.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Agent, Plan } from "../../api/types";
+import { t, word } from "../../i18n";
+import { Conversation, partsOf, type Part, type ToolStep } from "../../model/conversation";
+import { number } from "../../model/format";
+import { link } from "../../router";
+import { may } from "../../session";
+import { Action } from "../../ui/button";
+import { Failure } from "../../ui/empty";
+import { Icon } from "../../ui/icon";
+import { JsonView } from "../../ui/json";
+import { Markdown } from "../../ui/markdown";
+import { StateBadge } from "../../ui/state";
+import { ToolStates } from "./tool-states";
+
+interface Props {
+  name: string;
+  caller: string;
+  agents: Agent[];
+  /** The agent that the thread has talked with, if it is known. */
+  agent: string;
+}
+
+export function ThreadView({ name, caller, agents, agent }: Props) {
+  const [wanted, setWanted] = useState("");
+  const chosen = wanted || agent || agents.find((each) => each.default)?.name || agents[0]?.name || "";
+  const [conversation, setConversation] = useState<Conversation | null>(null);
+  useEffect(() => {
+    if (!chosen) return;
+    const made = new Conversation(name, chosen, caller);
+    setConversation(made);
+    return () => made.close();
+  }, [name, chosen, caller]);
+  return (
+    <>
+      <header class="page-head">
+        <a class="back narrow" href={link(["threads"])} aria-label={t("threads.title")}><Icon name="back" /></a>
+        <div class="title"><h1>{name}</h1>{conversation?.state.value && <StateBadge state={conversation.state.value.state} />}</div>
+        <div class="actions">
+          {agents.length > 1 && (
+            <select value={chosen} aria-label={t("threads.agent")} onChange={(event) => setWanted(event.currentTarget.value)}>
+              {agents.map((each) => <option key={each.name} value={each.name}>{each.name}</option>)}
+            </select>
+          )}
+          <a class="button" href={link(["runs"], { thread: name, caller })}>{t("threads.runs")}</a>
+          {conversation?.state.value?.state === "running" && may("call") && <Action kind="danger" icon="stop" onClick={() => conversation.stop()}>{t("threads.stop")}</Action>}
+        </div>
+      </header>
+      {conversation && <Chat conversation={conversation} name={name} caller={caller} />}
+      <ToolStates thread={name} caller={caller} />
+    </>
+  );
+}
+
+function Chat({ conversation, name, caller }: { conversation: Conversation; name: string; caller: string }) {
+  const turns = conversation.turns.value;
+  const live = conversation.live.value;
+  const end = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    end.current?.scrollIntoView({ block: "nearest" });
+  }, [turns, live]);
+  const state = conversation.state.value;
+  return (
+    <section class="chat" aria-label={t("threads.conversation")}>
+      <Failure text={conversation.error.value} />
+      <div class="messages" role="log" aria-live="polite" aria-relevant="additions">
+        {turns.map((turn) => (
+          <div key={turn.turn} class="turn">
+            {partsOf(turn).map((part, index) => <PartView key={index} part={part} thread={name} caller={caller} />)}
+            <p class="turn-foot">
+              {t("threads.turn", { number: turn.turn })} · {word("agent", turn.stopped ?? turn.state)} · {t("threads.steps", { count: turn.steps ?? 0 })}
+              {turn.usage && <> · {t("threads.tokens", { count: number(turn.usage.input_tokens + turn.usage.output_tokens) })}{turn.usage.cost ? ` · $${turn.usage.cost.toFixed(4)}` : ""}</>}
+              {" · "}<a href={link(["runs", `turn-${turn.turn}`], { thread: `agent:${state?.agent ?? ""}/${name}`, caller })}>{t("threads.turnRun")}</a>
+            </p>
+          </div>
+        ))}
+        {live.map((part, index) => <PartView key={`live-${index}`} part={part} thread={name} caller={caller} />)}
+        {state?.state === "running" && <p class="typing"><i /><i /><i /><span class="offscreen">{word("agent", "running")}</span></p>}
+        <div ref={end} />
+      </div>
+      {conversation.plan.value?.steps && <PlanView plan={conversation.plan.value} />}
+      {state && <Totals conversation={conversation} />}
+      {may("call") && <Composer conversation={conversation} busy={state?.state === "running"} />}
+    </section>
+  );
+}
+
+function Totals({ conversation }: { conversation: Conversation }) {
+  const usage = conversation.state.value?.usage;
+  if (!usage || !(usage.input_tokens + usage.output_tokens)) return null;
+  return (
+    <p class="hint totals">
+      {t("threads.usage", { input: number(usage.input_tokens), output: number(usage.output_tokens) })}{usage.cost ? ` · $${usage.cost.toFixed(4)}` : ""}
+    </p>
+  );
+}
+
+function PartView({ part, thread, caller }: { part: Part; thread: string; caller: string }) {
+  if (part.kind === "tools") return <ul class="bare steps">{part.tools.map((step) => <li key={step.callId}><StepView step={step} thread={thread} caller={caller} /></li>)}</ul>;
+  if (part.kind === "thought") return <details class="thought"><summary>{t("threads.thought")}</summary><Markdown text={part.text} /></details>;
+  return (
+    <div class="message" data-role={part.kind}>
+      <span class="offscreen">{word("role", part.kind)}:</span>
+      {part.kind === "user" ? <p class="text">{part.text}</p> : <Markdown text={part.text} />}
+    </div>
+  );
+}
+
+function StepView({ step, thread, caller }: { step: ToolStep; thread: string; caller: string }) {
+  const state = step.waits ? "approval" : step.success === null ? "running" : step.success ? "completed" : "failed";
+  const shown = (value: string) => {
+    try {
+      return JSON.parse(value) as never;
+    } catch {
+      return value;
+    }
+  };
+  return (
+    <details class="step">
+      <summary><StateBadge state={state} /> <strong>{step.tool}</strong> <span class="hint mono">{step.arguments.slice(0, 120)}</span></summary>
+      <JsonView value={shown(step.arguments)} label={t("run.arguments")} />
+      {step.content && <JsonView value={shown(step.content)} label={t("run.result")} />}
+      <a href={link(["runs", step.callId], { thread, caller })}>{t("threads.openRun")}</a>
+    </details>
+  );
+}
+
+function PlanView({ plan }: { plan: Plan }) {
+  return (
+    <section class="panel plan" aria-label={t("threads.plan")}>
+      <h2>{plan.title || t("threads.plan")}</h2>
+      <ol>{(plan.steps ?? []).map((step, index) => <li key={index} data-status={step.status}><StateBadge state={step.status} /> {step.text}{step.notes && <span class="hint"> {step.notes}</span>}</li>)}</ol>
+    </section>
+  );
+}
+
+function Composer({ conversation, busy }: { conversation: Conversation; busy: boolean }) {
+  const [text, setText] = useState("");
+  const form = useRef<HTMLFormElement>(null);
+  const send = async () => {
+    const message = text.trim();
+    if (!message) return;
+    setText("");
+    try {
+      await conversation.send(message);
+    } catch (error) {
+      setText(message);
+      throw error;
+    }
+  };
+  return (
+    <form ref={form} class="composer" onSubmit={(event) => event.preventDefault()}>
+      <textarea
+        rows={2} value={text} placeholder={t("threads.write")} aria-label={t("threads.write")} disabled={busy}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+            event.preventDefault();
+            form.current?.querySelector("button")?.click();
+          }
+        }}
+      />
+      <Action kind="main" icon="send" disabled={busy || !text.trim()} onClick={send}>{t("threads.send")}</Action>
+    </form>
+  );
+}

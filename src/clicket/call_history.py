@@ -10,7 +10,7 @@ from clicket.kernel import State
 from clicket.model import Page, Record, ToolError, read
 from clicket.ports import Query, Store, Stored
 
-__all__ = ["HistoryOptions", "find_calls", "history_query"]
+__all__ = ["HistoryOptions", "find_calls", "history_query", "page_of"]
 
 
 def _record_of(stored: Stored) -> Record:
@@ -57,15 +57,15 @@ async def find_calls(
     states: list[Any] = [state] if state is None or isinstance(state, str) else list(dict.fromkeys(state))
     queries = [history_query(caller, limit, cursor, state=each, **which) for each in states]
     if len(queries) == 1:
-        return _page_of(await store.history(queries[0]), limit)
+        return page_of(await store.history(queries[0]), limit)
     found = [stored for query in queries for stored in await store.history(query)]
     once = {stored.key: stored for stored in found}  # a call may have changed its state in between
-    return _page_of(
+    return page_of(
         sorted(once.values(), key=lambda stored: stored.key, reverse=which.get("order") != "asc")[: limit + 1], limit
     )
 
 
-def _page_of(found: Sequence[Stored], limit: int) -> Page:
+def page_of(found: Sequence[Stored], limit: int) -> Page:
     """A page of what a store found for `history_query`."""
     cursor = str(found[limit - 1].key) if len(found) > limit else None
     return Page(items=[_record_of(stored) for stored in found[:limit]], cursor=cursor)

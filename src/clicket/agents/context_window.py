@@ -136,10 +136,13 @@ class ContextWindow:
         if cut <= head:
             return messages
         old = messages[head:cut]
+        if self._size(old) <= self._of(ChatMessage(role="user", content=_left_out(old))):
+            return messages  # any summary would be longer
         summary = await self._summary(turn, old)
         # The message of this turn stays, also if it is among the old ones.
         asked = [message for message in old if message is turn.messages[turn.begins]]
-        return [*messages[:head], ChatMessage(role="user", content=summary), *asked, *messages[cut:]]
+        folded = [*messages[:head], ChatMessage(role="user", content=summary), *asked, *messages[cut:]]
+        return folded if self._size(folded) < self._size(messages) else messages
 
     def _cut(self, messages: Sequence[ChatMessage], head: int, most: int) -> int:
         """The index from which messages stay: as many as fill half of the space, without splitting a call from its result."""
@@ -154,7 +157,7 @@ class ContextWindow:
         return cut
 
     async def _summary(self, turn: Turn, old: Sequence[ChatMessage]) -> str:
-        left_out = f"[{len(old)} earlier messages are left out here.]"
+        left_out = _left_out(old)
         if self._model is None:
             return left_out
         known = await self._load(turn)
@@ -228,6 +231,10 @@ def _digest(messages: Sequence[ChatMessage]) -> str:
     # Without the content of results: the same result may be whole in one request and a reference in another.
     parts = [(m.role, m.use_id, "" if m.role == "tool" else m.content, [u.id for u in m.uses]) for m in messages]
     return sha256(encode(parts)).hexdigest()
+
+
+def _left_out(old: Sequence[ChatMessage]) -> str:
+    return f"[{len(old)} earlier messages are left out here.]"
 
 
 def _headed(summary: str) -> str:

@@ -17,7 +17,8 @@ logger = logging.getLogger("clicket.engine")
 
 
 class WorkClaimer:
-    """`rooms`: how many more calls of each tool could start here. `resume` continues claimed calls."""
+    """`rooms`: how many more calls of each tool could start here. `resume` continues claimed calls. `on_looked` is called when all was
+    claimed that could start."""
 
     def __init__(
         self,
@@ -27,12 +28,14 @@ class WorkClaimer:
         rooms: Callable[[], dict[str, int]],
         resume: Callable[[list[Stored]], Awaitable[object]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        on_looked: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
         self._limiter = limiter
         self._rooms = rooms
         self._resume = resume
         self._spawn = spawn
+        self._on_looked = on_looked
         self._running = False
         self._again = False
         self.has_more = False
@@ -83,9 +86,24 @@ class WorkClaimer:
                 if len(claimed) == room:  # there may be more, and there is less room now
                     full = more = True
                     break
-        self._expect_more(more)
+        self._expect(more)
+        if self._on_looked is not None:
+            self._on_looked()
 
-    def _expect_more(self, more: bool) -> None:
+    def has_room(self, tool: str) -> bool:
+        """May a call of the tool start here now, before calls that wait in the store? Not while there may be such calls."""
+        return (
+            not self.closed
+            and not self.has_more
+            and self._rooms().get(tool, 0) > 0
+            and tool not in self._limiter.waiting_tools()
+        )
+
+    def expect_more(self) -> None:
+        """Calls may wait that could not start: claim again when a slot is free."""
+        self._expect(True)
+
+    def _expect(self, more: bool) -> None:
         """A slot is free: claim again, if there was more to claim than could start."""
         self.has_more = more
         self._limiter.on_free = self.nudge if more else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 
 from clicket.bridge import Workers
 from clicket.call import Call
@@ -29,10 +30,13 @@ from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
 from clicket.engine.handover import HandOver
+from clicket.engine.hearing import Hearing
 from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
+from clicket.engine.offers import Offers
+from clicket.engine.placement import ROOM_EVERY, Placement
 from clicket.engine.plans import Plans
 from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
@@ -76,20 +80,20 @@ class Engine:
         observers: Observers | None = None,
     ) -> None:
         vault = vault or Vault()
-        shares = store.durability != "none"
-        max_size = limits.max_arguments_size
+        shares, max_size, notices = store.durability != "none", limits.max_arguments_size, store.notices
 
         # Parts that need no other part of the engine.
-        tasks = Tasks()
+        tasks, live, plans = Tasks(), LiveCalls(), Plans(limits)
         spawn = tasks.spawn
-        live = LiveCalls()
-        plans = Plans(limits)
         share = LoopShare(clock.monotonic)
         slots = SharedSlots(store, clock, spawn)
         audit = AuditLog(store, clock, spawn)
         arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
         kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
-        stored_calls = StoredCalls(store, clock, is_closing=lambda: admission.closing)
+        stored_calls = StoredCalls(
+            store, clock, is_closing=lambda: admission.closing, hears=lambda: notices.trouble is None, spawn=spawn
+        )
+        placement = Placement(notices, clock)
         timers = WaitTimers(clock, expire=lambda call, reason: stopping.expire(call, reason))
         limiter = Limiter(
             max_queue=limits.max_queue, start=lambda call: running.start_attempt(call),
@@ -101,11 +105,17 @@ class Engine:
         hub = Hub(registry, store, clock, slots, spawn)
 
         # Slots, work of other processes, equal calls.
+        rooms = partial(plans.rooms, registry, limiter.used, internal_only=gives_away)
         claimer = WorkClaimer(
-            store, limiter,
-            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away),
-            resume=lambda claimed: recovery.resume(claimed), spawn=spawn,
+            store, limiter, rooms=rooms, resume=lambda claimed: recovery.resume(claimed), spawn=spawn,
+            on_looked=placement.ask_once if gives_away else lambda: offers.announce_changes(),
         )  # fmt: skip
+        offers = Offers(
+            notices,
+            claimer,
+            rooms=lambda: {} if gives_away else rooms(),
+            start=lambda stored: recovery.start_unclaimed(stored),
+        )
         gate = SharedSlotGate(
             limiter, slots, clock,
             shares=shares, start=lambda call: running.start_attempt(call), wait=lambda call: running.wait_in_queue(call),
@@ -150,7 +160,7 @@ class Engine:
             on_left=flights.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release, spawn=spawn,
         )  # fmt: skip
         handover = HandOver(
-            journal, store, pipeline, live, timers, ending, stored_calls,
+            journal, store, pipeline, live, timers, ending, stored_calls, placement,
             shares=shares, approval_timeout=policy.approval_timeout, resume=lambda claimed: recovery.resume(claimed),
             release=gate.release, give_slot=slots.give, spawn=spawn,
         )  # fmt: skip
@@ -182,6 +192,7 @@ class Engine:
         background.every(limits.lease, "recover", chores.recover)
         background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
         background.every(SWEEP_EVERY, "cache", caching.sweep)
+        background.every(ROOM_EVERY, "room", offers.tell_room)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
@@ -200,8 +211,9 @@ class Engine:
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
         self.recovery, self.chores, self.background, self.share = recovery, chores, background, share
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
-        self.tasks, self.closing, self.workers, self.results = tasks, closing, workers, results
-        store.on_hint = self._on_hint
+        self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
+        hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
+        store.on_hint, notices.hear = hearing.on_hint, hearing.on_notice
 
     # Opening and closing.
 
@@ -213,6 +225,7 @@ class Engine:
 
     async def close(self, *, patience: float) -> None:
         self.background.wind_down()
+        self.offers.leave()
         try:
             await self.closing.close(patience=patience)
         finally:
@@ -225,19 +238,6 @@ class Engine:
         return self.admission.closing
 
     # What the journal and the store call.
-
-    def _on_hint(self, kind: str, key: int) -> None:
-        """A hint from another process. Without it each part would read the store later."""
-        self.stored_calls.on_news(None if kind == "any" else key)
-        if kind in ("health", "any"):
-            self.hub.invalidate()
-        if kind in ("work", "any"):
-            self.claimer.nudge()
-        if kind in ("slot", "any"):
-            self.gate.look_again()
-            self.flights.slot_freed()
-        if kind in ("request", "any"):
-            self.chores.read_requests_soon()
 
     def _on_request(self, entry: Entry, events: list[Event]) -> None:
         """Another process wrote a request into a call of ours."""

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 from clicket.call import Call
 from clicket.engine.ending import Ending
 from clicket.engine.live_calls import LiveCalls
+from clicket.engine.placement import Placement
 from clicket.engine.questions import ask_for_approval
 from clicket.engine.stored_calls import Closed, StoredCalls
 from clicket.engine.timers import WaitTimers
@@ -41,6 +42,7 @@ class HandOver:
         timers: WaitTimers,
         ending: Ending,
         stored_calls: StoredCalls,
+        placement: Placement,
         *,
         shares: bool,
         approval_timeout: float | None,
@@ -57,6 +59,7 @@ class HandOver:
         self._timers = timers
         self._ending = ending
         self._stored_calls = stored_calls
+        self._placement = placement
         self._shares = shares
         self._approval_timeout = approval_timeout
         self._resume = resume
@@ -67,7 +70,9 @@ class HandOver:
 
     def give_away(self, call: Call) -> None:
         """Commit the call without an owner: from then on it belongs to the process that claims it."""
-        self._journal.give_up_ownership(call.entry)
+        entry = call.entry
+        waits = entry.waiting_for is not None or entry.durable > 0
+        self._journal.give_up_ownership(entry, 0 if waits else self._placement.choose(entry.tool))
         self._live.add(call)
         self._timers.end_wait(call)
         self._journal.commit(call.entry, partial(self._on_given, call))
@@ -76,6 +81,8 @@ class HandOver:
         self._ending.on_created(call, error)
         if error is not None:
             return
+        if call.entry.to > 0:
+            self._placement.placed(call.entry.key, call.entry.to)
         slot = call.take_trial()
         if slot is not None:  # in whichever process it runs, it remains the one trial until it has ended
             self._spawn(self._hold_until_ended(call, slot))

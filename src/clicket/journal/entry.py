@@ -47,6 +47,10 @@ class Entry:
     """False: from its next commit on the call belongs to no process, and any may claim it."""
     fenced: bool = False
     """Another process owns the call: nothing more can be written from here."""
+    claims: bool = False
+    """The call has no owner yet: its next commit claims it, or is refused for good."""
+    to: int = 0
+    """The worker that is told of a call that is left to others, as in `Append.to`."""
 
     # Where the call is. `state` and `seq` run ahead of what is durable.
     state: State = State.PENDING

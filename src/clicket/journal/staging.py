@@ -85,9 +85,10 @@ class Staging:
         """The call names an artifact from its next commit on, which keeps it for as long as the call is kept."""
         entry.artifacts = (*entry.artifacts, (name, size))
 
-    def give_up_ownership(self, entry: Entry) -> None:
-        """From its next commit on the call belongs to no process."""
+    def give_up_ownership(self, entry: Entry, to: int = 0) -> None:
+        """From its next commit on the call belongs to no process. `to`: the worker that gets a notice of it, as in `Append.to`."""
         entry.owned = False
+        entry.to = to
 
     def discard_staged(self, entry: Entry) -> None:
         """Drop what is staged and not under way, for a call that is released unchanged."""

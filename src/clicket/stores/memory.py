@@ -21,6 +21,7 @@ from clicket.ports import (
     Duplicate,
     Found,
     Keep,
+    NoNotices,
     OnHint,
     OnRemove,
     OutcomeStats,
@@ -38,6 +39,7 @@ from clicket.stores.memory_cache import MemoryCache
 from clicket.stores.memory_call import CALL_SIZE
 from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_records import MemoryRecords
+from clicket.stores.news import news_by_call
 
 __all__ = ["MemoryStore"]
 
@@ -50,7 +52,8 @@ class MemoryStore:
     def __init__(self, *, max_ended: int = 100_000) -> None:
         self.url = "memory://"
         self.durability = "none"
-        self.on_hint: OnHint = _ignore_hint
+        self.on_hint: OnHint = lambda kind, key: None
+        self.notices = NoNotices()
         self.group_appends = False
         self.max_ended = max_ended
         self._keys = itertools.count(1)
@@ -218,6 +221,8 @@ class MemoryStore:
         self._check_open()
         call = self._calls.get(key)
         return call.events[after:] if call else []
+
+    news = news_by_call
 
     async def history(self, query: Query) -> list[Stored]:
         self._check_open()
@@ -441,7 +446,3 @@ class MemoryStore:
 
     async def size(self) -> int:
         return sum(len(data) for data in self._artifacts.values()) + CALL_SIZE * len(self._calls)
-
-
-def _ignore_hint(kind: str, key: int) -> None:
-    """The default: no engine is attached."""

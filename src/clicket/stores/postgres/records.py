@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Audited, StoredDocument, ToolHealth, Unstorable
+from clicket.ports import Audited, Notices, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.postgres.calls import storable
 from clicket.stores.postgres.connection import Param
-from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.outcome_stats import clean, place_of
 from clicket.stores.postgres.pool import Pool
@@ -54,10 +53,10 @@ _STEP = 500
 
 
 class Records:
-    def __init__(self, pool: Pool, membership: Membership, hints: Hints) -> None:
+    def __init__(self, pool: Pool, membership: Membership, notices: Notices) -> None:
         self._pool = pool
         self._membership = membership
-        self._hints = hints
+        self._notices = notices
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         if not (storable(caller) and storable(thread)):
@@ -75,7 +74,7 @@ class Records:
         place = place_of(thread, caller)
         written = bool(await self._write(_PUT_HEALTH, _ticket(), place, caller, thread, expect, given))
         if written:
-            self._hints.post("health", 0)
+            self._notices.post("health", 0)
         return written
 
     async def forget_health(self, since: float) -> None:

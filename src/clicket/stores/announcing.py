@@ -20,7 +20,7 @@ def announce(notices: Notices, change: Append, body: bytes, giver: int) -> None:
             offer = encode((call.id, change.fence, call.created_at, Raw(body)))
             notices.post("work", key, to, offer)
         else:
-            notices.post("work", 0 if to else key, abs(to))
+            notices.post("work", 0 if to else key, abs(to), soon=to == 0)
     elif giver and giver != notices.me and change.unit is not None:
         notices.post("events", key, giver, encode((change.id, Raw(body))), soon=ends)
     if change.request:

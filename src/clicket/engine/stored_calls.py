@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
@@ -225,20 +225,34 @@ class StoredCalls:
                     if key in self.followers
                 }
                 try:
-                    found = await self._store.news(known) if known else {}
+                    self._give(await self._store.news(known) if known else {})
                 except ClicketError as error:
-                    for key in known:
-                        for follower in self.followers.get(key, ()):
-                            follower.fail(error)
-                    continue
-                for key, events in found.items():
-                    for follower in self.followers.get(key, ()):
-                        if events:
-                            follower.take(events)
-                        else:
-                            follower.fail(_swept(follower.id))
+                    if len(known) == 1 or (isinstance(error, StoreUnavailable) and error.transient):
+                        self._fail(known, error)
+                    else:  # one call that cannot be read must not affect the others
+                        await self._read_each(known)
         finally:
             self._is_reading = False
+
+    async def _read_each(self, known: dict[int, tuple[str, int]]) -> None:
+        for key, place in known.items():
+            try:
+                self._give(await self._store.news({key: place}))
+            except ClicketError as error:
+                self._fail([key], error)
+
+    def _give(self, found: Mapping[int, list[Event]]) -> None:
+        for key, events in found.items():
+            for follower in self.followers.get(key, ()):
+                if events:
+                    follower.take(events)
+                else:
+                    follower.fail(_swept(follower.id))
+
+    def _fail(self, keys: Iterable[int], error: ClicketError) -> None:
+        for key in keys:
+            for follower in self.followers.get(key, ()):
+                follower.fail(error)
 
     def _look_later(self) -> None:
         """One timer for all followed calls. While notices arrive, it is only a safety net."""

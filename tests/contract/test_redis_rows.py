@@ -181,7 +181,7 @@ async def test_nothing_is_left_of_what_was_swept(make: Make, raw: Any, prefix: s
         assert step.artifacts == 1
         assert await store.size() == 0
     left = {key for key in _keys(raw, prefix) if not key.startswith(("ticket:", "left:"))}  # these expire
-    assert left == {"meta", "hours"}
+    assert left == {"meta", "hours", *NOTICES}
     assert raw.hget(f"{{{prefix}}}:meta", "ended_bytes") == b"0"
 
 

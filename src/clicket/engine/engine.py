@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 
 from clicket.bridge import Workers
 from clicket.call import Call
@@ -29,10 +30,13 @@ from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
 from clicket.engine.handover import HandOver
+from clicket.engine.hearing import Hearing
 from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
+from clicket.engine.offers import Offers
+from clicket.engine.placement import ROOM_EVERY, Placement
 from clicket.engine.plans import Plans
 from clicket.engine.queues import Queues
 from clicket.engine.rates import Rates
@@ -81,20 +85,20 @@ class Engine:
         observers: Observers | None = None,
     ) -> None:
         vault = vault or Vault()
-        shares = store.durability != "none"
-        max_size = limits.max_arguments_size
+        shares, max_size, notices = store.durability != "none", limits.max_arguments_size, store.notices
 
         # Parts that need no other part of the engine.
-        tasks = Tasks()
+        tasks, live, plans = Tasks(), LiveCalls(), Plans(limits)
         spawn = tasks.spawn
-        live = LiveCalls()
-        plans = Plans(limits)
         share = LoopShare(clock.monotonic)
         slots = SharedSlots(store, clock, spawn)
         audit = AuditLog(store, clock, spawn)
         arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
         kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
-        stored_calls = StoredCalls(store, clock, is_closing=lambda: admission.closing)
+        stored_calls = StoredCalls(
+            store, clock, is_closing=lambda: admission.closing, hears=lambda: notices.trouble is None, spawn=spawn
+        )
+        placement = Placement(notices, clock)
         timers = WaitTimers(clock, expire=lambda call, reason: stopping.expire(call, reason))
         limiter = Limiter(
             max_queue=limits.max_queue, start=lambda call: running.start_attempt(call),
@@ -112,11 +116,17 @@ class Engine:
         )  # fmt: skip
 
         # Slots, work of other processes, equal calls.
+        rooms = partial(plans.rooms, registry, limiter.used, internal_only=gives_away, runs=queues.runs)
         claimer = WorkClaimer(
-            store, limiter,
-            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away, runs=queues.runs),
-            resume=sessions.resume, spawn=spawn, queues=queues.claimed_from, rates=rates,
+            store, limiter, rooms=rooms, resume=sessions.resume, spawn=spawn, queues=queues.claimed_from, rates=rates,
+            on_looked=placement.ask_once if gives_away else lambda: offers.announce_changes(),
         )  # fmt: skip
+        offers = Offers(
+            notices,
+            claimer,
+            rooms=lambda: {} if gives_away else queues.by_queue(rooms()),
+            start=lambda stored: recovery.start_unclaimed(stored),
+        )
         gate = SharedSlotGate(
             limiter, slots, rates, journal, clock,
             shares=shares, start=lambda call: running.start_attempt(call), wait=lambda call: running.wait_in_queue(call),
@@ -161,7 +171,7 @@ class Engine:
             on_left=flights.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release, spawn=spawn,
         )  # fmt: skip
         handover = HandOver(
-            journal, store, pipeline, live, timers, ending, stored_calls,
+            journal, store, pipeline, live, timers, ending, stored_calls, placement,
             shares=shares, approval_timeout=policy.approval_timeout, queue_of=queues.queue_of,
             resume=lambda claimed: recovery.resume(claimed),
             release=gate.release, give_slot=slots.give, spawn=spawn,
@@ -194,6 +204,7 @@ class Engine:
         background.every(limits.lease, "recover", chores.recover)
         background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
         background.every(SWEEP_EVERY, "cache", caching.sweep)
+        background.every(ROOM_EVERY, "room", offers.tell_room)
         if shares and not gives_away:
             background.every(SWEEP_EVERY, "sessions", sessions.sweep)
         closing = Closing(
@@ -216,8 +227,9 @@ class Engine:
         self.queues = queues
         closing.on_close.append(queues.leave)
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
-        self.tasks, self.closing, self.workers, self.results = tasks, closing, workers, results
-        store.on_hint = self._on_hint
+        self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
+        hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
+        store.on_hint, notices.hear = hearing.on_hint, hearing.on_notice
 
     # Opening and closing.
 
@@ -229,6 +241,7 @@ class Engine:
 
     async def close(self, *, patience: float) -> None:
         self.background.wind_down()
+        self.offers.leave()
         try:
             await self.closing.close(patience=patience)
         finally:
@@ -241,19 +254,6 @@ class Engine:
         return self.admission.closing
 
     # What the journal and the store call.
-
-    def _on_hint(self, kind: str, key: int) -> None:
-        """A hint from another process. Without it each part would read the store later."""
-        self.stored_calls.on_news(None if kind == "any" else key)
-        if kind in ("health", "any"):
-            self.hub.invalidate()
-        if kind in ("work", "any"):
-            self.claimer.nudge()
-        if kind in ("slot", "any"):
-            self.gate.look_again()
-            self.flights.slot_freed()
-        if kind in ("request", "any"):
-            self.chores.read_requests_soon()
 
     def _on_request(self, entry: Entry, events: list[Event]) -> None:
         """Another process wrote a request into a call of ours."""

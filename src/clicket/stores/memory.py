@@ -23,6 +23,7 @@ from clicket.ports import (
     Found,
     Grant,
     Keep,
+    NoNotices,
     OnHint,
     OnRemove,
     OutcomeStats,
@@ -41,6 +42,7 @@ from clicket.stores.memory_call import CALL_SIZE
 from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_queues import MemoryQueues, backlog_of
 from clicket.stores.memory_records import MemoryRecords
+from clicket.stores.news import news_by_call
 
 __all__ = ["MemoryStore"]
 
@@ -53,7 +55,8 @@ class MemoryStore:
     def __init__(self, *, max_ended: int = 100_000) -> None:
         self.url = "memory://"
         self.durability = "none"
-        self.on_hint: OnHint = _ignore_hint
+        self.on_hint: OnHint = lambda kind, key: None
+        self.notices = NoNotices()
         self.group_appends = False
         self.max_ended = max_ended
         self._keys = itertools.count(1)
@@ -221,6 +224,8 @@ class MemoryStore:
         self._check_open()
         call = self._calls.get(key)
         return call.events[after:] if call else []
+
+    news = news_by_call
 
     async def history(self, query: Query) -> list[Stored]:
         self._check_open()
@@ -437,7 +442,3 @@ class MemoryStore:
 
     async def size(self) -> int:
         return sum(len(data) for data in self._artifacts.values()) + CALL_SIZE * len(self._calls)
-
-
-def _ignore_hint(kind: str, key: int) -> None:
-    """The default: no engine is attached."""

@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kit.waiting import eventually
+from tests.postgres_server import PostgresServer, postgres_server
+from tests.redis_server import RedisServer, redis_server
 
 from clicket import NativeTool, Runtime, State, ToolContext, tool
 from clicket.errors import UsageError
 from clicket.settings import Settings
 from clicket.testing import memory_runtime
 
+_numbers = count(1)
 
-@pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/calls.db"
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, postgres: PostgresServer, redis: RedisServer) -> str:
+    """Claims on each store take another way."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/calls.db"
+    name = f"p{next(_numbers)}"
+    if request.param == "postgres":
+        return f"{postgres.url()}?schema={name}"
+    return f"{redis.url}?prefix={name}"
 
 
 def labelled(*labels: str) -> Any:

@@ -132,6 +132,10 @@ async def test_a_call_is_never_written_into_another_one(make: Make, raw: Any, pr
 # What expires by itself.
 
 
+NOTICES = ("paper:7:noticessecret", "papers:notices")
+"""The secret that signs notices: it stays as long as the store does."""
+
+
 def _keys(raw: Any, prefix: str) -> set[str]:
     return {key.decode().partition("}:")[2] for key in raw.scan_iter(f"{{{prefix}}}:*", count=1000)}
 

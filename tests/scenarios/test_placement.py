@@ -44,6 +44,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, postgres: PostgresServ
     return f"{redis.url}?prefix={name}"
 
 
+@pytest.fixture
+def file_store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/calls.db"
+
+
 def labelled(*labels: str) -> Any:
     @tool(name="train", labels=list(labels))
     async def train() -> str:
@@ -99,10 +104,10 @@ async def test_a_local_runtime_without_the_label_says_what_to_do() -> None:
         assert (await rt.call("train")).output == "trained"
 
 
-async def test_a_cancelled_call_ends_where_nobody_has_the_label(store: str) -> None:
+async def test_a_cancelled_call_ends_where_nobody_has_the_label(file_store: str) -> None:
     async with (
-        Runtime([labelled("gpu")], store=store, engine="workers") as submitter,
-        Runtime([labelled("gpu")], store=store),
+        Runtime([labelled("gpu")], store=file_store, engine="workers") as submitter,
+        Runtime([labelled("gpu")], store=file_store),
     ):
         handle = await submitter.submit("train")
         assert await submitter.cancel(handle.id)
@@ -126,8 +131,8 @@ async def test_each_version_runs_its_own_calls_while_both_are_there(store: str) 
         Runtime([versioned("2")], store=store) as worker,
     ):
         await worker.recover()
-        calls = [await rt.submit("price") for _ in range(5) for rt in (old, new)]
-        assert [(await call.result()).output for call in calls] == ["1", "2"] * 5
+        results = await asyncio.gather(*(rt.call("price") for _ in range(5) for rt in (old, new)))
+        assert [result.output for result in results] == ["1", "2"] * 5
 
 
 async def test_calls_wait_for_a_living_worker_of_their_version_and_go_to_another_when_none_is_left(store: str) -> None:
@@ -144,12 +149,12 @@ async def test_calls_wait_for_a_living_worker_of_their_version_and_go_to_another
             assert (await handle.result()).output == "2"
 
 
-async def test_a_program_that_was_upgraded_runs_what_its_last_version_left(store: str) -> None:
-    async with Runtime([versioned("1")], store=store, engine="workers") as rt:
+async def test_a_program_that_was_upgraded_runs_what_its_last_version_left(file_store: str) -> None:
+    async with Runtime([versioned("1")], store=file_store, engine="workers") as rt:
         first = await rt.submit("price")
-    async with Runtime([versioned("2")], store=store, engine="workers") as rt:
+    async with Runtime([versioned("2")], store=file_store, engine="workers") as rt:
         second = await rt.submit("price")
-    async with Runtime([versioned("3")], store=store) as rt:
+    async with Runtime([versioned("3")], store=file_store) as rt:
         for handle in (first, second):
             assert (await eventually(lambda handle=handle: ended(rt, handle.id))).output == "3"  # type: ignore[misc]
 

@@ -10,6 +10,7 @@ first two go on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from functools import partial
 
@@ -90,9 +91,11 @@ class Engine:
         # Parts that need no other part of the engine.
         tasks, live, plans = Tasks(), LiveCalls(), Plans(limits)
         spawn = tasks.spawn
-        share = LoopShare(clock.monotonic)
-        slots = SharedSlots(store, clock, spawn)
-        audit = AuditLog(store, clock, spawn)
+        share, slots, audit = (
+            LoopShare(clock.monotonic),
+            SharedSlots(store, clock, spawn),
+            AuditLog(store, clock, spawn),
+        )
         arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
         kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
         stored_calls = StoredCalls(
@@ -106,9 +109,8 @@ class Engine:
         journal = Journal(
             store, clock, spawn, observers=observers, on_request=self._on_request, on_unsaved=self._on_unsaved
         )
-        requests = Requests(store, journal)
+        requests, rates = Requests(store, journal), Rates(store, registry, clock)
         hub = Hub(registry, store, clock, slots, spawn)
-        rates = Rates(store, registry, clock)
         queues = Queues(store, registry, owner, labels=labels, gives_away=gives_away, shares=shares)
         sessions = SessionPlaces(
             store, registry, queues, journal, clock,
@@ -205,8 +207,7 @@ class Engine:
         background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
         background.every(SWEEP_EVERY, "cache", caching.sweep)
         background.every(ROOM_EVERY, "room", offers.tell_room)
-        if shares and not gives_away:
-            background.every(SWEEP_EVERY, "sessions", sessions.sweep)
+        background.every(SWEEP_EVERY, "sessions", sessions.sweep)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
@@ -223,9 +224,13 @@ class Engine:
         self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
-        self.recovery, self.chores, self.background, self.share = recovery, chores, background, share
-        self.queues = queues
-        closing.on_close.append(queues.leave)
+        self.recovery, self.chores, self.background, self.share, self.queues = (
+            recovery,
+            chores,
+            background,
+            share,
+            queues,
+        )
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
         hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
@@ -241,6 +246,8 @@ class Engine:
 
     async def close(self, *, patience: float) -> None:
         self.background.wind_down()
+        with contextlib.suppress(ClicketError):  # without the store, other processes find out by its lease
+            await self.queues.leave()
         self.offers.leave()
         try:
             await self.closing.close(patience=patience)

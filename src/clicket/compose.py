@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from clicket.engine import Engine
     from clicket.journal import Observers
     from clicket.model.worker import WorkerRole
+    from clicket.notices import Carrier
     from clicket.pipeline import Policy
 
-__all__ = ["compose", "open_store", "owner_of", "wait_for_store"]
+__all__ = ["compose", "open_bus", "open_store", "owner_of", "wait_for_store"]
 
 T = TypeVar("T")
 logger = logging.getLogger("clicket.stores")
@@ -38,6 +39,11 @@ def open_store(settings: Settings) -> Store:
     `memory://`."""
     url, durability = settings.store, settings.durability
     parts = urlsplit(url)
+    if settings.notices != "store" and parts.scheme in ("memory", "sqlite"):
+        raise UsageError(
+            f"notices = {_shown(settings.notices)!r} needs a store behind a network; {parts.scheme} has no use for a bus. Leave the "
+            "setting out, or set the store to redis://… or postgresql://…."
+        )
     if parts.scheme == "memory":
         from clicket.stores.memory import MemoryStore
 
@@ -53,14 +59,35 @@ def open_store(settings: Settings) -> Store:
     if parts.scheme in ("redis", "rediss"):
         with _extra("redis"):
             from clicket.stores.redis import RedisStore
-        return RedisStore(url, durability=durability, timeout=settings.store_timeout, retention=settings.retention)
+        bus, timeout = open_bus(settings), settings.store_timeout
+        return RedisStore(url, durability=durability, timeout=timeout, retention=settings.retention, bus=bus)
     if parts.scheme in ("postgresql", "postgres"):
         with _extra("postgres"):
             from clicket.stores.postgres import PostgresStore
-        return PostgresStore(url, durability=durability, timeout=settings.store_timeout)
+        return PostgresStore(url, durability=durability, timeout=settings.store_timeout, bus=open_bus(settings))
     near = did_you_mean(parts.scheme, _SCHEMES)
     raise UsageError(
         f"{_shown(url)!r}: there is no store of the kind {parts.scheme!r}.{near} Known: {', '.join(_SCHEMES)}."
+    )
+
+
+def open_bus(settings: Settings) -> Carrier | None:
+    """What carries notices between processes. None: the store does."""
+    url = settings.notices
+    if url == "store":
+        return None
+    scheme = urlsplit(url).scheme
+    if scheme in ("nats", "tls"):
+        with _extra("nats", "this bus"):
+            from clicket.notices.nats import NatsCarrier
+        return NatsCarrier(url, timeout=settings.store_timeout)
+    if scheme in ("redis", "rediss"):
+        with _extra("redis", "this bus"):
+            from clicket.stores.redis.carrier import redis_bus
+        return redis_bus(url, timeout=settings.store_timeout)
+    near = did_you_mean(scheme or url, ("store", "redis", "nats"))
+    raise UsageError(
+        f"notices = {_shown(url)!r} is no bus for notices.{near} Write store, redis://host:6379 or nats://host:4222."
     )
 
 
@@ -75,15 +102,15 @@ def _shown(url: str) -> str:
 
 
 @contextmanager
-def _extra(name: str) -> Iterator[None]:
-    """Stores behind a network need a client that the core does not bring."""
+def _extra(name: str, what: str = "this store") -> Iterator[None]:
+    """Stores and buses behind a network need a client that the core does not bring."""
     try:
         yield
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.startswith("clicket"):
             raise
         raise UsageError(
-            f"this store needs the package {missing.name!r}, which is not installed. "
+            f"{what} needs the package {missing.name!r}, which is not installed. "
             f"Install it with: pip install 'clicket[{name}]'."
         ) from None
 

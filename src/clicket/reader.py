@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
@@ -26,7 +27,9 @@ class Reader:
         self.settings = settings
         self.store: Store = open_store(settings)
         self._caller: str | None = None
-        self._calls = StoredCalls(self.store, SystemClock(), is_closing=lambda: False)
+        self._calls = StoredCalls(
+            self.store, SystemClock(), is_closing=lambda: False, hears=lambda: False, spawn=asyncio.ensure_future
+        )
 
     async def __aenter__(self) -> Self:
         await wait_for_store(lambda: self.store.open(owner_of(self.settings)), self.settings.open_timeout)

@@ -88,6 +88,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache_max_bytes: int = 64 * 1024 * 1024
     cache_ttl: dict[str, float] = {}
     store_timeout: float = 5.0
+    notices: str = "store"
+    """What carries notices between processes: `store` (the store itself), `redis://…` or `nats://…`. They save time, and decide nothing."""
     open_timeout: float = 10.0
     """Seconds that opening a runtime waits for a store that cannot be reached; 0: not at all."""
     policy: dict[str, Any] = {}
@@ -135,7 +137,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
         shown = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "origins"}
         shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
-        shown["store"] = self.shown_store
+        shown["store"], shown["notices"] = self.shown_store, hide_text(self.notices)
         shown["agents"] = hide(self.agents)
         shown["hub_webhook"] = self.hub_webhook and hide_text(self.hub_webhook)
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
@@ -289,6 +291,7 @@ class RuntimeOptions(TypedDict, total=False):
     cache_max_bytes: int
     cache_ttl: dict[str, float]
     store_timeout: float
+    notices: str
     mcp: dict[str, Any]
     interpreter: dict[str, Any]
     search: dict[str, Any]

@@ -344,6 +344,11 @@ async def test_a_process_without_tallies_continues(make: Make, sql: Any, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(schemas, "_MIGRATIONS", schemas._MIGRATIONS[:2])
         patch.setattr(schemas, "VERSION", 2)
+
+        async def no_documents(records: Any) -> bytes:
+            return b"secret"
+
+        patch.setattr("clicket.stores.postgres.store.notice_secret", no_documents)
         old = make()
         await old.open(ALIVE)
     desk = old._open

@@ -281,10 +281,16 @@ async def test_other_processes_are_heard(make: Make) -> None:
     async with opened(make) as one, opened(make) as two:
         heard: list[tuple[str, int]] = []
         two.on_hint = lambda kind, key: heard.append((kind, key))
-        await eventually(lambda: two._parts.session.listening)  # type: ignore[attr-defined]
+        await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
         first = await created(two, "a")
-        await append(one, news(first, fence=-1, request=True))
-        await eventually(lambda: ("request", first.key) in heard and ("events", first.key) in heard)
+        request = news(first, fence=-1, request=True)
+        await append(one, request)
+        await eventually(lambda: ("request", first.key) in heard)
+        other = await created(one, "b")
+        assert await append(one, news(other)) == [None]
+        assert len(await two.events(other.key, "b", 0)) == 2
+        await append(one, news(news(other)))
+        await eventually(lambda: ("events", other.key) in heard)
         waiting = creation("w")
         waiting.owned = False
         await append(one, waiting)
@@ -298,12 +304,11 @@ async def test_a_listener_that_lost_its_connection_listens_again(make: Make, raw
     async with opened(make) as one, opened(make) as two:
         heard: list[int] = []
         two.on_hint = lambda kind, key: heard.append(key)
-        parts = two._parts  # type: ignore[attr-defined]
-        await eventually(lambda: parts.session.listening)
+        await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
         raw.client_kill_filter(_type="pubsub")
         first = await created(one, "a")
         assert await append(one, news(first)) == [None], "the store works without"
-        await eventually(lambda: not parts.session.listening)
-        await eventually(lambda: parts.session.listening)
-        await append(one, news(news(first)))
+        await eventually(lambda: two.notices.trouble is not None)
+        await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
+        one.notices.post("events", first.key)
         await eventually(lambda: heard)

@@ -132,6 +132,10 @@ async def test_a_call_is_never_written_into_another_one(make: Make, raw: Any, pr
 # What expires by itself.
 
 
+NOTICES = ("paper:7:noticessecret", "papers:notices")
+"""The secret that signs notices: it stays as long as the store does."""
+
+
 def _keys(raw: Any, prefix: str) -> set[str]:
     return {key.decode().partition("}:")[2] for key in raw.scan_iter(f"{{{prefix}}}:*", count=1000)}
 
@@ -181,7 +185,7 @@ async def test_nothing_is_left_of_what_was_swept(make: Make, raw: Any, prefix: s
         assert step.artifacts == 1
         assert await store.size() == 0
     left = {key for key in _keys(raw, prefix) if not key.startswith(("ticket:", "left:"))}  # these expire
-    assert left == {"meta", "hours"}
+    assert left == {"meta", "hours", *NOTICES}
     assert raw.hget(f"{{{prefix}}}:meta", "ended_bytes") == b"0"
 
 

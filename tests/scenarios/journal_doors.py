@@ -13,7 +13,7 @@ from tests.scenarios.journal_memory import SharedMemory, Side
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, Done, Found, OnHint, Owner
+from clicket.ports import Append, Done, Found, NoNotices, OnHint, Owner
 from clicket.stores.liveness import host_clock
 
 __all__ = ["Door", "Traffic"]
@@ -52,6 +52,7 @@ class Door:
     def __init__(self, place: SharedMemory | Path, traffic: Traffic | None) -> None:
         self.inner: Any = Side(place) if isinstance(place, SharedMemory) else MortalStore(place)
         self.url, self.durability = self.inner.url, self.inner.durability
+        self.notices = NoNotices()
         self.is_cut = self.is_closed = self.holding = False
         self._open_for: int | None = None
         self.failing = self.losing = 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, Done, OnHint, Owner, Presence, Query, Stored, ToolHealth
+from clicket.ports import Append, Done, NoNotices, OnHint, Owner, Presence, Query, Stored, ToolHealth
 from clicket.stores.memory import MemoryStore, _Call
 
 __all__ = ["SharedMemory", "Side"]
@@ -48,6 +48,7 @@ class Side:
         self.shared, self.calls = shared, shared.calls
         self.url, self.durability = "memory://", "process"
         self.on_hint: OnHint = lambda kind, key: None
+        self.notices = NoNotices()
         self.group_appends = False
         self.owner = 0
         self.is_open = False

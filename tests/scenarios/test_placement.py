@@ -3,20 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kit.waiting import eventually
+from tests.postgres_server import PostgresServer, postgres_server
+from tests.redis_server import RedisServer, redis_server
 
 from clicket import NativeTool, Runtime, State, ToolContext, tool
 from clicket.errors import UsageError
 from clicket.settings import Settings
 from clicket.testing import memory_runtime
 
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, postgres: PostgresServer, redis: RedisServer) -> str:
+    """Claims on each store take another way."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/calls.db"
+    name = f"p{next(_numbers)}"
+    if request.param == "postgres":
+        return f"{postgres.url()}?schema={name}"
+    return f"{redis.url}?prefix={name}"
+
 
 @pytest.fixture
-def store(tmp_path: Path) -> str:
+def file_store(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/calls.db"
 
 
@@ -75,10 +104,10 @@ async def test_a_local_runtime_without_the_label_says_what_to_do() -> None:
         assert (await rt.call("train")).output == "trained"
 
 
-async def test_a_cancelled_call_ends_where_nobody_has_the_label(store: str) -> None:
+async def test_a_cancelled_call_ends_where_nobody_has_the_label(file_store: str) -> None:
     async with (
-        Runtime([labelled("gpu")], store=store, engine="workers") as submitter,
-        Runtime([labelled("gpu")], store=store),
+        Runtime([labelled("gpu")], store=file_store, engine="workers") as submitter,
+        Runtime([labelled("gpu")], store=file_store),
     ):
         handle = await submitter.submit("train")
         assert await submitter.cancel(handle.id)
@@ -102,8 +131,8 @@ async def test_each_version_runs_its_own_calls_while_both_are_there(store: str) 
         Runtime([versioned("2")], store=store) as worker,
     ):
         await worker.recover()
-        calls = [await rt.submit("price") for _ in range(5) for rt in (old, new)]
-        assert [(await call.result()).output for call in calls] == ["1", "2"] * 5
+        results = await asyncio.gather(*(rt.call("price") for _ in range(5) for rt in (old, new)))
+        assert [result.output for result in results] == ["1", "2"] * 5
 
 
 async def test_calls_wait_for_a_living_worker_of_their_version_and_go_to_another_when_none_is_left(store: str) -> None:
@@ -120,12 +149,12 @@ async def test_calls_wait_for_a_living_worker_of_their_version_and_go_to_another
             assert (await handle.result()).output == "2"
 
 
-async def test_a_program_that_was_upgraded_runs_what_its_last_version_left(store: str) -> None:
-    async with Runtime([versioned("1")], store=store, engine="workers") as rt:
+async def test_a_program_that_was_upgraded_runs_what_its_last_version_left(file_store: str) -> None:
+    async with Runtime([versioned("1")], store=file_store, engine="workers") as rt:
         first = await rt.submit("price")
-    async with Runtime([versioned("2")], store=store, engine="workers") as rt:
+    async with Runtime([versioned("2")], store=file_store, engine="workers") as rt:
         second = await rt.submit("price")
-    async with Runtime([versioned("3")], store=store) as rt:
+    async with Runtime([versioned("3")], store=file_store) as rt:
         for handle in (first, second):
             assert (await eventually(lambda handle=handle: ended(rt, handle.id))).output == "3"  # type: ignore[misc]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections import Counter
@@ -19,6 +20,8 @@ from clicket.runtime import Runtime
 __all__ = ["Check", "sandbox_check", "store_checks"]
 
 _SLOW_WRITE = 0.25
+_BUS_PATIENCE = 3.0
+_MANY_LISTENERS = 30
 _REMEDIES = {
     "namespaces": (
         "Install bubblewrap (apt-get install bubblewrap). If it is installed and fails, user namespaces are forbidden: "
@@ -63,6 +66,7 @@ async def store_checks(session: Session) -> AsyncIterator[Check]:
             yield await _owners(runtime)
             yield await _workers(runtime)
             yield await _queue(runtime)
+            yield await _notices(runtime)
     except ClicketError as error:
         lost = isinstance(error, StoreUnavailable)
         yield Check(name="store", verdict="fail", found=shown_url(error.message), unreachable=lost)
@@ -84,6 +88,32 @@ async def _reached(runtime: Runtime) -> Check:
     )
     advice = "Writing is slow, and every call waits for it."
     return Check.warn_if(took > _SLOW_WRITE, name="store", found=found, advice=advice)
+
+
+async def _notices(runtime: Runtime) -> Check:
+    """Do notices arrive, and can what carries them serve as many processes as there are?"""
+    notices = runtime.store.notices
+    if notices.me == 0:
+        return Check(name="notices", found="none: processes look at the store")
+    give_up = time.perf_counter() + _BUS_PATIENCE
+    while notices.trouble is not None and time.perf_counter() < give_up:  # noqa: ASYNC110  # it has no event for this
+        await asyncio.sleep(0.02)
+    if notices.trouble is not None:
+        return Check(
+            name="notices",
+            verdict="warn",
+            found=f"{notices.name}: {shown_url(notices.trouble)}",
+            advice="Calls go on, and wait up to 0.25 s for a worker to look. Start the bus, or look at the setting notices.",
+        )
+    alive = sum(presence.alive for presence in await runtime.store.owners())
+    many = notices.name == "store" and runtime.store.url.startswith("postgres") and alive > _MANY_LISTENERS
+    return Check.warn_if(
+        many,
+        name="notices",
+        found=f"{notices.name}: they arrive; {alive} processes",
+        advice=f"PostgreSQL wakes every listening process at each notice. Beyond {_MANY_LISTENERS}, give it a bus: "
+        "notices = 'nats://…' or 'redis://…'.",
+    )
 
 
 async def _owners(runtime: Runtime) -> Check:

@@ -19,7 +19,7 @@ logger = logging.getLogger("clicket.engine")
 
 class WorkClaimer:
     """`rooms`: how many more calls of each tool could start here. `resume` continues claimed calls. `queues`: the names of the
-    queues of these tools from which this process claims."""
+    queues of these tools from which this process claims. `on_looked` is called when all was claimed that could start."""
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class WorkClaimer:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         queues: Callable[[Iterable[str]], frozenset[str]] = frozenset,
         rates: Rates | None = None,
+        on_looked: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
         self._limiter = limiter
@@ -39,6 +40,7 @@ class WorkClaimer:
         self._spawn = spawn
         self._queues = queues
         self._rates = rates
+        self._on_looked = on_looked
         self._running = False
         self._again = False
         self.has_more = False
@@ -91,9 +93,24 @@ class WorkClaimer:
                 if len(claimed) == room:  # there may be more, and there is less room now
                     full = more = True
                     break
-        self._expect_more(more)
+        self._expect(more)
+        if self._on_looked is not None:
+            self._on_looked()
 
-    def _expect_more(self, more: bool) -> None:
+    def has_room(self, tool: str) -> bool:
+        """May a call of the tool start here now, before calls that wait in the store? Not while there may be such calls."""
+        return (
+            not self.closed
+            and not self.has_more
+            and self._rooms().get(tool, 0) > 0
+            and tool not in self._limiter.waiting_tools()
+        )
+
+    def expect_more(self) -> None:
+        """Calls may wait that could not start: claim again when a slot is free."""
+        self._expect(True)
+
+    def _expect(self, more: bool) -> None:
         """A slot is free: claim again, if there was more to claim than could start."""
         self.has_more = more
         self._limiter.on_free = self.nudge if more else None

@@ -10,7 +10,9 @@ among the workers every third of it, recover calls of dead owners once in a leas
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+from functools import partial
 
 from clicket.bridge import Workers
 from clicket.call import Call
@@ -30,10 +32,13 @@ from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
 from clicket.engine.handover import HandOver
+from clicket.engine.hearing import Hearing
 from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
+from clicket.engine.offers import Offers
+from clicket.engine.placement import ROOM_EVERY, Placement
 from clicket.engine.plans import Plans
 from clicket.engine.queues import Queues
 from clicket.engine.rates import Rates
@@ -69,7 +74,7 @@ class Engine:
     """One per open runtime, on one event loop. `gives_away`: calls are accepted here, and run by other processes. `ray`: the
     address of the Ray cluster for tools with isolation="ray"."""
 
-    def __init__(  # noqa: PLR0915 -- the one place where the parts are made and connected
+    def __init__(
         self,
         registry: Registry,
         store: Store,
@@ -88,21 +93,23 @@ class Engine:
         observers: Observers | None = None,
     ) -> None:
         vault = vault or Vault()
-        shares = store.durability != "none"
+        shares, max_size, notices = store.durability != "none", limits.max_arguments_size, store.notices
         worker = worker_id(owner)
-        max_size = limits.max_arguments_size
 
         # Parts that need no other part of the engine.
-        tasks = Tasks()
+        tasks, live, plans = Tasks(), LiveCalls(), Plans(limits)
         spawn = tasks.spawn
-        live = LiveCalls()
-        plans = Plans(limits)
-        share = LoopShare(clock.monotonic)
-        slots = SharedSlots(store, clock, spawn)
-        audit = AuditLog(store, clock, spawn)
+        share, slots, audit = (
+            LoopShare(clock.monotonic),
+            SharedSlots(store, clock, spawn),
+            AuditLog(store, clock, spawn),
+        )
         arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
         kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
-        stored_calls = StoredCalls(store, clock, is_closing=lambda: admission.closing)
+        stored_calls = StoredCalls(
+            store, clock, is_closing=lambda: admission.closing, hears=lambda: notices.trouble is None, spawn=spawn
+        )
+        placement = Placement(notices, clock)
         timers = WaitTimers(clock, expire=lambda call, reason: stopping.expire(call, reason))
         limiter = Limiter(
             max_queue=limits.max_queue, start=lambda call: running.start_attempt(call),
@@ -117,13 +124,12 @@ class Engine:
             on_request=self._on_request,
             on_unsaved=self._on_unsaved,
         )
-        requests = Requests(store, journal)
+        requests, rates = Requests(store, journal), Rates(store, registry, clock)
         hub = Hub(registry, store, clock, slots, spawn)
         entry = WorkerEntry(
             store, clock, owner,
             id=worker, role=role, labels=labels, load=self._load, on_state=lambda state: draining.apply(state), spawn=spawn,
         )  # fmt: skip
-        rates = Rates(store, registry, clock)
         queues = Queues(store, registry, owner, labels=frozenset(labels), gives_away=gives_away, shares=shares)
         sessions = SessionPlaces(
             store, registry, queues, journal, clock,
@@ -131,11 +137,18 @@ class Engine:
         )  # fmt: skip
 
         # Slots, work of other processes, equal calls.
+        rooms = partial(plans.rooms, registry, limiter.used, internal_only=gives_away, runs=queues.runs)
         claimer = WorkClaimer(
-            store, limiter,
-            rooms=lambda: plans.rooms(registry, limiter.used, internal_only=gives_away, runs=queues.runs) if entry.is_active else {},
-            resume=sessions.resume, spawn=spawn, queues=queues.claimed_from, rates=rates,
+            store, limiter, rooms=lambda: rooms() if entry.is_active else {}, resume=sessions.resume, spawn=spawn,
+            queues=queues.claimed_from, rates=rates,
+            on_looked=placement.ask_once if gives_away else lambda: offers.announce_changes(),
         )  # fmt: skip
+        offers = Offers(
+            notices,
+            claimer,
+            rooms=lambda: {} if gives_away or not entry.is_active else queues.by_queue(rooms()),
+            start=lambda stored: recovery.start_unclaimed(stored),
+        )
         gate = SharedSlotGate(
             limiter, slots, rates, journal, clock,
             shares=shares, start=lambda call: running.start_attempt(call), wait=lambda call: running.wait_in_queue(call),
@@ -180,7 +193,7 @@ class Engine:
             on_left=flights.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release, spawn=spawn,
         )  # fmt: skip
         handover = HandOver(
-            journal, store, pipeline, live, timers, ending, stored_calls,
+            journal, store, pipeline, live, timers, ending, stored_calls, placement,
             shares=shares, approval_timeout=policy.approval_timeout, queue_of=queues.queue_of,
             resume=lambda claimed: recovery.resume(claimed),
             release=gate.release, give_slot=slots.give, spawn=spawn,
@@ -209,9 +222,7 @@ class Engine:
         )
         draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
         background = Background(clock, spawn)
-        _schedule(background, store, clock, limits, chores, caching, entry)
-        if shares and not gives_away:
-            background.every(SWEEP_EVERY, "sessions", sessions.sweep)
+        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
@@ -230,13 +241,18 @@ class Engine:
         self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
-        self.recovery, self.chores, self.background, self.share = recovery, chores, background, share
-        self.queues = queues
-        closing.on_close.append(queues.leave)
+        self.recovery, self.chores, self.background, self.share, self.queues = (
+            recovery,
+            chores,
+            background,
+            share,
+            queues,
+        )
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         self.worker_entry, self.draining, self._submits_only = entry, draining, gives_away
-        self.tasks, self.closing, self.workers, self.results = tasks, closing, workers, results
-        store.on_hint = self._on_hint
+        self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
+        hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
+        store.on_hint, notices.hear = hearing.on_hint, hearing.on_notice
 
     # Opening and closing.
 
@@ -250,6 +266,9 @@ class Engine:
     async def close(self, *, patience: float) -> None:
         self.background.wind_down()
         self.worker_entry.close(running=self._slots_used > 0)
+        with contextlib.suppress(ClicketError):  # without the store, other processes find out by its lease
+            await self.queues.leave()
+        self.offers.leave()
         try:
             await self.closing.close(patience=patience)
         finally:
@@ -273,19 +292,6 @@ class Engine:
             self.processes.keep_warm()
 
     # What the journal and the store call.
-
-    def _on_hint(self, kind: str, key: int) -> None:
-        """A hint from another process. Without it each part would read the store later."""
-        self.stored_calls.on_news(None if kind == "any" else key)
-        if kind in ("health", "any"):
-            self.hub.invalidate()
-        if kind in ("work", "any"):
-            self.claimer.nudge()
-        if kind in ("slot", "any"):
-            self.gate.look_again()
-            self.flights.slot_freed()
-        if kind in ("request", "any"):
-            self.chores.read_requests_soon()
 
     def _on_request(self, entry: Entry, events: list[Event]) -> None:
         """Another process wrote a request into a call of ours."""
@@ -361,6 +367,8 @@ def _schedule(
     chores: Chores,
     caching: Caching,
     entry: WorkerEntry,
+    offers: Offers,
+    sessions: SessionPlaces,
 ) -> None:
     background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
     background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
@@ -368,4 +376,6 @@ def _schedule(
     background.every(limits.lease, "recover", chores.recover)
     background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
     background.every(SWEEP_EVERY, "cache", caching.sweep)
+    background.every(ROOM_EVERY, "room", offers.tell_room)
+    background.every(SWEEP_EVERY, "sessions", sessions.sweep)
     background.every(SWEEP_EVERY, "lost workers", lambda: sweep_lost_workers(store, clock))

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 from clicket.call import Call
 from clicket.engine.ending import Ending
 from clicket.engine.live_calls import LiveCalls
+from clicket.engine.placement import Placement
 from clicket.engine.questions import ask_for_approval
 from clicket.engine.stored_calls import Closed, StoredCalls
 from clicket.engine.timers import WaitTimers
@@ -42,6 +43,7 @@ class HandOver:
         timers: WaitTimers,
         ending: Ending,
         stored_calls: StoredCalls,
+        placement: Placement,
         *,
         shares: bool,
         approval_timeout: float | None,
@@ -59,6 +61,7 @@ class HandOver:
         self._timers = timers
         self._ending = ending
         self._stored_calls = stored_calls
+        self._placement = placement
         self._shares = shares
         self._approval_timeout = approval_timeout
         self._queue_of = queue_of
@@ -70,7 +73,10 @@ class HandOver:
 
     def give_away(self, call: Call) -> None:
         """Commit the call without an owner: from then on it belongs to the process that claims it."""
-        self._journal.give_up_ownership(call.entry, self._first_queue(call))
+        entry, queue = call.entry, self._first_queue(call)
+        waits = entry.waiting_for is not None or entry.durable > 0
+        to = 0 if waits else self._placement.choose(queue or entry.tool)
+        self._journal.give_up_ownership(entry, to, queue)
         self._live.add(call)
         self._timers.end_wait(call)
         self._journal.commit(call.entry, partial(self._on_given, call))
@@ -85,6 +91,8 @@ class HandOver:
         self._ending.on_created(call, error)
         if error is not None:
             return
+        if call.entry.to > 0:
+            self._placement.placed(call.entry.key, call.entry.to)
         slot = call.take_trial()
         if slot is not None:  # in whichever process it runs, it remains the one trial until it has ended
             self._spawn(self._hold_until_ended(call, slot))
@@ -159,7 +167,7 @@ class HandOver:
 
     def _give_up_ownership(self, call: Call) -> None:
         call.seal()
-        self._journal.give_up_ownership(call.entry, self._first_queue(call))
+        self._journal.give_up_ownership(call.entry, queue=self._first_queue(call))
         self._journal.commit(call.entry, partial(self._on_released, call))
 
     def _on_released(self, call: Call, error: ClicketError | None) -> None:

@@ -7,7 +7,7 @@ store knows. A queue of another version is left alone while a living process has
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -82,6 +82,19 @@ class Queues:
                 names.add(self.queue_of(tool, self.name))
             names.update(self._adopted.get(name, ()))
         return frozenset(names)
+
+    def by_queue(self, rooms: Mapping[str, int]) -> dict[str, int]:
+        """The room for calls of each tool, by the name of its queue: for processes that leave calls to others."""
+        found: dict[str, int] = {}
+        for name, room in rooms.items():
+            tool = self._registry.get(name)
+            if tool is not None:
+                found[self.queue_of(tool)] = room
+        return found
+
+    def has_version(self, tool: Tool, version: str) -> bool:
+        """Is it the version of the tool here?"""
+        return (version or FIRST_VERSION) == tool.options.version
 
     def all(self) -> frozenset[str]:
         """The queues of every tool whose calls this process may continue."""

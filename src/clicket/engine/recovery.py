@@ -135,6 +135,32 @@ class Recovery:
         await self._claimer.claim()
         return report
 
+    def start_unclaimed(self, stored: Stored) -> bool:
+        """Start a call that no process owns: the commit that starts it claims it. False: it cannot start at once here."""
+        first = stored.events[0].data
+        tool = self._registry.get(str(first["tool"]))
+        if self.closing or tool is None or tool.options.cache or tool.options.max_concurrency is not None:
+            return False
+        if tool.options.rate is not None or tool.traits.one_call_per_thread or not self._queues.runs(tool):
+            return False
+        if not self._queues.has_version(tool, str(first.get("tool_version") or "")):
+            return False  # a worker of that version takes it, or this one once there is none
+        if any(call.entry.key == stored.key for call in self._live.named(stored.id)):
+            return True  # the notice came twice
+        call: Call | None = None
+        try:
+            call, record = self._revive(stored, None, claims=True)
+            if record.waiting_for is not None or record.cancel_requested or record.state is not State.PENDING:
+                return False
+            self._queue_again(call, record, "queued")
+        except Exception:
+            logger.exception("call %s cannot be taken up and is left as it is", stored.id)
+            if call is not None:
+                self._limiter.leave(call)
+                self._gate.release(call)
+                self._ending.forget(call)
+        return True
+
     async def resume(self, claimed: Sequence[Stored]) -> None:
         """Continue claimed calls."""
         await self._resume_all(claimed, Recovered())
@@ -191,7 +217,8 @@ class Recovery:
             self._ending.dismiss(old, lost)
         return old
 
-    def _revive(self, stored: Stored, known: Call | None) -> tuple[Call, Record]:
+    def _revive(self, stored: Stored, known: Call | None, *, claims: bool = False) -> tuple[Call, Record]:
+        """`claims`: no process owns the call yet; its next commit claims it."""
         record = read(stored.id, stored.events)
         if record.state.is_terminal:
             raise StoreUnavailable(f"call {stored.id} has ended, and its row says that it has not")
@@ -216,7 +243,12 @@ class Recovery:
             internal=tool is not None and tool.traits.internal,
         )  # fmt: skip
         self._journal.adopt(
-            stored, entry, attempts=len(record.attempts), started_at=record.started_at, state=record.state
+            stored,
+            entry,
+            attempts=len(record.attempts),
+            started_at=record.started_at,
+            state=record.state,
+            claims=claims,
         )
         self._journal.wait_for(entry, record.waiting_for)
         age = elapsed(self._clock, record.created_at, first)

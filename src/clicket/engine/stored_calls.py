@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from typing import Any
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
 from clicket.model.codec import decode
 from clicket.model.ids import alias_of, is_alias, provider_prefix
-from clicket.ports import Clock, Query, Store, Stored
+from clicket.ports import Clock, Query, Store, Stored, Timer
 
 __all__ = ["Closed", "StoredCalls"]
 
 POLL_FIRST = 0.02
 POLL_MOST = 0.25
 _MAX_OUTPUT = 16 * 1024 * 1024
+_MAX_INBOX = 1_000
+"""Events that wait for one reader; a slower one reads the rest from the store."""
 _MOST_NAMED = 1_000
 """Calls of a thread, the newest first, among which a short name is looked for."""
 
@@ -26,14 +29,74 @@ class Closed(ClicketError):
     code = "closed"
 
 
-class StoredCalls:
-    """`is_closing()`: the runtime takes no more calls."""
+class _Follower:
+    """One reader of a call: what it was told and has not read yet."""
 
-    def __init__(self, store: Store, clock: Clock, is_closing: Callable[[], bool]) -> None:
+    __slots__ = ("_error", "_inbox", "_news", "id", "is_behind", "last")
+
+    def __init__(self, id: str, last: int) -> None:
+        self.id = id
+        self.last: int = last
+        """The number of the last event in the inbox, or read from it."""
+        self.is_behind = False
+        """There was more than the inbox takes: the rest is read from the store."""
+        self._inbox: list[Event] = []
+        self._news = asyncio.Event()
+        self._error: ClicketError | None = None
+
+    def take(self, events: list[Event]) -> bool:
+        """Put new events into the inbox. False: some before them are missing."""
+        fresh = [event for event in events if event.seq > self.last]
+        if not fresh:
+            return True
+        if fresh[0].seq != self.last + 1:
+            return False
+        if self._inbox and len(self._inbox) + len(fresh) > _MAX_INBOX:
+            self.is_behind = True
+            return True
+        self._inbox += fresh
+        self.last = fresh[-1].seq
+        self._news.set()
+        return True
+
+    def fail(self, error: ClicketError) -> None:
+        self._error = error
+        self._news.set()
+
+    def told(self) -> list[Event]:
+        inbox, self._inbox = self._inbox, []
+        if not inbox and self._error is not None:
+            raise self._error
+        return inbox
+
+    async def wait(self) -> None:
+        self.is_behind = False
+        await self._news.wait()
+        self._news.clear()
+
+
+class StoredCalls:
+    """`is_closing()`: the runtime takes no more calls. `hears()`: notices of other processes arrive now."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        is_closing: Callable[[], bool],
+        *,
+        hears: Callable[[], bool],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
         self._store = store
         self._clock = clock
         self._is_closing = is_closing
-        self.followers: dict[int, list[asyncio.Event]] = {}
+        self._hears = hears
+        self._spawn = spawn
+        self.followers: dict[int, list[_Follower]] = {}
+        self._due: set[int] = set()
+        self._is_reading = False
+        self._timer: Timer | None = None
+        self._delay = POLL_MOST
 
     async def find(self, id: str, thread: str | None, caller: str | None) -> Stored:
         """The one stored call of that id, or an error that says how to name it."""
@@ -92,56 +155,119 @@ class StoredCalls:
                 newest.setdefault(place, (stored.id, *place))
         return set(newest.values())
 
+    # Following.
+
     def on_news(self, key: int | None) -> None:
         """The store hints at new events of a call; None: of any."""
-        keys = list(self.followers) if key is None else [key]
-        for each in keys:
-            for follower in self.followers.get(each, ()):
-                follower.set()
+        for each in list(self.followers) if key is None else [key]:
+            self._look_at(each)
+
+    def on_events(self, key: int, id: str, events: list[Event]) -> None:
+        """A notice brought events of a call. If some before them are missing, the store is read."""
+        for follower in self.followers.get(key, ()):
+            if follower.id == id and not follower.take(events):
+                self._look_at(key)
 
     async def follow(self, key: int, id: str, after: int, *, is_known: bool = False) -> AsyncIterator[Event]:
-        """Events after a number, up to the terminal one: read when the store hints at new events, and periodically.
+        """Events after a number, up to the terminal one: from notices, else read when the store hints at them, and periodically.
 
         `is_known`: the caller has just read or written the event of that number, so nothing is read at once.
         """
-        at, news, delay = after, asyncio.Event(), POLL_FIRST
-        store = self._store
-        self.followers.setdefault(key, []).append(news)
+        follower = _Follower(id, after)
+        self.followers.setdefault(key, []).append(follower)
         try:
-            if is_known:
-                await self._wait_for(news, delay)
-            while True:
-                news.clear()
+            if not is_known:
                 # From the last known event on: if not even that is there, the call was swept.
-                found = await store.events(key, id, max(at - 1, 0)) or await store.events(key, id, 0)
+                found = await self._store.events(key, id, max(after - 1, 0)) or await self._store.events(key, id, 0)
                 if not found:
-                    raise NotFound(f"call {id!r} was swept while it was being read; nothing of it is left.")
-                fresh = [event for event in found if event.seq > at]
-                for event in fresh:
-                    at = event.seq
-                    yield event
+                    raise _swept(id)
+                follower.take([event for event in found if event.seq > after])
                 if found[-1].state.is_terminal:
+                    for event in follower.told():
+                        yield event
                     return
-                if fresh:
-                    delay = POLL_FIRST
-                    continue
-                await self._wait_for(news, delay)
-                delay = min(delay * 2, POLL_MOST)
+            self._look_later()
+            while True:
+                for event in follower.told():
+                    yield event
+                    if event.state.is_terminal:
+                        return
+                if follower.is_behind:
+                    self._look_at(key)
+                await follower.wait()
         except StoreUnavailable:
             if self._is_closing():
                 raise Closed(f"the runtime was closed; call {id} goes on without it.") from None
             raise
         finally:
-            self.followers[key].remove(news)
+            self.followers[key].remove(follower)
             if not self.followers[key]:
                 del self.followers[key]
+            if not self.followers and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
-    async def _wait_for(self, news: asyncio.Event, delay: float) -> None:
-        timer = self._clock.call_later(delay, news.set)
+    def _look_at(self, key: int) -> None:
+        if key in self.followers:
+            self._due.add(key)
+            if not self._is_reading:
+                self._is_reading = True
+                self._spawn(self._read())
+
+    async def _read(self) -> None:
+        """Read the calls that are due, all in one question, until none is."""
         try:
-            await news.wait()
+            while self._due:
+                due, self._due = self._due, set()
+                known = {
+                    key: (self.followers[key][0].id, min(follower.last for follower in self.followers[key]))
+                    for key in due
+                    if key in self.followers
+                }
+                try:
+                    self._give(await self._store.news(known) if known else {})
+                except ClicketError as error:
+                    if len(known) == 1 or (isinstance(error, StoreUnavailable) and error.transient):
+                        self._fail(known, error)
+                    else:  # one call that cannot be read must not affect the others
+                        await self._read_each(known)
         finally:
-            timer.cancel()
+            self._is_reading = False
+
+    async def _read_each(self, known: dict[int, tuple[str, int]]) -> None:
+        for key, place in known.items():
+            try:
+                self._give(await self._store.news({key: place}))
+            except ClicketError as error:
+                self._fail([key], error)
+
+    def _give(self, found: Mapping[int, list[Event]]) -> None:
+        for key, events in found.items():
+            for follower in self.followers.get(key, ()):
+                if events:
+                    follower.take(events)
+                else:
+                    follower.fail(_swept(follower.id))
+
+    def _fail(self, keys: Iterable[int], error: ClicketError) -> None:
+        for key in keys:
+            for follower in self.followers.get(key, ()):
+                follower.fail(error)
+
+    def _look_later(self) -> None:
+        """One timer for all followed calls. While notices arrive, it is only a safety net."""
+        if self._timer is None:
+            self._delay = POLL_MOST if self._hears() else POLL_FIRST
+            self._timer = self._clock.call_later(self._delay, self._look_again)
+        elif not self._hears() and self._delay > POLL_FIRST:
+            self._timer.cancel()
+            self._delay = POLL_FIRST
+            self._timer = self._clock.call_later(self._delay, self._look_again)
+
+    def _look_again(self) -> None:
+        self.on_news(None)
+        self._delay = min(self._delay * 2, POLL_MOST)
+        self._timer = self._clock.call_later(self._delay, self._look_again)
 
     async def result(self, stored: Stored, id: str) -> ToolResult:
         """Wait for the outcome of a call that another process runs, or read the one it has."""
@@ -159,3 +285,7 @@ class StoredCalls:
                 text = data.decode(errors="replace")
                 record.output = decode(data) if notes_of(record).get("artifact_type") == "json" else text
         return result_of(record)
+
+
+def _swept(id: str) -> NotFound:
+    return NotFound(f"call {id!r} was swept while it was being read; nothing of it is left.")

@@ -50,6 +50,10 @@ class Entry:
     """The queue in which it waits then; empty: the one that it has."""
     fenced: bool = False
     """Another process owns the call: nothing more can be written from here."""
+    claims: bool = False
+    """The call has no owner yet: its next commit claims it, or is refused for good."""
+    to: int = 0
+    """The worker that is told of a call that is left to others, as in `Append.to`."""
 
     # Where the call is. `state` and `seq` run ahead of what is durable.
     state: State = State.PENDING

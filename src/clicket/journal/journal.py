@@ -124,6 +124,7 @@ class Journal(Staging):
             or entry.rows
             or entry.later
             or entry.artifacts
+            or entry.claims
             or len(stages) != _STAGES
         ):
             return False
@@ -194,7 +195,7 @@ class Journal(Staging):
         length = 0 if unit is None else unit.length
         change = Append(
             entry, entry.seq - length, entry.fence, unit, entry.state, entry.ended_at,
-            entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use,
+            entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use, entry.claims, entry.to,
             entry.queue,
         )  # fmt: skip
         if entry.artifacts:
@@ -228,6 +229,7 @@ class Journal(Staging):
         unit = change.unit
         entry.key = change.key
         entry.inflight = None
+        entry.claims = False
         callbacks = _taken_callbacks(entry)
         if self.unsaved:
             self.unsaved.discard(entry)
@@ -243,7 +245,10 @@ class Journal(Staging):
             self._send(entry, ())
 
     def _on_refused(self, entry: Entry, change: Append, error: ClicketError) -> None:
-        if isinstance(error, Stale):
+        if change.claim and isinstance(error, Stale):  # never appended again: the other claimer may have the same fence
+            entry.fenced = True
+            self._give_up(entry, Fenced(f"call {entry.id} was claimed or changed by another process"))
+        elif isinstance(error, Stale):
             self._spawn(self._rebase(entry, change))
         elif self.closed or isinstance(error, Duplicate | Unstorable) or change.expect == 0:
             self._give_up(entry, error)
@@ -288,10 +293,19 @@ class Journal(Staging):
 
     # A call that this process takes over, or lost.
 
-    def adopt(self, stored: Stored, entry: Entry, *, attempts: int, started_at: float | None, state: State) -> None:
-        """Set an entry to the stored state of a call that was just claimed."""
+    def adopt(
+        self,
+        stored: Stored,
+        entry: Entry,
+        *,
+        attempts: int,
+        started_at: float | None,
+        state: State,
+        claims: bool = False,
+    ) -> None:
+        """Set an entry to the stored state of a call that was just claimed, or that its next commit `claims`."""
         last = stored.events[-1]
-        entry.key, entry.fence = stored.key, stored.fence
+        entry.key, entry.fence, entry.claims = stored.key, stored.fence, claims
         entry.state = entry.visible_state = state
         entry.seq = entry.durable = last.seq
         entry.last_at = last.at

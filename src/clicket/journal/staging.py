@@ -89,9 +89,11 @@ class Staging:
         """The call names an artifact from its next commit on, which keeps it for as long as the call is kept."""
         entry.artifacts = (*entry.artifacts, (name, size))
 
-    def give_up_ownership(self, entry: Entry, queue: str = "") -> None:
-        """From its next commit on the call belongs to no process, and waits in this queue; without one, in the one that it has."""
-        entry.owned, entry.queue = False, queue
+    def give_up_ownership(self, entry: Entry, to: int = 0, queue: str = "") -> None:
+        """From its next commit on the call belongs to no process, and waits in `queue`; empty: in the one that it has. `to`: the worker
+        that gets a notice of it, as in `Append.to`."""
+        entry.owned = False
+        entry.to, entry.queue = to, queue
 
     def discard_staged(self, entry: Entry) -> None:
         """Drop what is staged and not under way, for a call that is released unchanged."""

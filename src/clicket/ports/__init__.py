@@ -4,6 +4,7 @@
 - `records`: what a store keeps beside calls: tool health, stats, documents, the audit log
 - `health`: how an outcome changes the health of its tool: the counters of the circuit breaker
 - `query`: which calls to list
+- `notices`: `Notices` between processes that share a store: lossy, they save time alone
 - `threads`: which threads there are, with counts of their calls
 - `caller`: `Caller` and `Handle`, the interface of every way to call the runtime
 - `clock`: time, which tests can step
@@ -17,6 +18,7 @@ from clicket.ports.caller import Caller, Handle
 from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
+from clicket.ports.notices import Hear, NoNotices, Notices
 from clicket.ports.query import Query, picked
 from clicket.ports.queue import Backlog, Grant, QueueName
 from clicket.ports.records import (
@@ -78,8 +80,11 @@ __all__ = [
     "Grant",
     "Handle",
     "HealthEffect",
+    "Hear",
     "Keep",
     "ListsThreads",
+    "NoNotices",
+    "Notices",
     "OnHint",
     "OnRemove",
     "OutcomeStats",

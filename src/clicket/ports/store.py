@@ -10,7 +10,7 @@ Laws that every store keeps, and the contract suite checks:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -19,6 +19,7 @@ from clicket.errors import ClicketError
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.unit import Unit, events_in
+from clicket.ports.notices import Notices
 from clicket.ports.query import Query
 from clicket.ports.queue import Backlog, Grant
 from clicket.ports.records import OutcomeStats, Records
@@ -179,6 +180,13 @@ class Append(msgspec.Struct, gc=False):
     """Artifacts that the call names from now on, with their sizes; they are kept as long as it is."""
     cache: CacheUse | None = None
     """Written in the same transaction as the outcome."""
+    claim: bool = False
+    """The append also claims the call: it is taken only if the call has no owner, its last number is `expect`, and its fence is the
+    one before `fence`. A claim that is refused was lost to another process, and must not be appended again.
+    A store without notices refuses it as stale."""
+    to: int = 0
+    """For a call that is left to other processes: the worker that gets a notice of it; 0: all. Negative: the worker of that number
+    gets a notice without the call, because it may have no room."""
     queue: str = ""
     """The queue in which the call waits from now on while it has no owner. Empty: the one that it had, or the one of its tool's name."""
 
@@ -288,6 +296,8 @@ class Store(Records, Protocol):
     durability: str
     on_hint: OnHint
     """Set by the engine; a store that learns nothing of other processes never calls it."""
+    notices: Notices
+    """Between the processes that share the store. The store posts them when it has written; the engine posts its own, too."""
     group_appends: bool
     """Set by the engine before it appends. True: several calls are under way, so a store whose commits cost more than their
     rows collects the appends of one turn of the loop into one commit. False: an append may be written, and `done` called,
@@ -313,6 +323,11 @@ class Store(Records, Protocol):
 
     async def history(self, query: Query) -> list[Stored]:
         """The calls that fit, in the query's order."""
+        ...
+
+    async def news(self, known: Mapping[int, tuple[str, int]]) -> dict[int, list[Event]]:
+        """New events of several calls in one question: from the id and the last known number of each key, the events after it.
+        Calls without new events are left out; a call that is not there any more has an empty list."""
         ...
 
     # Owning.

@@ -22,7 +22,11 @@ from clicket.server.responses import Response, json_response
 
 __all__ = ["ASSETS", "ConsoleHandlers"]
 
-ASSETS = {"app.js": b"text/javascript; charset=utf-8", "app.css": b"text/css; charset=utf-8", "icon.svg": b"image/svg+xml"}
+ASSETS = {
+    "app.js": b"text/javascript; charset=utf-8",
+    "app.css": b"text/css; charset=utf-8",
+    "icon.svg": b"image/svg+xml",
+}
 _HTML = b"text/html; charset=utf-8"
 # Scripts and styles come from files of this server alone. Requests go to this server alone. HTML of programs is shown in frames
 # with an empty sandbox, whose content goes through the one trusted-types policy.

@@ -24,6 +24,7 @@ from clicket.ports import (
     Found,
     Grant,
     Keep,
+    NoNotices,
     OnHint,
     OnRemove,
     OutcomeStats,
@@ -43,6 +44,7 @@ from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_queues import MemoryQueues, backlog_of
 from clicket.stores.memory_records import MemoryRecords
 from clicket.stores.memory_threads import places, thread_counts
+from clicket.stores.news import news_by_call
 
 __all__ = ["MemoryStore"]
 
@@ -55,7 +57,8 @@ class MemoryStore:
     def __init__(self, *, max_ended: int = 100_000) -> None:
         self.url = "memory://"
         self.durability = "none"
-        self.on_hint: OnHint = _ignore_hint
+        self.on_hint: OnHint = lambda kind, key: None
+        self.notices = NoNotices()
         self.group_appends = False
         self.max_ended = max_ended
         self._last_key = 0
@@ -229,6 +232,8 @@ class MemoryStore:
         self._check_open()
         call = self._calls.get(key)
         return call.events[after:] if call else []
+
+    news = news_by_call
 
     async def history(self, query: Query) -> list[Stored]:
         self._check_open()
@@ -449,7 +454,3 @@ class MemoryStore:
 
     async def size(self) -> int:
         return sum(len(data) for data in self._artifacts.values()) + CALL_SIZE * len(self._calls)
-
-
-def _ignore_hint(kind: str, key: int) -> None:
-    """The default: no engine is attached."""

@@ -12,16 +12,17 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import dump_unit
 from clicket.ports import Append, Done, Unstorable
 
-__all__ = ["Backend", "GroupWriter", "Lost", "Unit", "retry_while_lost"]
+__all__ = ["Backend", "GroupWriter", "Lost", "SharedReads", "Unit", "retry_while_lost"]
 
 logger = logging.getLogger("clicket.stores")
 T = TypeVar("T")
+K = TypeVar("K")
 
 _MAX_GROUP = 256
 _WAIT_FIRST = 0.02
@@ -128,6 +129,42 @@ class GroupWriter:
                 raise
             await asyncio.sleep(delay)
             delay = min(delay * 2, _WAIT_MOST)
+
+
+class SharedReads(Generic[K, T]):
+    """Reads that tasks ask for at about the same time, in one question: all that come while one is under way are in the next. No
+    answer is older than its question."""
+
+    def __init__(self, read: Callable[[Sequence[K]], Awaitable[dict[K, T]]]) -> None:
+        self._read = read
+        self._waiting: dict[K, asyncio.Future[T]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def get(self, key: K) -> T:
+        answer = self._waiting.get(key)
+        if answer is None:
+            loop = asyncio.get_running_loop()
+            answer = self._waiting[key] = loop.create_future()
+            if self._task is None:
+                self._task = loop.create_task(self._work())
+        return await asyncio.shield(answer)
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                await asyncio.sleep(0)  # those of this turn of the loop come along
+                waiting, self._waiting = self._waiting, {}
+                try:
+                    found = await self._read(list(waiting))
+                except Exception as error:
+                    for answer in waiting.values():
+                        answer.set_exception(error)
+                        answer.exception()  # a question whose task was cancelled has no reader
+                else:
+                    for key, answer in waiting.items():
+                        answer.set_result(found[key])
+        finally:
+            self._task = None
 
 
 async def retry_while_lost(name: str, patience: float, ask: Callable[[], Awaitable[T]]) -> T:

@@ -34,7 +34,9 @@ SECRET = "hunter2hunter2"
 class World(Lower):
     def __init__(self, policy: Policy | None = None) -> None:
         super().__init__(pay, policy=policy)
-        self.stored_calls = StoredCalls(self.store, self.clock, is_closing=lambda: False)
+        self.stored_calls = StoredCalls(
+            self.store, self.clock, is_closing=lambda: False, hears=lambda: False, spawn=asyncio.ensure_future
+        )
         self.taken: list[int] = []
         self.audited: list[tuple[str, str, dict[str, Any]]] = []
         self.claimer: Any = Recorder()

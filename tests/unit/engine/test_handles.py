@@ -38,7 +38,9 @@ class World(Lower):
             return True
 
         decisions: Any = Recorder(find_live=find_live, cancel=cancel)
-        stored_calls = StoredCalls(self.store, self.clock, is_closing=lambda: False)
+        stored_calls = StoredCalls(
+            self.store, self.clock, is_closing=lambda: False, hears=lambda: False, spawn=asyncio.ensure_future
+        )
         kept = KeptOutcomes(self.store, self.clock, retention=0.0)
         arguments: Any = Recorder()
         self.handles = Handles(self.journal, self.live, self.ending, stored_calls, decisions, arguments, kept)

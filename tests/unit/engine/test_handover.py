@@ -11,12 +11,13 @@ from tests.unit.engine.fakes import Lower
 from clicket import tool
 from clicket.call import Call
 from clicket.engine.handover import HandOver
+from clicket.engine.placement import Placement
 from clicket.engine.stored_calls import Closed, StoredCalls
 from clicket.errors import StoreUnavailable
 from clicket.execution.stopping import Stopped, stop
 from clicket.journal import Fenced
 from clicket.kernel import State
-from clicket.ports import Duplicate, Stored
+from clicket.ports import Duplicate, NoNotices, Stored
 
 
 @tool
@@ -48,7 +49,9 @@ class World(Lower):
     def __init__(self, *, shares: bool = True) -> None:
         super().__init__(plain, repeatable, rerun, asking, failing)
         self.resumed: list[Stored] = []
-        self.stored_calls = StoredCalls(self.store, self.clock, is_closing=lambda: False)
+        self.stored_calls = StoredCalls(
+            self.store, self.clock, is_closing=lambda: False, hears=lambda: False, spawn=asyncio.ensure_future
+        )
         self.handover = HandOver(
             self.journal,
             self.store,
@@ -57,6 +60,7 @@ class World(Lower):
             self.timers,
             self.ending,
             self.stored_calls,
+            Placement(NoNotices(), self.clock),
             shares=shares,
             approval_timeout=60.0,
             queue_of=self.queues.queue_of,

@@ -23,7 +23,9 @@ async def echo() -> str:
 
 def parts(*, closing: bool = False) -> tuple[Lower, StoredCalls]:
     low = Lower(echo)
-    return low, StoredCalls(low.store, low.clock, is_closing=lambda: closing)
+    return low, StoredCalls(
+        low.store, low.clock, is_closing=lambda: closing, hears=lambda: False, spawn=asyncio.ensure_future
+    )
 
 
 async def test_one_call_is_found_by_as_much_as_names_it() -> None:

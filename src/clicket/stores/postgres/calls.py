@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,12 +13,13 @@ from clicket.ports import CallPlace, Query, Stored, ThreadCounts, picked
 from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.pool import Pool
 
-__all__ = ["Calls", "storable"]
+__all__ = ["Calls", "claimed_call", "storable"]
 
 _SELECT = """SELECT c.key, c.id, c.fence, c.claims, c.owner, c.taken_from,
     ARRAY(SELECT e.body FROM events e WHERE e.call = c.key ORDER BY e.seq) FROM calls c WHERE """
 # From the row that holds the next number on; it may begin before it.
-_EVENTS = """SELECT c.ended_at IS NULL AND c.owner IS DISTINCT FROM $4::bigint AND NOT c.watched,
+_EVENTS = """SELECT c.ended_at IS NULL AND c.owner IS DISTINCT FROM $4::bigint AND c.giver IS DISTINCT FROM $4::bigint
+        AND NOT c.watched,
     ARRAY(SELECT e.body FROM events e WHERE e.call = c.key AND e.seq >= coalesce(
         (SELECT max(f.seq) FROM events f WHERE f.call = c.key AND f.seq <= $3::integer + 1), 0) ORDER BY e.seq)
     FROM calls c WHERE c.key = $1::bigint AND c.id = $2::text"""
@@ -28,6 +29,7 @@ _PLACES = """SELECT key, caller, thread FROM calls WHERE $1::bigint IS NULL OR k
 _COUNTS = """SELECT state, count(*), max(key), max(greatest(created_at, coalesce(ended_at, 0))) FROM (
     SELECT state, key, created_at, ended_at FROM calls WHERE thread = $1::text AND caller = $2::text
     ORDER BY key DESC LIMIT $3::bigint) newest GROUP BY state"""
+_NEWS = "SELECT key, bodies FROM news($1::bigint, $2::bigint[], $3::text[], $4::integer[])"
 _TYPES = {"c.key": "bigint", "c.created_at": "float8"}
 _LAST = 2**31 - 2
 
@@ -76,13 +78,7 @@ class Calls:
         """Calls that were just taken, with the owners that they were taken from."""
         sql = f"{_SELECT} c.key = ANY ($1::bigint[]) AND c.owner = $2::bigint"
         rows = {row[0]: row for row in await self._pool.query(sql, keys, me)}
-        found = []
-        for key in keys:
-            if key in rows:
-                stored = _stored(rows[key])
-                stored.taken_from = rows[key][5]
-                found.append(stored)
-        return found
+        return [claimed_call(rows[key]) for key in keys if key in rows]
 
     async def of_keys(self, keys: Sequence[int]) -> list[Stored]:
         rows = await self._pool.query(f"{_SELECT} c.key = ANY ($1::bigint[])", list(keys))
@@ -97,14 +93,26 @@ class Calls:
         if rows and rows[0][0]:
             await self._pool.query(_WATCH, key)
             rows = await self._pool.query(_EVENTS, *params)  # what came before the mark was not announced
+        return [event for _, bodies in rows for event in self._read(call_id, bodies) if event.seq > after]
+
+    async def news(self, known: Mapping[int, tuple[str, int]], me: int) -> dict[int, list[Event]]:
+        fit = {key: (id, min(max(last, 0), _LAST)) for key, (id, last) in known.items() if storable(id)}
+        params = (me, list(fit), [id for id, _ in fit.values()], [last for _, last in fit.values()])
+        rows = await self._pool.query(_NEWS, *params) if fit else []
+        found: dict[int, list[Event]] = {key: [] for key in known if key not in fit}
+        for key, bodies in rows:
+            id, last = known[key]
+            found[key] = [event for event in self._read(id, bodies) if event.seq > last]
+        return found
+
+    def _read(self, call_id: str, bodies: Sequence[bytes]) -> list[Event]:
         try:
-            found = [event for _, bodies in rows for body in bodies for event in load_events(call_id, body)]
+            return [event for body in bodies for event in load_events(call_id, body)]
         except (msgspec.MsgspecError, RecursionError, TypeError) as error:
             raise StoreUnavailable(
                 f"{self._pool.server.name}: events of call {call_id} are not what clicket wrote ({error}). Nothing was "
                 "changed; restore a backup."
             ) from error
-        return [event for event in found if event.seq > after]
 
     async def _select(self, wanted: dict[str, Param], rest: str) -> list[Stored]:
         """Column names come from this file alone; values are always bound."""
@@ -132,6 +140,13 @@ def storable(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return "\0" not in value
+
+
+def claimed_call(row: tuple[Any, ...]) -> Stored:
+    """A call that was just taken, with the owner that it was taken from."""
+    stored = _stored(row)
+    stored.taken_from = row[5]
+    return stored
 
 
 def _stored(row: tuple[Any, ...]) -> Stored:

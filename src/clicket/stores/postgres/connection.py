@@ -74,10 +74,10 @@ class Refused(Exception):
 
 
 class Connection:
-    """One statement at a time. `on_notification` gets the text of each notification."""
+    """One statement at a time. `on_notification` gets the channel and the text of each notification."""
 
     def __init__(self, pgconn: pq.abc.PGconn) -> None:
-        self.on_notification: Callable[[str], None] | None = None
+        self.on_notification: Callable[[str, str], None] | None = None
         self.left: Callable[[], None] | None = None
         self.broken: Lost | None = None
         self.silent = False
@@ -177,7 +177,7 @@ class Connection:
             pg.consume_input()
             while (note := pg.notifies()) is not None:
                 if self.on_notification is not None:
-                    self.on_notification(note.extra.decode(errors="replace"))
+                    self.on_notification(note.relname.decode(errors="replace"), note.extra.decode(errors="replace"))
             if self._answer is None:
                 return
             while not pg.is_busy():

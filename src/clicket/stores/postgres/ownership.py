@@ -7,10 +7,10 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 
-from clicket.ports import Owner, Presence, Stored
+from clicket.ports import Notices, OnHint, Owner, Presence, Stored
 from clicket.stores.liveness import process_gone
-from clicket.stores.postgres.calls import Calls
-from clicket.stores.postgres.hints import Hints
+from clicket.stores.postgres.calls import Calls, claimed_call
+from clicket.stores.postgres.connection import Row
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.pool import Pool
 from clicket.stores.turns import LOOKED_AT, last_caller
@@ -21,18 +21,24 @@ _OWNERS = """SELECT id, host, boot, pid, started, lease, renewed + make_interval
     FROM owners ORDER BY id"""
 _CLAIM = """SELECT keys, freed FROM claim($1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text, $6::bigint[],
     $7::text[], $8::bigint, $9::integer)"""
-_CLAIM_IN_TURN = """SELECT keys, freed FROM claim_in_turn($1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text[], $6::text,
-    $7::integer, $8::integer)"""
+_CLAIM_WAITING = """SELECT key, id, fence, claims, owner, taken_from, bodies, passed FROM claim_waiting(
+    $1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text[], $6::text, $7::integer, $8::integer)"""
 _HOLD = "SELECT granted, freed FROM hold($1::bigint, $2::bigint, $3::text, $4::integer, $5::bigint)"
 _MOST = 2**31 - 1
+_LOCKED = 0.02
+"""Seconds after which waiting calls are looked for again that other transactions had locked."""
 
 
 class Ownership:
-    def __init__(self, pool: Pool, membership: Membership, calls: Calls, hints: Hints) -> None:
+    """`on_hint("work", 0)` is called when waiting calls were locked by others, some time later."""
+
+    def __init__(self, pool: Pool, membership: Membership, calls: Calls, notices: Notices, on_hint: OnHint) -> None:
         self._pool = pool
         self._membership = membership
         self._calls = calls
-        self._hints = hints
+        self._notices = notices
+        self._on_hint = on_hint
+        self._later: asyncio.TimerHandle | None = None
         self._undelivered: set[int] = set()
         self._claiming = asyncio.Lock()
         self._last_caller = ""
@@ -55,7 +61,7 @@ class Ownership:
         return await self._claim("orphans", await self._gone(), sorted(tools), limit)
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        return await self._claim("waiting", [], sorted(tools), limit) if tools else []
+        return await self._claim_waiting(sorted(tools), limit) if tools else []
 
     async def claim(self, key: int) -> Stored | None:
         taken = await self._claim("one", await self._gone(), [], 1, key)
@@ -68,35 +74,64 @@ class Ownership:
         self, what: str, gone: Sequence[int], tools: Sequence[str], limit: int, key: int | None = None
     ) -> list[Stored]:
         async with self._claiming:
-            ticket = random.getrandbits(62)
-            # Calls that an earlier claim took, and whose response was lost, are returned by the next claim of several calls.
-            asked = {ticket} if what == "one" else self._undelivered | {ticket}
-            first = not self._undelivered or what == "one"
-            self._undelivered.add(ticket)
+            asked, first, ticket = self._new_ticket(alone=what == "one")
 
             async def once() -> list[int]:
                 nonlocal first
                 unheard = [] if first else sorted(asked)
                 first = False
-                most = min(limit, _MOST // 8)
-                run = self._membership.run
-                if what == "waiting":
-                    in_turn = (ticket, unheard, tools, self._last_caller, LOOKED_AT, most)
-                    ((keys, freed),) = await run(self._pool.run, _CLAIM_IN_TURN, *in_turn)
-                else:
-                    params = (ticket, unheard, what, gone, tools, key, most)
-                    ((keys, freed),) = await run(self._pool.run, _CLAIM, *params)
+                params = (ticket, unheard, what, gone, tools, key, min(limit, _MOST // 8))
+                ((keys, freed),) = await self._membership.run(self._pool.run, _CLAIM, *params)
                 if freed:
-                    self._hints.post("slot", 0)
+                    self._notices.post("slot", 0)
                 return list(keys)
 
             keys = await self._pool.patiently(once)
             claimed = await self._calls.claimed(keys, self._membership.id) if keys else []
             self._undelivered -= asked
-        if what == "waiting":
-            self._last_caller = last_caller(claimed, self._last_caller)
-            return claimed  # in the order in which they were taken
         return sorted(claimed, key=lambda stored: stored.key)
+
+    async def _claim_waiting(self, tools: Sequence[str], limit: int) -> list[Stored]:
+        """In one question, with the calls' events. Calls are returned in the order in which they were taken."""
+        async with self._claiming:
+            asked, first, ticket = self._new_ticket(alone=False)
+
+            async def once() -> list[Row]:
+                nonlocal first
+                unheard = [] if first else sorted(asked)
+                first = False
+                params = (ticket, unheard, tools, self._last_caller, LOOKED_AT, min(limit, _MOST // 8))
+                return await self._membership.run(self._pool.run, _CLAIM_WAITING, *params)
+
+            rows = await self._pool.patiently(once)
+            self._undelivered -= asked
+        claimed = [claimed_call(row[:-1]) for row in rows if row[0] is not None]
+        if any(row[-1] for row in rows):
+            self.look_later()
+        self._last_caller = last_caller(claimed, self._last_caller)
+        return claimed
+
+    def _new_ticket(self, *, alone: bool) -> tuple[set[int], bool, int]:
+        """The tickets whose calls a claim may return, whether there is none but its own, and its own. Calls that an earlier claim
+        took, and whose response was lost, are returned by the next claim of several calls."""
+        ticket = random.getrandbits(62)
+        asked = {ticket} if alone else self._undelivered | {ticket}
+        first = alone or not self._undelivered
+        self._undelivered.add(ticket)
+        return asked, first, ticket
+
+    def look_later(self) -> None:
+        """Waiting calls were passed over that may be free soon."""
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(_LOCKED, self._look)
+
+    def _look(self) -> None:
+        self._later = None
+        self._on_hint("work", 0)
+
+    def close(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
 
     async def owned(self) -> list[int]:
         sql = "SELECT key FROM calls WHERE owner = $1::bigint AND ended_at IS NULL"
@@ -110,7 +145,7 @@ class Ownership:
         sql = "SELECT hand_back($1::bigint, $2::bigint, $3::bigint[])"
         rows = await self._pool.patiently(lambda: self._membership.run(self._pool.run, sql, list(keys)))
         for key in rows[0][0]:
-            self._hints.post("work", key)
+            self._notices.post("work", key)
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
         params = (name, count, max(min(capacity, _MOST), -_MOST))
@@ -118,13 +153,13 @@ class Ownership:
             rows = await self._pool.patiently(lambda: self._membership.run(self._pool.run, _HOLD, *params))
         granted, freed = rows[0]
         if freed:
-            self._hints.post("slot", 0)
+            self._notices.post("slot", 0)
         return bool(granted)
 
     async def sign_off(self) -> None:
         sql = "SELECT keys, freed FROM sign_off($1::bigint, $2::bigint)"
         ((keys, freed),) = await self._pool.patiently(lambda: self._membership.run(self._pool.run, sql))
         for key in keys:
-            self._hints.post("work", key)
+            self._notices.post("work", key)
         if freed:
-            self._hints.post("slot", 0)
+            self._notices.post("slot", 0)

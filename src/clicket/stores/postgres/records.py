@@ -10,20 +10,20 @@ from typing import Any
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Audited, StoredDocument, ToolHealth, Unstorable
+from clicket.ports import Audited, Notices, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.postgres.calls import storable
 from clicket.stores.postgres.connection import Param
-from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.outcome_stats import clean, place_of
 from clicket.stores.postgres.pool import Pool
-from clicket.stores.remote import Lost
+from clicket.stores.remote import Lost, SharedReads
 
 __all__ = ["Records"]
 
 _THREAD_HEALTH = """SELECT tool, completions, failures, consecutive_failures, first_success_at, last_success_at, last_failure_at,
     last_error, status, reason, by, announced, updated_at, version, tool_version
-    FROM standings WHERE place = decode($1::text, 'hex') ORDER BY tool"""
+    , encode(place, 'hex') FROM standings
+    WHERE place = ANY (ARRAY(SELECT decode(p, 'hex') FROM unnest($1::text[]) AS p)) ORDER BY tool"""
 _PUT_HEALTH = """SELECT put_standing($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bigint,
     $8::json)"""
 # Found by a look at all rows, as their times have no index; removed a few at a time, if no outcome changed them since.
@@ -54,16 +54,22 @@ _STEP = 500
 
 
 class Records:
-    def __init__(self, pool: Pool, membership: Membership, hints: Hints) -> None:
+    def __init__(self, pool: Pool, membership: Membership, notices: Notices) -> None:
         self._pool = pool
         self._membership = membership
-        self._hints = hints
+        self._notices = notices
+        self._health: SharedReads[str, list[ToolHealth]] = SharedReads(self._read_health)
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         if not (storable(caller) and storable(thread)):
             return []
-        rows = await self._pool.query(_THREAD_HEALTH, place_of(thread, caller))
-        return [ToolHealth(**dict(zip(ToolHealth.__struct_fields__, row, strict=True))) for row in rows]
+        return await self._health.get(place_of(thread, caller))
+
+    async def _read_health(self, places: Sequence[str]) -> dict[str, list[ToolHealth]]:
+        found: dict[str, list[ToolHealth]] = {place: [] for place in places}
+        for *row, place in await self._pool.query(_THREAD_HEALTH, list(places)):
+            found[place].append(ToolHealth(**dict(zip(ToolHealth.__struct_fields__, row, strict=True))))
+        return found
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         _check(caller, thread, health.tool)
@@ -75,7 +81,7 @@ class Records:
         place = place_of(thread, caller)
         written = bool(await self._write(_PUT_HEALTH, _ticket(), place, caller, thread, expect, given))
         if written:
-            self._hints.post("health", 0)
+            self._notices.post("health", 0)
         return written
 
     async def forget_health(self, since: float) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event
 from clicket.model.figures import Figure
+from clicket.notices import Carrier, Channel, notice_secret, space_of
 from clicket.ports import (
     Append,
     Audited,
@@ -19,6 +20,8 @@ from clicket.ports import (
     Found,
     Grant,
     Keep,
+    NoNotices,
+    Notices,
     OnHint,
     OnRemove,
     Owner,
@@ -34,8 +37,8 @@ from clicket.stores.postgres.address import Address
 from clicket.stores.postgres.artifacts import Artifacts
 from clicket.stores.postgres.cache import Cache
 from clicket.stores.postgres.calls import Calls
+from clicket.stores.postgres.channel import NotifyCarrier
 from clicket.stores.postgres.connection import Hopeless
-from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.ownership import Ownership
 from clicket.stores.postgres.pool import Pool, Server
@@ -51,9 +54,11 @@ __all__ = ["PostgresStore"]
 
 class PostgresStore:
     """`timeout`: seconds that a statement may take, and that an unreachable server is waited for. `pool`: connections beside
-    the one that writes and the one that listens."""
+    the one that writes and the one that listens. `bus` carries notices; None: the server does."""
 
-    def __init__(self, url: str, *, durability: str = "process", timeout: float = 5.0, pool: int = 4) -> None:
+    def __init__(
+        self, url: str, *, durability: str = "process", timeout: float = 5.0, pool: int = 4, bus: Carrier | None = None
+    ) -> None:
         self._server = Server(Address(url, timeout=timeout), timeout=timeout)
         self.url = self._server.name
         self.durability = durability
@@ -61,6 +66,8 @@ class PostgresStore:
         self.group_appends = True
         self.risks: list[str] = []
         """What the server's settings put at risk, as sentences; known once the store is open."""
+        self.notices: Notices = NoNotices()
+        self._bus = bus
         self._pool_size = pool
         self._parts: _Parts | None = None
 
@@ -73,7 +80,15 @@ class PostgresStore:
         except BaseException:
             pool.close()
             raise
-        self._parts = _Parts(self._server, pool, membership, self._tell)
+        channel = Channel(self._bus or NotifyCarrier(self._server), self._tell)
+        parts = _Parts(self._server, pool, membership, channel, self._tell)
+        try:
+            secret = await notice_secret(parts.records)
+        except BaseException:
+            pool.close()
+            raise
+        channel.open(space_of(secret), membership.id, secret)
+        self._parts, self.notices = parts, channel
 
     def _tell(self, kind: str, key: int) -> None:
         self.on_hint(kind, key)  # which may be set at any time
@@ -121,6 +136,9 @@ class PostgresStore:
 
     async def thread_counts(self, caller: str, thread: str, limit: int) -> ThreadCounts:
         return await self._open.calls.thread_counts(caller, thread, limit)
+
+    async def news(self, known: Mapping[int, tuple[str, int]]) -> dict[int, list[Event]]:
+        return await self._open.calls.news(known, self._open.membership.id)
 
     # Ownership.
 
@@ -245,20 +263,19 @@ class PostgresStore:
 class _Parts:
     """All that an open store has."""
 
-    def __init__(self, server: Server, pool: Pool, membership: Membership, on_hint: OnHint) -> None:
+    def __init__(self, server: Server, pool: Pool, membership: Membership, notices: Channel, on_hint: OnHint) -> None:
         self.pool = pool
         self.membership = membership
-        self.hints = Hints(server, on_hint)
-        self.appender = Appender(server, membership, self.hints)
-        self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
+        self.notices = notices
         self.calls = Calls(pool)
-        self.ownership = Ownership(pool, membership, self.calls, self.hints)
+        self.ownership = Ownership(pool, membership, self.calls, notices, on_hint)
+        self.appender = Appender(server, membership, notices, self.ownership.look_later)
+        self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
         self.queues = Queues(pool)
         self.artifacts = Artifacts(pool, membership)
         self.cache = Cache(pool, membership)
         self.retention = Retention(pool, self.calls.of_keys)
-        self.records = Records(pool, membership, self.hints)
-        self.hints.start()
+        self.records = Records(pool, membership, notices)
 
     async def close(self) -> None:
         try:
@@ -267,7 +284,8 @@ class _Parts:
             with contextlib.suppress(ClicketError):
                 await self.ownership.sign_off()
         finally:
-            await self.hints.close()
+            self.ownership.close()
+            await self.notices.close()
             self.appender.close()
             self.pool.close()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, Duplicate, Stale, Unstorable
+from clicket.ports import Append, Duplicate, Notices, Stale, Unstorable
+from clicket.stores.announcing import announce
 from clicket.stores.postgres.connection import Connection, Param, Refused, Row
-from clicket.stores.postgres.hints import Hints
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.outcome_stats import NOT_ALL_COUNT, place_of, runs_of
 from clicket.stores.postgres.pool import Server
@@ -17,7 +17,7 @@ from clicket.stores.remote import Lost, Unit
 
 __all__ = ["Appender"]
 
-_APPEND = """SELECT outcomes, followed FROM append(
+_APPEND = """SELECT outcomes, followed, givers FROM append(
     $1::bigint, $2::bigint, $3::boolean, $4::json, $5::json, $6::bytea, $7::json, $8::json, $9::boolean)"""
 _ERASE = "SELECT erase($1::bigint, $2::bigint, $3::json, $4::bytea, $5::json, $6::json)"
 _MAX_BYTES = 8 * 1024 * 1024
@@ -49,6 +49,7 @@ class _Unit(msgspec.Struct, gc=False):
     priority: int
     size: int
     artifacts: list[dict[str, str | int]] | None
+    claim: bool
     queue: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -70,10 +71,13 @@ class _Use(msgspec.Struct, gc=False):
 class Appender:
     """The writing connection; what `GroupWriter` asks of a backend."""
 
-    def __init__(self, server: Server, membership: Membership, hints: Hints) -> None:
+    def __init__(
+        self, server: Server, membership: Membership, notices: Notices, on_claim_lost: Callable[[], None]
+    ) -> None:
         self._server = server
         self._membership = membership
-        self._hints = hints
+        self._notices = notices
+        self._on_claim_lost = on_claim_lost
         self._connection: Connection | None = None
 
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[_Outcome]:
@@ -116,14 +120,18 @@ class Appender:
             b"".join(pieces),
         ]
         try:
-            keys, followed = await self._ask(params, [change for change, _ in units], turns)
+            keys, followed, givers = await self._ask(params, [change for change, _ in units], turns)
         except Refused as refused:
             if len(units) > 1:  # one member cannot be stored: the others must not suffer for it
                 return [outcome for unit in units for outcome in await self._apply([unit], [0], again)]
             return [self._not_stored(units[0][0], refused, again)]
         for key in followed:
-            self._hints.post("events", key)
-        return [self._outcome(change, key) for (change, _), key in zip(units, keys, strict=True)]
+            self._notices.post("events", key)
+        outcomes = [self._outcome(change, key) for (change, _), key in zip(units, keys, strict=True)]
+        for (change, body), outcome, giver in zip(units, outcomes, givers, strict=True):
+            if outcome is None:
+                announce(self._notices, change, body, giver)
+        return outcomes
 
     async def _ask(self, params: Sequence[Param], changes: Sequence[Append], turns: Sequence[int]) -> Row:
         try:
@@ -138,15 +146,11 @@ class Appender:
         if key == -1:
             return Duplicate(f"the id {change.id!r} is taken in thread {change.call.thread!r}")
         if key == 0:
+            if change.claim:
+                self._on_claim_lost()
             return Stale(f"call {change.id} was changed by another writer")
         if change.expect == 0:
             change.key = key
-        if not change.owned and change.ended_at is None:
-            self._hints.post("work", key)
-        if change.request:
-            self._hints.post("request", key)
-        if change.stats is not None and change.stats.effect == "failed":
-            self._hints.post("health", 0)
         return None
 
     def _not_stored(self, change: Append, refused: Refused, again: bool) -> ClicketError:
@@ -235,6 +239,7 @@ def _row(change: Append, body: bytes) -> _Unit:
         priority=max(-_MAX_PRIORITY, min(change.call.priority, _MAX_PRIORITY)),
         size=len(body),
         artifacts=[{"name": name, "size": size} for name, size in change.artifacts] or None,
+        claim=change.claim,
         queue=change.queue or msgspec.UNSET,
     )
 

@@ -4,7 +4,8 @@
 - `scripts`, `lua/`: the scripts, and how the server knows them. A write renews the lease if a twentieth of it is over (`lua/write.lua`)
 - `writer`: appends, a group of them in one round trip
 - `session`: runs every other script, and repeats it after a lost connection
-- `connection`, `address`, `listener`: connections, the server's address, hints of other processes
+- `connection`, `address`, `carrier`: connections, the server's address, pub/sub as the carrier of notices
+- `reads`: calls and their events
 - `claims`, `dead_owners`: taking over calls; which owners are dead
 - `rows`: rows as calls
 - `records`, `artifacts`: tool health, stats, documents, the audit log; artifacts

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from clicket.errors import ClicketError
-from clicket.ports import Stored
+from clicket.ports import Notices, Stored
 from clicket.stores.redis.dead_owners import DeadOwner, DeadOwners
 from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
@@ -21,9 +21,10 @@ _BUDGET = 5_000
 
 
 class Claims:
-    def __init__(self, session: Session, dead_owners: DeadOwners) -> None:
+    def __init__(self, session: Session, dead_owners: DeadOwners, notices: Notices) -> None:
         self._session = session
         self._dead_owners = dead_owners
+        self._notices = notices
         self._last_caller = ""
         self._unanswered: dict[str, list[str]] = {}
 
@@ -39,11 +40,13 @@ class Claims:
                 "budget": _BUDGET,
             }
             try:
-                rows, ends = await self._execute("claim_orphans", arguments)
+                rows, ends, freed = await self._execute("claim_orphans", arguments)
             except ClicketError:
                 if not found:
                     raise
                 break  # return what was claimed so far; the next claim reports the error
+            if freed:
+                self._notices.post("slot", 0)
             found += [stored(row) for row in rows]
             if len(found) >= limit:
                 break

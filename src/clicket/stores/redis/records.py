@@ -10,8 +10,9 @@ import msgspec
 
 from clicket.errors import StoreUnavailable
 from clicket.model.figures import Figure
-from clicket.ports import Audited, StoredDocument, ToolHealth, Unstorable
+from clicket.ports import Audited, Notices, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.redis.session import Session
+from clicket.stores.remote import SharedReads
 
 __all__ = ["Records"]
 
@@ -27,14 +28,17 @@ _figure = msgspec.msgpack.Decoder(tuple[int, float, float, float])
 
 
 class Records:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, notices: Notices) -> None:
         self._session = session
+        self._notices = notices
+        self._health: SharedReads[tuple[str, str], list[bytes]] = SharedReads(self._read_health)
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         try:
-            found = await self._session.read("tool_health", {"caller": caller, "thread": thread})
+            self._session.command("tool_health", {"caller": caller, "thread": thread})
         except Unstorable:  # text that cannot be written was never stored
             return []
+        found = await self._health.get((caller, thread))
         try:
             return sorted((_health.decode(each) for each in found), key=lambda health: health.tool)
         except ValueError as error:  # msgspec's errors are ValueErrors
@@ -43,7 +47,14 @@ class Records:
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         given = {name: value for name, value in msgspec.structs.asdict(health).items() if value is not None}
         arguments = {"caller": caller, "thread": thread, "health": given, "expect": expect, "ticket": uuid4().hex}
-        return bool(await self._session.write("put_tool_health", arguments))
+        written = bool(await self._session.write("put_tool_health", arguments))
+        if written:
+            self._notices.post("health", 0)
+        return written
+
+    async def _read_health(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[bytes]]:
+        questions = [{"caller": caller, "thread": thread} for caller, thread in places]
+        return dict(zip(places, await self._session.read_many("tool_health", questions), strict=True))
 
     async def forget_health(self, since: float) -> None:
         while await self._session.write("forget_health", {"since": repr(since), "limit": _FORGET}) == _FORGET:

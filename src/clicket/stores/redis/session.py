@@ -7,6 +7,7 @@ so that a connection that was given up cannot act late.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -44,7 +45,6 @@ class Session:
         self.me = 0
         self.store = ""
         self.generation = 1
-        self.listening = 0
         self.pool = ConnectionPool(address, timeout)
 
     def command(self, name: str, arguments: dict[str, Any], *data: bytes) -> Command:
@@ -56,7 +56,7 @@ class Session:
 
     def identified(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The question of an owner. It lives as long as it asks, and says so when it has not for a while."""
-        arguments |= {"store": self.store, "me": self.me, "generation": self.generation, "listening": self.listening}
+        arguments |= {"store": self.store, "me": self.me, "generation": self.generation}
         if self._announced != self.generation or host_clock() > self._renew_by:
             arguments["owner"] = self.owner
         return arguments
@@ -69,6 +69,18 @@ class Session:
     async def read(self, name: str, arguments: dict[str, Any], *data: bytes) -> Any:
         command = self.command(name, {**arguments, "store": self.store}, *data)
         return await retry_while_lost(self.url, self.timeout, lambda: self._execute(name, command))
+
+    async def read_many(self, name: str, questions: Sequence[dict[str, Any]]) -> list[Any]:
+        """Several questions of one kind in one round trip."""
+        commands = [self.command(name, {**arguments, "store": self.store}) for arguments in questions]
+
+        async def ask() -> list[Any]:
+            answers = await self.pool.execute(commands)
+            if any(isinstance(answer, NoScriptError) for answer in answers):
+                _, *answers = await self.pool.execute([script(name).load, *commands])
+            return [self.checked(answer) for answer in answers]
+
+        return await retry_while_lost(self.url, self.timeout, ask)
 
     async def write(self, name: str, arguments: dict[str, Any], *data: bytes, again: bool = False) -> Any:
         """`again`: it may have been done already."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -18,8 +18,9 @@ from redis.exceptions import ResponseError
 
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.model import Event, load_events
+from clicket.model import Event
 from clicket.model.figures import Figure
+from clicket.notices import Carrier, Channel, notice_secret, space_of
 from clicket.ports import (
     Append,
     Audited,
@@ -31,6 +32,8 @@ from clicket.ports import (
     Found,
     Grant,
     Keep,
+    NoNotices,
+    Notices,
     OnHint,
     OnRemove,
     Owner,
@@ -41,20 +44,19 @@ from clicket.ports import (
     Sweep,
     ThreadCounts,
     ToolHealth,
-    Unstorable,
-    picked,
 )
 from clicket.stores.redis import retention, thread_list
 from clicket.stores.redis.address import address
 from clicket.stores.redis.artifacts import Artifacts
+from clicket.stores.redis.carrier import PubSubCarrier
 from clicket.stores.redis.claims import Claims
 from clicket.stores.redis.connection import Connection, refusal
 from clicket.stores.redis.dead_owners import DeadOwners
-from clicket.stores.redis.listener import Listener
 from clicket.stores.redis.persistence import assess
 from clicket.stores.redis.queues import Queues
+from clicket.stores.redis.reads import Reads, given
 from clicket.stores.redis.records import Records
-from clicket.stores.redis.rows import cache_entry, cache_item, stored
+from clicket.stores.redis.rows import cache_entry, cache_item
 from clicket.stores.redis.scripts import NAMES, script
 from clicket.stores.redis.session import Session
 from clicket.stores.redis.writer import Units
@@ -68,7 +70,6 @@ SCHEMA = 4
 _GRACE = 7 * 24 * 3600.0
 """Seconds that an ended call's keys stay beyond retention, for the sweep to find them."""
 _STEP = 100
-_BUDGET = 1_000
 _NEWEST = 2**53
 _ROW = 2_000
 """About what a call takes in the server's memory beside its events."""
@@ -77,21 +78,32 @@ _ROW = 2_000
 class _Open:
     """What an open store is made of."""
 
-    def __init__(self, session: Session, connection: Connection, dead_owners: DeadOwners, keep: int | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        connection: Connection,
+        dead_owners: DeadOwners,
+        notices: Channel,
+        *,
+        keep: int | None,
+    ) -> None:
         self.session = session
         self.connection = connection
         self.dead_owners = dead_owners
-        self.writer = GroupWriter(session.url, Units(session, connection, keep=keep), patience=session.timeout)
-        self.claims = Claims(session, dead_owners)
+        self.writer = GroupWriter(session.url, Units(session, connection, notices, keep=keep), patience=session.timeout)
+        self.notices = notices
+        self.reads = Reads(session)
+        self.claims = Claims(session, dead_owners, notices)
         self.queues = Queues(session)
         self.workers = Workers(1, "clicket-redis-files")
         self.artifacts = Artifacts(session, self.workers)
-        self.records = Records(session)
+        self.records = Records(session, notices)
 
 
 class RedisStore:
     """`durability`: "process" promises what the server's settings promise, and `risks` says what that is; "power" refuses a
-    server that does not write each command to its disk. `retention`: seconds after which ended calls may expire, or None."""
+    server that does not write each command to its disk. `retention`: seconds after which ended calls may expire, or None.
+    `bus` carries notices; None: the server does."""
 
     def __init__(
         self,
@@ -101,13 +113,16 @@ class RedisStore:
         timeout: float = 5.0,
         prefix: str = "clicket",
         retention: float | None = 86400.0,
+        bus: Carrier | None = None,
     ) -> None:
         self._address = address(url, prefix, timeout)
         self.url = self._address.url
         self.durability = durability
         self.risks: list[str] = []
         self.on_hint: OnHint = _ignore_hint
+        self.notices: Notices = NoNotices()
         self.group_appends = True
+        self._bus = bus
         self._timeout = timeout
         self._keep = None if retention is None else int((retention + _GRACE) * 1000)
         self._parts: _Open | None = None
@@ -131,11 +146,14 @@ class RedisStore:
                 self.url, self._timeout, lambda: _only(session, connection.execute([command]))
             )
             started = self._accepted(session, response)
+            channel = Channel(self._bus or PubSubCarrier(self._address, self._timeout), self._on_hint)
+            parts = _Open(session, connection, DeadOwners(session, started, before), channel, keep=self._keep)
+            secret = await notice_secret(parts.records)
         except BaseException:
             await connection.drop()
             raise
-        self._parts = _Open(session, connection, DeadOwners(session, started, before), self._keep)
-        self._listener = Listener(session, Connection(self._address, self._timeout), self._on_hint)
+        channel.open(space_of(secret), session.me, secret)
+        self._parts, self.notices = parts, channel
 
     async def _connect(self, connection: Connection) -> None:
         """A server that cannot be reached is an error at once, for whoever opens the store to wait or not; one that is loading its
@@ -199,10 +217,12 @@ class RedisStore:
             while await session.write("hand_back", {}):
                 pass
             await session.write("sign_off", {})
+            parts.notices.post("work", 0)
+            parts.notices.post("slot", 0)
         await parts.writer.drain()
         if self._lookups:
             await asyncio.wait(self._lookups)
-        await self._listener.close()
+        await parts.notices.close()
         await parts.connection.drop()
         await session.pool.close()
         parts.workers.close()
@@ -221,63 +241,16 @@ class RedisStore:
     # Reading.
 
     async def load(self, id: str, thread: str | None = None, caller: str | None = None) -> list[Stored]:
-        arguments = _given({"id": id, "thread": thread, "caller": caller})
-        try:
-            return [stored(row) for row in await self._ready().session.read("load", arguments)]
-        except Unstorable:  # text that cannot be written was never stored
-            return []
+        return await self._ready().reads.load(id, thread, caller)
 
     async def events(self, key: int, call_id: str, after: int) -> list[Event]:
-        bodies = await self._ready().session.read("events", {"key": key, "id": call_id, "after": after})
-        try:
-            events = [event for body in bodies for event in load_events(call_id, body)]
-        except (ValueError, RecursionError, TypeError) as error:  # msgspec's errors are ValueErrors
-            raise StoreUnavailable(
-                f"{self.url}: the events of call {call_id} are not what clicket wrote ({error}). Nothing was changed.",
-                url=self.url,
-            ) from error
-        return [event for event in events if event.seq > after]
+        return await self._ready().reads.events(key, call_id, after)
+
+    async def news(self, known: Mapping[int, tuple[str, int]]) -> dict[int, list[Event]]:
+        return await self._ready().reads.news(known)
 
     async def history(self, query: Query) -> list[Stored]:
-        if query.by_content:
-            return await picked(query, self.history)
-        session = self._ready().session
-        arguments = _given(
-            {"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix}
-        )
-        arguments |= _given({"waiting": query.waiting_for})
-        if query.state is not None:
-            arguments["state"] = query.state.value
-        if query.since is not None:
-            arguments["since"] = repr(query.since)
-        if query.until is not None:
-            arguments["made_before"] = repr(query.until)
-        if query.ascending:
-            arguments["ascending"] = True
-        arguments |= _given({"contains": query.id_contains})
-        if query.active or (query.state is not None and not query.state.is_terminal):
-            arguments["active"] = True
-        found: list[Stored] = []
-        before, after = _NEWEST if query.before is None else query.before, query.after or 0
-        while len(found) < query.limit:
-            arguments |= {
-                "before": before,
-                "after": after,
-                "limit": min(_STEP, query.limit - len(found)),
-                "budget": _BUDGET,
-            }
-            try:
-                rows, gone, walk, place = await session.read("history", arguments)
-            except Unstorable:
-                return []
-            found += [stored(row) for row in rows]
-            if gone:
-                with contextlib.suppress(ClicketError):  # a courtesy: the sweep does it, too
-                    await session.write("forget", {"keys": gone, "walk": walk.decode(errors="replace")})
-            if not place:
-                break
-            before, after = (before, place) if query.ascending else (place, after)
-        return found
+        return await self._ready().reads.history(query)
 
     async def places(self, before: int | None, limit: int) -> list[CallPlace]:
         return await thread_list.places(self._ready().session, before, limit)
@@ -312,6 +285,8 @@ class RedisStore:
         session = self._ready().session
         for at in range(0, len(keys), _STEP):
             await session.write("hand_back", {"keys": list(keys[at : at + _STEP])})
+        if keys:
+            self.notices.post("work", keys[0])
 
     async def requests(self) -> list[int]:
         if self._parts is None:
@@ -320,7 +295,10 @@ class RedisStore:
         return sorted(int(key) for key in await session.read("keys", {"me": session.me, "requests": True}))
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
-        return bool(await self._ready().session.write("hold", {"name": name, "count": count, "capacity": capacity}))
+        answer = await self._ready().session.write("hold", {"name": name, "count": count, "capacity": capacity})
+        if answer == 2:
+            self.notices.post("slot", 0)
+        return bool(answer)
 
     async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
         return await self._ready().queues.take(name, rate, burst, count)
@@ -354,7 +332,7 @@ class RedisStore:
     async def cache_clear(self, tag: str | None) -> int:
         session, total, more = self._ready().session, 0, 1
         while more:
-            count, more = await session.write("cache_clear", _given({"tag": tag}))
+            count, more = await session.write("cache_clear", given({"tag": tag}))
             total += count
         return total
 
@@ -441,10 +419,6 @@ class RedisStore:
     async def size(self) -> int:
         totals = await retention.totals(self._ready().session)
         return int(totals["ended_bytes"] + totals["artifact_bytes"] + totals["cache_bytes"] + _ROW * totals["calls"])
-
-
-def _given(wanted: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in wanted.items() if value is not None}
 
 
 async def _only(session: Session, asked: Any) -> Any:

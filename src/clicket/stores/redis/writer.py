@@ -10,7 +10,8 @@ import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
 from clicket.errors import ClicketError
-from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
+from clicket.ports import Append, CacheUse, Duplicate, Notices, OutcomeStats, Stale, Unstorable
+from clicket.stores.announcing import announce
 from clicket.stores.redis.connection import Command, Connection, refusal
 from clicket.stores.redis.scripts import script
 from clicket.stores.redis.session import Session
@@ -29,9 +30,10 @@ _SLACK = 60_000
 class Units:
     """The backend of the group writer."""
 
-    def __init__(self, session: Session, connection: Connection, *, keep: int | None) -> None:
+    def __init__(self, session: Session, connection: Connection, notices: Notices, *, keep: int | None) -> None:
         self._session = session
         self._connection = connection
+        self._notices = notices
         self._keep = keep
         self._hour = -math.inf
 
@@ -63,7 +65,7 @@ class Units:
         if commands:
             answers = await self._answers(commands)
             for place, answer in zip(sent, answers, strict=True):
-                outcomes[place] = self._outcome(units[place][0], answer)
+                outcomes[place] = self._outcome(*units[place], answer)
             self._session.renewed(signature)
         return outcomes
 
@@ -72,17 +74,20 @@ class Units:
         missing = next((n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)), None)
         if missing is not None:
             # From the first one that was not run on, all that were refused are asked again: they may have built on it.
-            rest = [n for n in range(missing, len(answers)) if not isinstance(answers[n], int)]
+            rest = [n for n in range(missing, len(answers)) if not isinstance(answers[n], int | list)]
             _, *later = await self._connection.execute([script("append").load, *(commands[n] for n in rest)])
             for n, answer in zip(rest, later, strict=True):
                 answers[n] = answer
         return answers
 
-    def _outcome(self, change: Append, answer: Any) -> ClicketError | None:
-        if isinstance(answer, int):
-            change.key = answer
+    def _outcome(self, change: Append, body: bytes, answer: Any) -> ClicketError | None:
+        if isinstance(answer, int | list):
+            change.key, giver, watched = (answer, 0, 0) if isinstance(answer, int) else answer
             if change.expect == 0:
                 self._hour = change.call.created_at // 3600
+            if watched and change.unit is not None:
+                self._notices.post("events", change.key)
+            announce(self._notices, change, body, giver)
             return None
         if answer == b"stale":
             return Stale(f"call {change.id} was changed by another writer")
@@ -122,6 +127,8 @@ class Units:
             arguments["first"] = change.expect + 1
         if again:
             arguments["again"] = True
+        if change.claim:
+            arguments["claim"] = True
         if change.request:
             arguments["request"] = True
         if change.ended_at is not None:

@@ -29,6 +29,7 @@ from clicket.ports import (
     Found,
     Grant,
     Keep,
+    NoNotices,
     OnHint,
     OnRemove,
     Owner,
@@ -42,6 +43,7 @@ from clicket.ports import (
     picked,
 )
 from clicket.private_files import make_folder
+from clicket.stores.news import news_by_call
 from clicket.stores.sqlite import cache, listing, owners, queues, records, retention
 from clicket.stores.sqlite.checkpoint import Checkpointer
 from clicket.stores.sqlite.failures import unavailable
@@ -72,6 +74,7 @@ class SqliteStore:
         self.url = f"sqlite:///{self.path}"
         self.durability = durability
         self.on_hint: OnHint = _ignore_hint
+        self.notices = NoNotices()
         self.group_appends = True
         self._busy = busy
         self._last_caller = ""
@@ -203,6 +206,8 @@ class SqliteStore:
     async def events(self, key: int, call_id: str, after: int) -> list[Event]:
         found = await self._read(lambda c: read_events(c, key, call_id, after))
         return [event for event in found if event.seq > after]
+
+    news = news_by_call
 
     async def history(self, query: Query) -> list[Stored]:
         if query.by_content:

@@ -63,24 +63,39 @@ BEGIN
         ORDER BY u.place LIMIT most FOR UPDATE OF c SKIP LOCKED);
 END $$;
 
--- As before, without a limit on the calls that are looked at.
-CREATE OR REPLACE FUNCTION claim_in_turn(
-    me bigint, my_epoch bigint, my_ticket bigint, unheard bigint[], tools text[], last_caller text, looked_at integer,
-    most integer, OUT keys bigint[], OUT freed boolean
-) LANGUAGE plpgsql AS $$
+-- As before, without a limit on the calls that are looked at (`looked_at` is not used any more).
+CREATE OR REPLACE FUNCTION claim_waiting(
+    me bigint, my_epoch bigint, my_ticket bigint, unheard bigint[], tools text[], last_caller text, looked_at integer, most integer
+) RETURNS TABLE (key bigint, id text, fence integer, claims integer, owner bigint, taken_from bigint, bodies bytea[], passed integer)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    chosen bigint[] := '{}';
+    taken bigint[] := '{}';
+    missed integer := 0;
 BEGIN
     PERFORM admit(me, my_epoch);
-    freed := false;
     IF cardinality(unheard) > 0 THEN
-        keys := ARRAY(SELECT c.key FROM calls c WHERE c.owner = me AND c.ended_at IS NULL AND c.ticket = ANY (unheard)
+        taken := ARRAY(SELECT c.key FROM calls c WHERE c.owner = me AND c.ended_at IS NULL AND c.ticket = ANY (unheard)
             ORDER BY c.priority DESC, c.key);
-        IF cardinality(keys) > 0 THEN
+    END IF;
+    IF cardinality(taken) = 0 THEN
+        chosen := next_in_turn(tools, last_caller, most * 4 + 16); -- more than wanted: others may be taking some of them now
+        IF cardinality(chosen) = 0 THEN
             RETURN;
         END IF;
+        taken := lock_waiting(chosen, most);
+        IF cardinality(taken) < most THEN
+            missed := cardinality(chosen) - cardinality(taken);
+        END IF;
+        PERFORM take(me, my_ticket, taken);
     END IF;
-    keys := next_in_turn(tools, last_caller, most * 4 + 16); -- more than wanted: others may be taking some of them now
-    keys := lock_waiting(keys, most);
-    PERFORM take(me, my_ticket, keys);
+    RETURN QUERY SELECT c.key, c.id, c.fence, c.claims, c.owner, c.taken_from,
+            ARRAY(SELECT e.body FROM events e WHERE e.call = c.key ORDER BY e.seq), missed
+        FROM unnest(taken) WITH ORDINALITY AS u(key, place) JOIN calls c ON c.key = u.key ORDER BY u.place;
+    IF NOT FOUND AND missed > 0 THEN
+        RETURN QUERY SELECT NULL::bigint, NULL::text, NULL::integer, NULL::integer, NULL::bigint, NULL::bigint, NULL::bytea[], missed;
+    END IF;
 END $$;
 
 -- As before. Orphans are claimed by their queue.
@@ -119,7 +134,7 @@ END $$;
 CREATE OR REPLACE FUNCTION append(
     me bigint, my_epoch bigint, again boolean, units json, uses json, bodies bytea,
     runs json DEFAULT NULL, sums json DEFAULT NULL, alone boolean DEFAULT true,
-    OUT outcomes bigint[], OUT followed bigint[]
+    OUT outcomes bigint[], OUT followed bigint[], OUT givers bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     unit record;
@@ -127,6 +142,7 @@ DECLARE
     its_key bigint;
     its_body bytea;
     is_watched boolean;
+    its_giver bigint;
     had_ended boolean;
     weight bigint;
     start integer := 1;
@@ -138,10 +154,11 @@ BEGIN
     PERFORM admit(me, my_epoch);
     outcomes := '{}';
     followed := '{}';
+    givers := '{}';
     FOR unit IN SELECT * FROM json_to_recordset(units) AS u(
         id text, place text, thread text, caller text, tool text, expect integer, last integer, fence integer, state text,
         created_at float8, ended_at float8, waiting_for text, request boolean, key bigint, owned boolean, priority bigint,
-        size integer, artifacts json, queue text)
+        size integer, artifacts json, claim boolean, queue text)
     LOOP
         its_body := substr(bodies, start, unit.size);
         start := start + unit.size;
@@ -154,16 +171,31 @@ BEGIN
         END IF;
         IF unit.expect = 0 THEN
             INSERT INTO calls AS c (id, place, thread, caller, tool, state, outcome, seq, fence, claims, owner, waiting_for,
-                    priority, created_at, ended_at, bytes, watched, queue)
+                    priority, created_at, ended_at, bytes, giver, queue)
                 VALUES (unit.id, decode(unit.place, 'hex'), unit.thread, unit.caller, unit.tool, unit.state,
                     CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END, unit.last, unit.fence, 1,
                     CASE WHEN unit.owned AND unit.ended_at IS NULL THEN me END, unit.waiting_for, unit.priority,
-                    unit.created_at, unit.ended_at, weight, NOT unit.owned AND unit.ended_at IS NULL, coalesce(unit.queue, unit.tool))
-                ON CONFLICT (id, place) DO NOTHING RETURNING c.key, c.watched INTO its_key, is_watched;
+                    unit.created_at, unit.ended_at, weight, CASE WHEN NOT unit.owned AND unit.ended_at IS NULL THEN me END,
+                    coalesce(unit.queue, unit.tool))
+                ON CONFLICT (id, place) DO NOTHING RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
         ELSIF unit.fence = -1 THEN
             UPDATE calls c SET seq = unit.last, bytes = c.bytes + weight, request = c.request OR unit.request,
                     owner = CASE WHEN unit.owned THEN c.owner END
-                WHERE c.key = unit.key AND c.seq = unit.expect RETURNING c.key, c.watched INTO its_key, is_watched;
+                WHERE c.key = unit.key AND c.seq = unit.expect RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
+        ELSIF unit.claim THEN
+            PERFORM FROM calls c WHERE c.key = unit.key AND c.owner IS NULL FOR UPDATE SKIP LOCKED;
+            IF FOUND THEN
+                UPDATE calls c SET state = unit.state, seq = unit.last, bytes = c.bytes + weight, request = false,
+                        waiting_for = unit.waiting_for, ended_at = unit.ended_at,
+                        outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END,
+                        owner = CASE WHEN unit.owned THEN me END, fence = unit.fence, claims = c.claims + 1, taken_from = NULL,
+                        ticket = NULL
+                    WHERE c.key = unit.key AND c.id = unit.id AND c.created_at = unit.created_at AND c.seq = unit.expect
+                        AND c.fence = unit.fence - 1 AND c.owner IS NULL AND c.ended_at IS NULL
+                    RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
+            ELSE
+                its_key := NULL;
+            END IF;
         ELSE
             IF unit.ended_at IS NOT NULL THEN
                 SELECT c.ended_at IS NOT NULL INTO had_ended FROM calls c WHERE c.key = unit.key;
@@ -173,16 +205,18 @@ BEGIN
                     outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END,
                     owner = CASE WHEN unit.owned THEN c.owner END, queue = coalesce(unit.queue, c.queue)
                 WHERE c.key = unit.key AND c.seq = unit.expect AND c.fence = unit.fence
-                RETURNING c.key, c.watched INTO its_key, is_watched;
+                RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
         END IF;
         IF its_key IS NULL THEN
             IF again AND unit.size > 0 THEN
                 SELECT e.call INTO its_key FROM calls c JOIN events e ON e.call = c.key
                     WHERE CASE WHEN unit.expect = 0 THEN c.id = unit.id AND c.place = decode(unit.place, 'hex')
                             ELSE c.key = unit.key END
-                        AND e.seq = unit.expect + 1 AND e.body = its_body;
+                        AND e.seq = unit.expect + 1 AND e.body = its_body
+                        AND (unit.claim IS NOT TRUE OR c.owner = me AND c.fence = unit.fence);
             END IF;
             outcomes := outcomes || coalesce(its_key, CASE WHEN unit.expect = 0 THEN -1 ELSE 0 END);
+            givers := givers || 0::bigint;
             fresh := fresh || false;
             whole := whole AND unit.ended_at IS NULL;
             CONTINUE;
@@ -196,6 +230,7 @@ BEGIN
         IF is_watched AND unit.expect > 0 THEN -- its creator knows of it
             followed := followed || its_key;
         END IF;
+        givers := givers || coalesce(its_giver, 0);
         outcomes := outcomes || its_key;
         fresh := fresh || (NOT had_ended);
         whole := whole AND NOT had_ended;

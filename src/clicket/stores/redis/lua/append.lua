@@ -1,4 +1,5 @@
--- One unit: applied whole or refused whole. Answers the call's key, or why not.
+-- One unit: applied whole or refused whole. Answers the call's key, or why not; with the key also the process that gave the call away
+-- and whether others watch it, if there are such. A claiming unit takes a call that is nobody's.
 local body = ARGV[2]
 
 local function stands(key)
@@ -61,6 +62,9 @@ local function create()
   set(row, 'ended', '', facts.ended)
   set(row, 'artifacts', '', facts.artifacts)
   set(row, 'priority', 0, ask.priority)
+  if facts.owner == '' and not ask.ended then
+    set(row, 'giver', '', tostring(ask.me))
+  end
   set(row, 'waiting', '', not ask.ended and ask.waiting or '')
   set(row, 'queue', '', ask.queue or '')
   call('HSET', base .. 'call:' .. key, unpack(row))
@@ -85,9 +89,6 @@ local function create()
   call('ZADD', base .. 'active', key, key)
   hold_for(key, facts.owner, queue_of(facts.tool, ask.queue), facts.caller, ask.priority)
   wait_for(key, '', ask.waiting or '')
-  if facts.owner == '' then
-    hint('work', key)
-  end
   return key, true, false
 end
 
@@ -95,12 +96,21 @@ local function update()
   local key = ask.key
   local row = base .. 'call:' .. key
   local is = try('HMGET', row, 'id', 'thread', 'caller', 'created', 'seq', 'fence', 'state', 'owner', 'ended', 'bytes',
-    'artifacts', 'tool', 'priority', 'request', 'waiting', 'queue')
+    'artifacts', 'tool', 'priority', 'request', 'waiting', 'giver', 'watched', 'claims', 'queue')
   -- A key alone is no proof: a server that lost its last second gives the same numbers to other calls.
   if is.err or is[1] ~= ask.id or is[2] ~= ask.thread or is[3] ~= ask.caller or is[4] ~= ask.created then
     return 'stale', false, false
   end
-  if tonumber(is[5]) ~= ask.expect or (ask.fence ~= -1 and tonumber(is[6]) ~= ask.fence) then
+  if ask.claim then
+    if tonumber(is[5]) ~= ask.expect or tonumber(is[6]) ~= ask.fence - 1 or is[8] ~= '' or (is[9] or '') ~= '' then
+      local mine = is[8] == tostring(ask.me) and tonumber(is[6]) == ask.fence
+      return mine and stands(key) and key or 'stale', false, false
+    end
+    let_go(key, '', queue_of(is[12], is[19]), ask.caller, false)
+    hold_for(key, tostring(ask.me), '', '', 0)
+    call('HSET', row, 'fence', ask.fence, 'claims', (tonumber(is[18]) or 0) + 1, 'owner', ask.me)
+    is[8] = tostring(ask.me)
+  elseif tonumber(is[5]) ~= ask.expect or (ask.fence ~= -1 and tonumber(is[6]) ~= ask.fence) then
     return stands(key) and key or 'stale', false, false
   end
   local outsider, was_ended, requested = ask.fence == -1, (is[9] or '') ~= '', is[14] == '1'
@@ -116,16 +126,14 @@ local function update()
   end
   local ends, request = facts.ended ~= '' and not was_ended, is[14] or ''
   if ends or (not was_ended and not ask.owned and facts.owner ~= '') then
-    let_go(key, facts.owner, queue_of(facts.tool, is[16]), facts.caller, requested)
+    let_go(key, facts.owner, queue_of(facts.tool, is[19]), facts.caller, requested)
     facts.owner, request = '', ''
     if not ends then
-      hold_for(key, '', queue_of(facts.tool, ask.queue or is[16]), facts.caller, tonumber(is[13]) or 0)
-      hint('work', key)
+      hold_for(key, '', queue_of(facts.tool, ask.queue or is[19]), facts.caller, tonumber(is[13]) or 0)
     end
   elseif ask.request and facts.owner ~= '' then
     call('SADD', base .. 'requests:' .. facts.owner, key)
     request = '1'
-    hint('request', key, facts.owner)
   elseif requested and not outsider then -- who writes on top of it has read it
     call('SREM', base .. 'requests:' .. facts.owner, key)
     request = ''
@@ -143,7 +151,7 @@ local function update()
   set(news, 'artifacts', is[11] or '', facts.artifacts)
   set(news, 'request', is[14] or '', request)
   set(news, 'waiting', waited, waits)
-  set(news, 'queue', is[16] or '', ask.queue or is[16] or '')
+  set(news, 'queue', is[19] or '', ask.queue or is[19] or '')
   call('HSET', row, unpack(news))
   if ends then
     call('ZREM', base .. 'active', key)
@@ -153,22 +161,22 @@ local function update()
     weigh(facts.thread, ask.bytes, 0)
     keep_ended(key, facts, false)
   end
-  if ask.first then
-    hint('events', key)
-  end
-  return key, true, ends
+  return key, true, ends, is[16], is[17]
 end
 
-local answer, applied, ended
+local answer, applied, ended, giver, watched
 if ask.expect == 0 then
   answer, applied, ended = create()
 else
-  answer, applied, ended = update()
+  answer, applied, ended, giver, watched = update()
 end
 if ask.cache and applied then
   use_cache(ask.cache, ARGV[3])
 end
 if ask.stats and ended then
   add_stats(ask.caller, ask.thread, ask.stats)
+end
+if giver or watched then
+  return {answer, tonumber(giver) or 0, watched and 1 or 0}
 end
 return answer

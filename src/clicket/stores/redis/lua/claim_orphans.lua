@@ -1,15 +1,16 @@
 -- Take calls whose owner is dead, oldest first. `dead`: {owner, its last renewal as the asker saw it, where to go on}.
--- At most `budget` calls are looked at. Answers the calls, and for each owner where to go on (-1: no more).
+-- At most `budget` calls are looked at. Answers the calls, for each owner where to go on (-1: no more), and
+-- whether slots were freed.
 local before = ask.again and answered()
 if before then
-  return {before, {}}
+  return {before, {}, 0}
 end
 
 local tools = {}
 for _, tool in ipairs(ask.tools) do
   tools[tool] = true
 end
-local found, ends, agreed, budget = {}, {}, {}, ask.budget
+local found, ends, agreed, budget, freed = {}, {}, {}, ask.budget, 0
 for n, dead in ipairs(ask.dead) do
   local owner, seen, from = dead[1], dead[2], dead[3]
   ends[n] = -1
@@ -17,7 +18,7 @@ for n, dead in ipairs(ask.dead) do
   if agreed[n] then
     for _, name in ipairs(call('SMEMBERS', base .. 'held:' .. owner)) do
       call('HDEL', base .. 'holds:' .. name, owner)
-      hint('slot', 0)
+      freed = 1
     end
     call('DEL', base .. 'held:' .. owner)
     local matches = 0
@@ -67,4 +68,4 @@ for n, dead in ipairs(ask.dead) do
     call('SREM', base .. 'owners', dead[1])
   end
 end
-return {hand_out(taken), ends}
+return {hand_out(taken), ends, freed}

@@ -8,7 +8,6 @@ for _, key in ipairs(keys) do
     let_go(key, row[1], '', '', true)
     call('HSET', base .. 'call:' .. key, 'owner', '', 'request', '')
     hold_for(key, '', queue_of(row[3], row[5]), row[6] or '', tonumber(row[4]) or 0)
-    hint('work', key)
   else
     call('ZREM', base .. 'live:' .. ask.me, key)
   end

@@ -1,4 +1,4 @@
--- Slots that all owners share.
+-- Slots that all owners share. Answers 0: not granted; 1: granted; 2: granted, and slots are free that were not.
 local holds, held = base .. 'holds:' .. ask.name, base .. 'held:' .. ask.me
 local before, total = tonumber(call('HGET', holds, ask.me)) or 0, 0
 for _, count in ipairs(call('HVALS', holds)) do
@@ -14,7 +14,4 @@ elseif ask.count ~= before then
   call('HSET', holds, ask.me, ask.count)
   call('SADD', held, ask.name)
 end
-if ask.count < before then
-  hint('slot', 0)
-end
-return 1
+return ask.count < before and 2 or 1

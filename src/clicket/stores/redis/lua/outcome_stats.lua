@@ -53,9 +53,6 @@ local function add_stats(caller, thread, stats)
   if stats.shared then
     add_to_health(place_of('', ''), stats)
   end
-  if stats.effect == 'failed' then
-    hint('health', 0)
-  end
 end
 
 local function remove_from_health(place, stats)

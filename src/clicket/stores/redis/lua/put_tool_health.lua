@@ -9,5 +9,4 @@ if (known and known.version or 0) ~= ask.expect then
 end
 health.version, health.ticket = ask.expect + 1, ask.ticket
 keep_health(place, health)
-hint('health', 0)
 return 1

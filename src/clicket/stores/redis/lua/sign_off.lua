@@ -1,7 +1,6 @@
 -- The owner leaves: it holds no slots, and what it said before and is still under way counts no more.
 for _, name in ipairs(call('SMEMBERS', base .. 'held:' .. ask.me)) do
   call('HDEL', base .. 'holds:' .. name, ask.me)
-  hint('slot', 0)
 end
 call('DEL', base .. 'held:' .. ask.me, base .. 'requests:' .. ask.me)
 call('HDEL', meta, 'owner:' .. ask.me, 'renewed:' .. ask.me, 'generation:' .. ask.me)

@@ -15,15 +15,3 @@ if ask.owner then
     call('SADD', base .. 'owners', ask.me)
   end
 end
-
-local others
-local function hint(kind, key, to)
-  -- Only a hint: an error here must not stop a write. Nothing is published while the sender is the only subscriber.
-  if others == nil then
-    local subscribers = try('PUBSUB', 'NUMSUB', base .. 'hear')
-    others = subscribers.err ~= nil or subscribers[2] > (ask.listening or 0)
-  end
-  if others then
-    try('PUBLISH', base .. 'hear', kind .. ' ' .. key .. ' ' .. ask.me .. ' ' .. (to or ''))
-  end
-end

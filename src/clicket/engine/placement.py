@@ -1,0 +1,94 @@
+"""Which worker gets the notice of a call that this process leaves to others: one that has room for its tool.
+
+What is known of workers comes from their notices, so it may be old or missing. A wrong choice costs time alone: a worker that cannot
+take the call leaves it, and every worker looks for waiting calls from time to time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from clicket.ports import Clock, Notices
+
+__all__ = ["ROOM_EVERY", "Placement"]
+
+ROOM_EVERY = 5.0
+"""Seconds between two notices of a worker about its room."""
+_FORGET = 3 * ROOM_EVERY
+_MAX_PLACED = 10_000
+_decode = msgspec.json.Decoder(dict[str, int]).decode
+
+
+class _Worker(msgspec.Struct, eq=False):
+    rooms: Mapping[str, int]
+    """How many more calls of each tool it could start, when it said so."""
+    heard_at: float
+    given: int = 0
+    """Calls that it was given since then, less those of this process that have ended."""
+
+
+class Placement:
+    def __init__(self, notices: Notices, clock: Clock) -> None:
+        self._notices = notices
+        self._clock = clock
+        self._workers: dict[int, _Worker] = {}
+        self._placed: dict[int, int] = {}
+        self._turn = 0
+        self._has_asked = False
+
+    def ask_once(self) -> None:
+        """Ask workers for their room, as soon as notices arrive."""
+        if self._notices.trouble is not None:
+            self._has_asked = False
+        elif not self._has_asked:
+            self._has_asked = True
+            self._notices.post("rooms", 0, body=b"true")
+
+    def on_room(self, worker: int, body: bytes) -> None:
+        """A worker says how much room it has; nothing: it leaves."""
+        try:
+            rooms = _decode(body)
+        except msgspec.MsgspecError:
+            return
+        if rooms:
+            self._workers[worker] = _Worker(rooms, self._clock.monotonic())
+        else:
+            self._workers.pop(worker, None)
+
+    def choose(self, tool: str) -> int:
+        """As `Append.to`: the worker with most room; negative: none is known to have room, so one is only told that there is work;
+        0: no worker is known to have the tool."""
+        now, best, most = self._clock.monotonic(), 0, 0
+        able: list[int] = []
+        for number, worker in list(self._workers.items()):
+            if now - worker.heard_at > _FORGET:
+                del self._workers[number]
+                continue
+            room = worker.rooms.get(tool)
+            if room is None:
+                continue
+            able.append(number)
+            if room - worker.given > most:
+                best, most = number, room - worker.given
+        if best:
+            self._workers[best].given += 1
+            return best
+        if not able:
+            self.ask_once()
+            return 0
+        self._turn += 1
+        return -able[self._turn % len(able)]
+
+    def placed(self, key: int, worker: int) -> None:
+        """The call is durable, and the worker was told of it."""
+        self._placed[key] = worker
+        if len(self._placed) > _MAX_PLACED:  # notices of their ends were lost
+            del self._placed[next(iter(self._placed))]
+
+    def ended(self, key: int) -> None:
+        """A call of this process has ended: its worker has room again."""
+        worker = self._workers.get(self._placed.pop(key, 0))
+        if worker is not None:
+            worker.given -= 1

@@ -1,0 +1,16 @@
+"""Notices between processes, and what carries them.
+
+- `channel`: collects notices by recipient, signs them, and checks what arrives
+- `secret`: the secret of a store, which signs its notices
+- `signing`: the text of a message and its signature
+- `carrier`: what a bus must do; a store's own channel does it, too
+- `nats`: core NATS as the bus
+"""
+
+from __future__ import annotations
+
+from clicket.notices.carrier import Carrier, OnText
+from clicket.notices.channel import Channel
+from clicket.notices.secret import notice_secret, space_of
+
+__all__ = ["Carrier", "Channel", "OnText", "notice_secret", "space_of"]

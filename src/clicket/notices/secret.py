@@ -1,0 +1,27 @@
+"""The secret with which the processes of a store sign their notices. It lies in the store, so only they know it."""
+
+from __future__ import annotations
+
+import secrets
+from hashlib import sha256
+
+from clicket.ports import Records
+
+__all__ = ["notice_secret", "space_of"]
+
+_KIND, _KEY = "notices", "secret"
+_BYTES = 32
+
+
+async def notice_secret(records: Records) -> bytes:
+    """The store's secret; the first process that needs it makes it."""
+    while True:
+        found = await records.document(_KIND, _KEY)
+        if found is not None:
+            return found.body
+        await records.put_document(_KIND, _KEY, secrets.token_bytes(_BYTES), 0)
+
+
+def space_of(secret: bytes) -> str:
+    """A name for the store on a bus that several stores use. It gives nothing of the secret away."""
+    return sha256(b"clicket notices " + secret).hexdigest()[:16]

@@ -1,0 +1,113 @@
+"""Calls and their events, read by key. A call that another process runs is watched from the first read of its events on: what is
+written from then on is announced to all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.model import Event, load_events
+from clicket.ports import Query, Stored, Unstorable, picked
+from clicket.stores.redis.rows import stored
+from clicket.stores.redis.session import Session
+
+__all__ = ["Reads", "given"]
+
+_STEP = 100
+_BUDGET = 1_000
+_NEWEST = 2**53
+
+
+class Reads:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def load(self, id: str, thread: str | None, caller: str | None) -> list[Stored]:
+        arguments = given({"id": id, "thread": thread, "caller": caller})
+        try:
+            return [stored(row) for row in await self._session.read("load", arguments)]
+        except Unstorable:  # text that cannot be written was never stored
+            return []
+
+    async def events(self, key: int, call_id: str, after: int) -> list[Event]:
+        arguments = {"key": key, "id": call_id, "after": after, "me": self._session.me}
+        unmarked, bodies = await self._session.read("events", arguments)
+        if unmarked:
+            await self._session.write("watch", {"keys": [key]})
+            _, bodies = await self._session.read("events", arguments)  # what came before the mark was not announced
+        return self._read(call_id, bodies, after)
+
+    async def news(self, known: Mapping[int, tuple[str, int]]) -> dict[int, list[Event]]:
+        found = await self._news(known)
+        unmarked = [key for key, is_unmarked, _ in found if is_unmarked]
+        if unmarked:
+            await self._session.write("watch", {"keys": unmarked})
+            found = await self._news(known)
+        return {key: self._read(*_named(known[key], bodies)) for key, _, bodies in found if bodies is not None}
+
+    async def history(self, query: Query) -> list[Stored]:
+        if query.by_content:
+            return await picked(query, self.history)
+        session = self._session
+        arguments = given(
+            {"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix}
+        )
+        arguments |= given({"waiting": query.waiting_for})
+        if query.state is not None:
+            arguments["state"] = query.state.value
+        if query.since is not None:
+            arguments["since"] = repr(query.since)
+        if query.until is not None:
+            arguments["made_before"] = repr(query.until)
+        if query.ascending:
+            arguments["ascending"] = True
+        arguments |= given({"contains": query.id_contains})
+        if query.active or (query.state is not None and not query.state.is_terminal):
+            arguments["active"] = True
+        found: list[Stored] = []
+        before, after = _NEWEST if query.before is None else query.before, query.after or 0
+        while len(found) < query.limit:
+            arguments |= {
+                "before": before,
+                "after": after,
+                "limit": min(_STEP, query.limit - len(found)),
+                "budget": _BUDGET,
+            }
+            try:
+                rows, gone, walk, place = await session.read("history", arguments)
+            except Unstorable:
+                return []
+            found += [stored(row) for row in rows]
+            if gone:
+                with contextlib.suppress(ClicketError):  # a courtesy: the sweep does it, too
+                    await session.write("forget", {"keys": gone, "walk": walk.decode(errors="replace")})
+            if not place:
+                break
+            before, after = (before, place) if query.ascending else (place, after)
+        return found
+
+    async def _news(self, known: Mapping[int, tuple[str, int]]) -> list[tuple[int, int, Any]]:
+        calls = [(key, id, last) for key, (id, last) in known.items()]
+        return [tuple(row) for row in await self._session.read("news", {"calls": calls, "me": self._session.me})]
+
+    def _read(self, call_id: str, bodies: Sequence[bytes], after: int) -> list[Event]:
+        try:
+            events = [event for body in bodies for event in load_events(call_id, body)]
+        except (ValueError, RecursionError, TypeError) as error:  # msgspec's errors are ValueErrors
+            url = self._session.url
+            raise StoreUnavailable(
+                f"{url}: the events of call {call_id} are not what clicket wrote ({error}). Nothing was changed.",
+                url=url,
+            ) from error
+        return [event for event in events if event.seq > after]
+
+
+def given(wanted: dict[str, Any]) -> dict[str, Any]:
+    """What is not None."""
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _named(known: tuple[str, int], bodies: Sequence[bytes]) -> tuple[str, Sequence[bytes], int]:
+    return known[0], bodies, known[1]

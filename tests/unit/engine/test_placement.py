@@ -1,0 +1,70 @@
+"""Which worker is told of a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.engine.fakes import Recorder
+
+from clicket.engine.placement import ROOM_EVERY, Placement
+from clicket.testing import StepClock
+
+
+def placement() -> tuple[Placement, Any, StepClock]:
+    notices: Any = Recorder(me=1, trouble=None)
+    clock = StepClock()
+    return Placement(notices, clock), notices, clock
+
+
+def test_the_worker_with_most_room_for_the_tool_gets_the_call() -> None:
+    place, _, _ = placement()
+    place.on_room(5, b'{"a":2,"b":1}')
+    place.on_room(6, b'{"a":1}')
+    assert [place.choose("a") for _ in range(3)] == [5, 5, 6]
+    assert place.choose("b") < 0, "its room was given to calls of the other tool"
+
+
+def test_without_a_worker_all_are_told_and_asked_once() -> None:
+    place, notices, _ = placement()
+    assert (place.choose("a"), place.choose("a")) == (0, 0)
+    assert notices.names == ["post"]
+    notices.trouble = "away"
+    place.ask_once()
+    notices.trouble = None
+    place.ask_once()
+    assert notices.names == ["post", "post"], "again, when notices were away"
+
+
+def test_full_workers_are_told_in_turn_that_there_is_work() -> None:
+    place, _, _ = placement()
+    place.on_room(5, b'{"a":0}')
+    place.on_room(6, b'{"a":0}')
+    assert {place.choose("a"), place.choose("a")} == {-5, -6}
+
+
+def test_a_call_that_ended_makes_room() -> None:
+    place, _, _ = placement()
+    place.on_room(5, b'{"a":1}')
+    place.placed(70, place.choose("a"))
+    assert place.choose("a") == -5
+    place.ended(70)
+    place.ended(70)
+    place.ended(71)
+    assert (place.choose("a"), place.choose("a")) == (5, -5), "once, also if the notice comes twice"
+
+
+async def test_workers_that_left_or_fell_silent_are_forgotten() -> None:
+    place, _, clock = placement()
+    place.on_room(5, b'{"a":1}')
+    place.on_room(6, b'{"a":1}')
+    place.on_room(6, b"{}")
+    assert place.choose("a") == 5
+    await clock.run(ROOM_EVERY * 4)
+    assert place.choose("a") == 0
+
+
+def test_what_is_no_room_is_ignored() -> None:
+    place, _, _ = placement()
+    for body in (b"", b"[]", b'{"a":"x"}', b"\xff"):
+        place.on_room(5, body)
+    assert place.choose("a") == 0

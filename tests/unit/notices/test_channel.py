@@ -1,0 +1,169 @@
+"""Notices over a carrier: signed, checked, split, and dropped without harm when they cannot be sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from clicket.notices import Channel, OnText
+from clicket.notices.signing import Notice, read, written
+
+SECRET = b"s" * 32
+
+
+class Line:
+    """A carrier that hands messages to the other end."""
+
+    name = "line"
+
+    def __init__(self, max_size: int = 10_000) -> None:
+        self.max_size = max_size
+        self.trouble: str | None = None
+        self.sent: list[tuple[int, bytes]] = []
+        self.ends: dict[int, OnText] = {}
+
+    def start(self, space: str, me: int, on_text: OnText) -> None:
+        self.ends[me] = on_text
+
+    async def send(self, messages: Sequence[tuple[int, bytes]]) -> None:
+        self.sent += messages
+        for to, text in messages:
+            for number, on_text in self.ends.items():
+                if to in (0, number):
+                    on_text(to, text)
+
+    async def close(self) -> None:
+        self.ends.clear()
+
+
+class End:
+    def __init__(self, line: Line, me: int) -> None:
+        self.heard: list[tuple[str, int]] = []
+        self.bodies: list[tuple[str, int, bytes]] = []
+        self.channel = Channel(line, lambda kind, key: self.heard.append((kind, key)))
+        self.channel.hear = lambda kind, key, body: self.bodies.append((kind, key, body))
+        self.channel.open("space", me, SECRET)
+
+
+@asynccontextmanager
+async def ends(line: Line, count: int = 2) -> AsyncIterator[list[End]]:
+    made = [End(line, number) for number in range(1, count + 1)]
+    try:
+        yield made
+    finally:
+        for end in made:
+            await end.channel.close()
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_notice_reaches_the_one_it_is_for_or_all_others() -> None:
+    async with ends(Line(), 3) as (one, two, three):
+        one.channel.post("work", 7, 2)
+        one.channel.post("slot", 0)
+        one.channel.post("events", 5, 3, b'["a"]')
+        await settle()
+        assert (two.heard, two.bodies) == ([("work", 7), ("slot", 0)], [])
+        assert (three.heard, three.bodies) == ([("slot", 0)], [("events", 5, b'["a"]')])
+        assert (one.heard, one.bodies) == ([], []), "the sender does not hear its own"
+
+
+async def test_what_goes_to_one_process_goes_in_one_message_and_once() -> None:
+    line = Line()
+    async with ends(line) as (one, two):
+        for _ in range(3):
+            one.channel.post("work", 7, 2)
+        one.channel.post("events", 1, 2, b"[1]")
+        one.channel.post("events", 1, 2, b"[2]")
+        await settle()
+        assert len(line.sent) == 1
+        assert two.heard == [("work", 7)]
+        assert [body for *_, body in two.bodies] == [b"[1]", b"[2]"], "in their order"
+
+
+async def test_a_notice_that_can_wait_goes_with_the_next_one() -> None:
+    line = Line()
+    async with ends(line) as (one, two):
+        one.channel.post("events", 1, 2, b"[1]", soon=False)
+        await settle()
+        assert line.sent == []
+        one.channel.post("events", 1, 2, b"[2]")
+        await settle()
+        assert len(line.sent) == 1
+        assert len(two.bodies) == 2
+        one.channel.post("events", 1, 2, b"[3]", soon=False)
+        await asyncio.sleep(0.05)
+        assert len(two.bodies) == 3, "nor does it wait for ever"
+
+
+async def test_what_is_forged_is_dropped_and_counted() -> None:
+    line = Line()
+    async with ends(line) as (one, two):
+        one.channel.post("work", 7, 2)
+        await settle()
+        ((to, text),) = line.sent
+        two.heard.clear()
+        for forged in (b"", b"rubbish", b"\xff" * 40, b"0" * 32 + text[32:], text.replace(b"7", b"8"), text + b" "):
+            line.ends[2](to, forged)
+        line.ends[2](0, text)  # meant for one, sent to all
+        assert two.heard == []
+        assert two.channel.forged == 7
+        line.ends[2](to, text)
+        assert two.heard == [("work", 7)], "the very same message may come twice"
+
+
+async def test_a_body_that_is_too_long_is_left_out_and_many_notices_are_split() -> None:
+    line = Line(max_size=500)
+    async with ends(line) as (one, two):
+        one.channel.post("events", 1, 2, b'"' + b"x" * 1_000 + b'"')
+        for key in range(100):
+            one.channel.post("work", key, 2)
+        await settle()
+        assert two.heard == [("events", 1), *(("work", key) for key in range(100))]
+        assert all(len(text) <= 500 for _, text in line.sent)
+
+
+async def test_while_the_carrier_is_down_nothing_is_kept() -> None:
+    line = Line()
+    async with ends(line) as (one, two):
+        line.trouble = "the bus is away"
+        one.channel.post("work", 1)
+        line.trouble = None
+        one.channel.post("work", 2)
+        await settle()
+        assert two.heard == [("work", 2)]
+
+
+async def test_a_follow_up_that_fails_does_not_stop_the_next_notice() -> None:
+    async with ends(Line()) as (one, two):
+
+        def hear(kind: str, key: int, body: bytes) -> None:
+            raise RuntimeError("a part that fails")
+
+        two.channel.hear = hear
+        one.channel.post("events", 1, 2, b"[1]")
+        one.channel.post("work", 2, 2)
+        await settle()
+        assert two.heard == [("work", 2)]
+
+
+async def test_a_closing_channel_sends_what_waits() -> None:
+    line = Line()
+    async with ends(line) as (one, two):
+        one.channel.post("work", 1, soon=False)
+        await one.channel.close()
+        assert two.heard == [("work", 1)]
+
+
+@pytest.mark.parametrize("other", [b"t" * 32, b""])
+def test_a_message_is_read_with_its_own_secret_alone(other: bytes) -> None:
+    (text,) = written([Notice("work", 1)], 5, 0, SECRET, 1_000)
+    assert read(text, 0, SECRET) == (5, [Notice("work", 1)])
+    assert read(text, 0, other) is None
+    assert read(text, 3, SECRET) is None

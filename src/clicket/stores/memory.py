@@ -12,7 +12,6 @@ import msgspec
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.model import Event
 from clicket.model.figures import Figure
-from clicket.model.unit import Unit
 from clicket.ports import (
     Append,
     Audited,
@@ -68,7 +67,7 @@ class MemoryStore:
         self._same_id: dict[str, dict[tuple[str, str], _Call]] = {}
         """Calls by thread and caller, of each id that several threads or callers use."""
         self._ended: deque[int] = deque()
-        """Keys of ended calls, the oldest end first: those of `_calls` that are not in `_active`."""
+        """Keys of ended calls, the oldest end first."""
         self._active: dict[int, _Call] = {}
         """Calls that have not ended."""
         self._artifacts: dict[str, bytes] = {}
@@ -96,17 +95,41 @@ class MemoryStore:
     def append(self, change: Append, done: Done) -> None:
         if self._owner is None:
             done(change, StoreUnavailable("memory:// is closed."))
-            return
-        expect, fence, unit = change.expect, change.fence, change.unit
-        if expect == 0:
-            done(change, self._create(change, fence, unit))
-            return
-        call = self._calls.get(change.key)
-        if call is None or call.last != expect or (fence != call.fence and fence != -1):  # noqa: PLR1714  # no tuple
-            done(change, Stale(f"call {change.id} was changed by another writer"))
-            return
+        else:
+            done(change, self._create(change) if change.expect == 0 else self._update(change))
+
+    def _create(self, change: Append) -> ClicketError | None:
+        call, unit, key = change.call, change.unit, self._last_key + 1
+        made = _Call(
+            call.id, call.thread, call.caller, call.tool, key, change.fence, change.state, call.created_at,
+            0 if unit is None else unit.length, unit,
+        )  # fmt: skip
+        first = self._by_id.setdefault(call.id, made)
+        if first is not made and not self._add_same_id(first, made):
+            return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
+        change.key = self._last_key = key
+        self._calls[key] = self._active[key] = made
+        if change.waiting_for is not None:
+            made.waiting_for = change.waiting_for
+        if not change.owned:
+            made.owned, made.priority, made.queue = False, call.priority, change.queue
+        if change.artifacts:
+            self._name(made, change)
+        if change.ended_at is not None:
+            self._close_off(made, change)
+        return None
+
+    def _add_same_id(self, first: _Call, made: _Call) -> bool:
+        """Keep another call of an id. False: its thread and caller have one."""
+        calls = self._same_id.setdefault(made.id, {(first.thread, first.caller): first})
+        return calls.setdefault((made.thread, made.caller), made) is made
+
+    def _update(self, change: Append) -> ClicketError | None:
+        call, fence, unit = self._calls.get(change.key), change.fence, change.unit
+        if call is None or call.last != change.expect or (fence != call.fence and fence != -1):  # noqa: PLR1714  # no tuple
+            return Stale(f"call {change.id} was changed by another writer")
         if unit is not None:
-            call.last = expect + unit.length
+            call.last += unit.length
             if call.second_unit is None and call.first_unit is not None:
                 call.second_unit = unit
             else:
@@ -125,34 +148,7 @@ class MemoryStore:
                 self._name(call, change)
             if change.ended_at is not None:
                 self._close_off(call, change)
-        done(change, None)
-
-    def _create(self, change: Append, fence: int, unit: Unit | None) -> ClicketError | None:
-        call = change.call
-        id, key = call.id, self._last_key + 1
-        made = _Call(
-            id, call.thread, call.caller, call.tool, key, fence, change.state, call.created_at,
-            0 if unit is None else unit.length, unit,
-        )  # fmt: skip
-        first = self._by_id.setdefault(id, made)
-        if first is not made and not self._add_same_id(first, made):
-            return Duplicate(f"the id {id!r} is taken in thread {call.thread!r}")
-        change.key = self._last_key = key
-        self._calls[key] = self._active[key] = made
-        if change.waiting_for is not None:
-            made.waiting_for = change.waiting_for
-        if not change.owned:
-            made.owned, made.priority, made.queue = False, call.priority, change.queue
-        if change.artifacts:
-            self._name(made, change)
-        if change.ended_at is not None:
-            self._close_off(made, change)
         return None
-
-    def _add_same_id(self, first: _Call, made: _Call) -> bool:
-        """Keep another call of an id. False: its thread and caller have one."""
-        calls = self._same_id.setdefault(made.id, {(first.thread, first.caller): first})
-        return calls.setdefault((made.thread, made.caller), made) is made
 
     def _name(self, call: _Call, change: Append) -> None:
         for name, size in change.artifacts:
@@ -172,11 +168,9 @@ class MemoryStore:
             self._remove(self._ended.popleft())
         if change.cache is not None:
             self._cache.use(change.cache, change.ended_at or 0.0)
-        stats = change.stats
-        if stats is not None:
-            waiting = self._ended_stats
-            waiting.append((call.caller, call.thread, stats))
-            if len(waiting) >= _MANY:
+        if change.stats is not None:
+            self._ended_stats.append((call.caller, call.thread, change.stats))
+            if len(self._ended_stats) >= _MANY:
                 self._add_up()
 
     def _add_up(self) -> None:

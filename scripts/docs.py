@@ -43,7 +43,10 @@ OPTIONS = {
         True,
     ),
     "isolation": ("Where the body runs: `auto`, `inline`, `thread`, `process` or `ray`.", True),
-    "resources": ('With `isolation="ray"`: `{"cpu": 1, "gpu": 0, "memory": "2GB"}`, what the body needs on the cluster.', True),
+    "resources": (
+        'With `isolation="ray"`: `{"cpu": 1, "gpu": 0, "memory": "2GB"}`, what the body needs on the cluster.',
+        True,
+    ),
     "cache": (
         "Seconds that a result may be served again without a run; True: as long as the settings say for the tool.",
         True,

@@ -42,7 +42,11 @@ OPTIONS = {
         "After a crash in mid-attempt: `auto` (by the two above), `rerun`, `fail` (`outcome_unknown`) or `ask`.",
         True,
     ),
-    "isolation": ("Where the body runs: `auto`, `inline`, `thread` or `process`.", True),
+    "isolation": ("Where the body runs: `auto`, `inline`, `thread`, `process` or `ray`.", True),
+    "resources": (
+        'With `isolation="ray"`: `{"cpu": 1, "gpu": 0, "memory": "2GB"}`, what the body needs on the cluster.',
+        True,
+    ),
     "cache": (
         "Seconds that a result may be served again without a run; True: as long as the settings say for the tool.",
         True,
@@ -121,6 +125,7 @@ SETTINGS = {
     "thread_retention_calls": "The same for the calls of one thread.",
     "thread_retention_bytes": "The same for the bytes of one thread.",
     "engine": "`local`: calls run here. `workers`: they are handed to whichever worker over the same store claims them.",
+    "ray": 'The Ray cluster for tools with `isolation="ray"`: `ray://HOST:10001`, `HOST:6379`, or `auto` for the one of this machine.',
     "cache": "Whether results of tools with `cache=` are served again.",
     "cache_scope": "Who shares cached results: all calls of a `caller`, or only those of one `thread`.",
     "cache_max_bytes": "Bytes of cached results; of more, those least recently used go first.",

@@ -26,6 +26,7 @@ THREADS = {
     "bridge.py": "the one crossing between sync and async",
     "execution/sink.py": "a tool in a worker thread waits there when the loop lags behind",
     "execution/processes": "the child's lifeline, and the writer of its frames",
+    "execution/ray": "calls of Ray block, and a body on the cluster runs beside the stream of its frames",
     "interpreter/inside": "threads of the program in the sandbox are counted, and a lock keeps its frames whole",
     "search/index": "searches on the loop and in the worker share one connection, under a lock",
     "stores/sqlite": "one writer thread owns the database",

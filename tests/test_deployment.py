@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # it has no types
 from tests.kit.children import PYTHONPATH, is_running
 from tests.kit.waiting import eventually_sync
 from typer.main import get_command

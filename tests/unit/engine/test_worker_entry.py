@@ -1,0 +1,172 @@
+"""The entry of a worker in its store: renewed by one write, changed by operators, removed when it closes or is lost for an hour."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from clicket.engine.worker_entry import WORKER, Load, StoredWorker, WorkerEntry, host_name, worker_id
+from clicket.engine.worker_list import LOST_FOR, listed_workers, set_worker_state, sweep_lost_workers
+from clicket.errors import Conflict, NotFound, StoreUnavailable
+from clicket.model.worker import WorkerRole, WorkerState
+from clicket.ports import Owner, Presence
+from clicket.stores.memory import MemoryStore
+from clicket.testing import StepClock
+
+ME = Owner(host="web1/pid:[1]", boot="b", pid=7, started="1", lease=3.0)
+OTHER = Owner(host="web2", boot="b", pid=8, started="2", lease=3.0)
+
+
+class Store(MemoryStore):
+    """As other processes share it: owners come and go, operators write, the server goes away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.durability = "process"
+        self.alive = {ME.pid: ME, OTHER.pid: OTHER}
+        self.down = False
+        self.writes = 0
+
+    async def owners(self) -> list[Presence]:
+        return [Presence(id=pid, owner=owner, alive=True) for pid, owner in self.alive.items()]
+
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        if self.down:
+            raise StoreUnavailable("down")
+        self.writes += 1
+        return await super().put_document(kind, key, body, expect)
+
+
+class World:
+    def __init__(self) -> None:
+        self.store, self.clock = Store(), StepClock(start=1_000_000.0)
+        self.states: list[WorkerState] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.load = Load(listed=True, tools={"add": "1"}, running=2, capacity=10)
+
+    async def open(self, owner: Owner = ME, role: WorkerRole = "worker") -> WorkerEntry:
+        await self.store.open(owner)
+        entry = WorkerEntry(
+            self.store, self.clock, owner,
+            id=worker_id(owner), role=role, labels=("gpu",), load=lambda: self.load, on_state=self.states.append,
+            spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),
+        )  # fmt: skip
+        await entry.start()
+        return entry
+
+    async def state(self, id: str) -> str | None:
+        return next((worker.state for worker in await listed_workers(self.store) if worker.id == id), None)
+
+
+async def test_it_is_renewed_by_one_write_and_has_what_the_worker_offers() -> None:
+    world = World()
+    entry = await world.open()
+    for _ in range(3):
+        await entry.renew()
+    assert world.store.writes == 4
+    (worker,) = await listed_workers(world.store)
+    assert (worker.id, worker.host, worker.pid, worker.role) == (entry.id, "web1", 7, "worker")
+    assert (worker.tools, worker.labels, worker.running, worker.capacity) == ({"add": "1"}, ("gpu",), 2, 10)
+    await entry.remove()
+    await entry.renew()
+    assert await listed_workers(world.store) == []
+
+
+async def test_a_state_that_an_operator_wrote_is_found_by_the_next_renewal() -> None:
+    world = World()
+    entry = await world.open()
+    assert await set_worker_state(world.store, entry.id, "cordoned") == ((await listed_workers(world.store))[0], True)
+    assert world.states == []
+    await entry.renew()
+    assert (entry.state, world.states, entry.is_active) == ("cordoned", ["cordoned"], False)
+    await entry.renew()
+    assert (await world.state(entry.id), world.states) == ("cordoned", ["cordoned"])
+    worker, changed = await set_worker_state(world.store, entry.id, "cordoned")
+    assert (worker.state, changed) == ("cordoned", False)
+
+
+async def test_an_operator_and_the_worker_that_write_at_once_both_win() -> None:
+    world = World()
+    entry = await world.open()
+    renewals = [asyncio.ensure_future(entry.renew()) for _ in range(10)]
+    await set_worker_state(world.store, entry.id, "cordoned")
+    await asyncio.gather(*renewals)
+    await entry.renew()
+    assert (entry.state, await world.state(entry.id)) == ("cordoned", "cordoned")
+
+
+async def test_an_entry_that_was_removed_or_damaged_is_written_anew_in_the_same_state() -> None:
+    world = World()
+    entry = await world.open(role="server")
+    await set_worker_state(world.store, entry.id, "draining")
+    await entry.renew()
+    await world.store.delete_document(WORKER, entry.id)
+    await entry.renew()
+    assert await world.state(entry.id) == "draining"
+    await world.store.put_document(WORKER, entry.id, b"{not json", None)
+    assert await listed_workers(world.store) == [], "what cannot be read is not listed"
+    with pytest.raises(NotFound):
+        await set_worker_state(world.store, entry.id, "active")
+    await entry.renew()
+    assert (await world.state(entry.id), world.states) == ("draining", ["draining"])
+
+
+async def test_without_the_store_it_is_written_later() -> None:
+    world = World()
+    world.store.down = True
+    entry = await world.open()
+    world.store.down = False
+    entry.renew_soon()
+    entry.renew_soon()
+    assert len(world.tasks) == 1, "several changes of one moment are one write"
+    await asyncio.gather(*world.tasks)
+    assert await world.state(entry.id) == "active"
+
+
+async def test_a_runtime_without_tools_is_no_worker_until_it_has_some() -> None:
+    world = World()
+    world.load = Load(listed=False, tools={}, running=0, capacity=10)
+    entry = await world.open(role="runtime")
+    assert await listed_workers(world.store) == []
+    world.load = Load(listed=True, tools={"add": "1"}, running=0, capacity=10)
+    entry.renew_soon()
+    await asyncio.gather(*world.tasks)
+    assert await world.state(entry.id) == "active"
+
+
+async def test_a_worker_whose_owner_is_dead_is_lost_for_an_hour() -> None:
+    world = World()
+    mine, theirs = await world.open(), await world.open(OTHER)
+    del world.store.alive[OTHER.pid]
+    found = {worker.id: (worker.state, worker.running) for worker in await listed_workers(world.store)}
+    assert found == {mine.id: ("active", 2), theirs.id: ("lost", 0)}
+    with pytest.raises(Conflict, match="lost"):
+        await set_worker_state(world.store, theirs.id, "draining")
+    (document,) = [each for each in await world.store.documents(WORKER) if each.key == theirs.id]
+    for moment, removed in ((document.updated_at + LOST_FOR - 1, 0), (document.updated_at + LOST_FOR + 1, 1)):
+        assert await sweep_lost_workers(world.store, StepClock(start=moment)) == removed
+    assert [worker.id for worker in await listed_workers(world.store)] == [mine.id]
+
+
+async def test_many_workers_are_listed_in_pages() -> None:
+    world = World()
+    entry = await world.open()
+    (document,) = await world.store.documents(WORKER)
+    stored = msgspec.json.decode(document.body, type=StoredWorker)
+    for number in range(1_200):
+        worker = msgspec.structs.replace(stored.worker, id=f"w-{number:04}", started_at=float(number))
+        body = msgspec.json.encode(msgspec.structs.replace(stored, worker=worker))
+        await world.store.put_document(WORKER, worker.id, body, 0)
+    listed = await listed_workers(world.store)
+    assert (len(listed), listed[0].id, listed[-1].id) == (1_201, "w-0000", entry.id)
+
+
+def test_names() -> None:
+    odd = msgspec.structs.replace(ME, host="Büro & Co./pid:[4]")
+    assert host_name(odd) == "Büro & Co."
+    assert worker_id(odd).startswith("B-ro-Co-7-")
+    assert worker_id(msgspec.structs.replace(ME, host="///")).startswith("host-7-")
+    assert worker_id(ME) != worker_id(ME)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, Unpack, get_args
 
 import msgspec
 
@@ -105,7 +105,9 @@ class _Runtime(Protocol):
     _origin: Origin
 
     async def get(self, id: str, *, thread: str | None = None) -> Record: ...
-    async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Any) -> Page: ...
+    async def history(
+        self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]
+    ) -> Page: ...
     def acting_for(self, caller: str, scopes: Any = ()) -> Any: ...
 
 
@@ -231,7 +233,7 @@ class _Work:
 
     async def _find(self, name: CallName, sees: Callable[[Record], bool] | None) -> Record:
         try:
-            record = await self._of_caller(name.caller).get(name.id, thread=name.thread)
+            record: Record = await self._of_caller(name.caller).get(name.id, thread=name.thread)
         except UsageError:
             if sees is None:
                 raise

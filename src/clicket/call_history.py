@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from clicket.errors import StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
 from clicket.model import Page, Record, ToolError, read
-from clicket.ports import Query, Stored
+from clicket.ports import Query, Store, Stored
 
-__all__ = ["HistoryOptions", "history_query", "page_of"]
+__all__ = ["HistoryOptions", "find_calls", "history_query"]
 
 
 def _record_of(stored: Stored) -> Record:
@@ -30,7 +30,8 @@ class HistoryOptions(TypedDict, total=False):
 
     thread: str | None
     tool: str | None
-    state: State | str | None
+    state: State | str | Iterable[State | str] | None
+    """One state, or several."""
     since: float | None
     """Made at or after this time, in seconds since the epoch."""
     until: float | None
@@ -49,7 +50,22 @@ class HistoryOptions(TypedDict, total=False):
     """`desc`, the newest first, is the default."""
 
 
-def page_of(found: Sequence[Stored], limit: int) -> Page:
+async def find_calls(
+    store: Store, caller: str | None, limit: int, cursor: str | None, state: Any = None, **which: Any
+) -> Page:
+    """A page of calls. Each of several states is a question of its own; together the answers are the page, as each has enough for it."""
+    states: list[Any] = [state] if state is None or isinstance(state, str) else list(dict.fromkeys(state))
+    queries = [history_query(caller, limit, cursor, state=each, **which) for each in states]
+    if len(queries) == 1:
+        return _page_of(await store.history(queries[0]), limit)
+    found = [stored for query in queries for stored in await store.history(query)]
+    once = {stored.key: stored for stored in found}  # a call may have changed its state in between
+    return _page_of(
+        sorted(once.values(), key=lambda stored: stored.key, reverse=which.get("order") != "asc")[: limit + 1], limit
+    )
+
+
+def _page_of(found: Sequence[Stored], limit: int) -> Page:
     """A page of what a store found for `history_query`."""
     cursor = str(found[limit - 1].key) if len(found) > limit else None
     return Page(items=[_record_of(stored) for stored in found[:limit]], cursor=cursor)
@@ -57,7 +73,7 @@ def page_of(found: Sequence[Stored], limit: int) -> Page:
 
 def history_query(
     caller: str | None, limit: int, cursor: str | None, *, order: str = "desc", metadata: Mapping[str, Any] | None = None,
-    state: State | str | None = None, **plain: Any,
+    state: Any = None, **plain: Any,
 ) -> Query:  # fmt: skip
     """The query of `history`: for one call more than `limit`, which shows whether there is another page."""
     if unknown := set(plain) - set(HistoryOptions.__annotations__):

@@ -123,6 +123,7 @@ async def compose(
     from clicket.hub import Webhook
     from clicket.journal import Observers
     from clicket.telemetry import tracing_for
+    from clicket.telemetry.series import SAMPLE_EVERY, Sampler
     from clicket.tools import Registry
     from clicket.vault import Vault, guard_logs, hide_always
 
@@ -149,6 +150,8 @@ async def compose(
         vault=vault,
         observers=observers,
     )
+    sampler = Sampler(store, engine.clock.now, retention=settings.series_retention)
+    engine.background.every(SAMPLE_EVERY, "series", sampler.sample)
     if settings.hub_webhook is not None:
         webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.tasks.spawn)
         engine.hub.listeners.append(webhook)

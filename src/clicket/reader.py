@@ -6,7 +6,7 @@ import copy
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from clicket.call_history import HistoryOptions, history_query, page_of
+from clicket.call_history import HistoryOptions, find_calls
 from clicket.compose import open_store, owner_of, wait_for_store
 from clicket.engine.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
@@ -47,7 +47,7 @@ class Reader:
         return read(stored.id, stored.events)
 
     async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
-        return page_of(await self.store.history(history_query(self._caller, limit, cursor, **which)), limit)
+        return await find_calls(self.store, self._caller, limit, cursor, **which)
 
     async def threads(self, *, limit: int = 100, cursor: str | None = None) -> ThreadPage:
         from clicket.thread_list import list_threads

@@ -20,7 +20,7 @@ from clicket.cache_view import Cache, cache_settings
 from clicket.call import Call, Origin
 from clicket.call_again import again
 from clicket.call_batch import as_request, in_order
-from clicket.call_history import HistoryOptions, history_query, page_of
+from clicket.call_history import HistoryOptions, find_calls
 from clicket.compose import compose, wait_for_store
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
@@ -32,6 +32,7 @@ from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall,
 from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Presence, Store, Sweep
+from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
 from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
@@ -276,8 +277,7 @@ class Runtime:
         stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
-    again = again
-    bulk = bulk
+    again, bulk = again, bulk
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -312,9 +312,9 @@ class Runtime:
 
         For `code`, `request_id` and `metadata` the store reads the calls that fit the rest: give a thread, a tool or a time, too.
         """
-        return page_of(await self._opened.store.history(history_query(self._caller, limit, cursor, **which)), limit)
+        return await find_calls(self._opened.store, self._caller, limit, cursor, **which)
 
-    threads = threads
+    threads, series = threads, series
 
     # For servers, commands and telemetry.
 

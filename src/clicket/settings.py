@@ -106,6 +106,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after their last change until a thread's tool states are removed."""
     memory_retention: float = 30 * 24 * 3600.0
     """Seconds after its last turn until an agent's thread is removed."""
+    series_retention: float = 30 * 24 * 3600.0
+    """Seconds for which time series (`Runtime.series`) are kept."""
     hub_webhook: str | None = None
     hub_webhook_secret: str | None = None
     telemetry: Telemetry = "auto"
@@ -288,6 +290,7 @@ class RuntimeOptions(TypedDict, total=False):
     default_agent: str | None
     health_retention: float
     memory_retention: float
+    series_retention: float
     hub_webhook: str | None
     hub_webhook_secret: str | None
     telemetry: Telemetry

@@ -24,6 +24,8 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     tool: str | None = None
     caller: str | None = None
     types: frozenset[str] | None = None
+    states: frozenset[str] | None = None
+    """Only events after which the call is in one of these states."""
 
 
 class CallEvent(Event, frozen=True, gc=False):
@@ -67,6 +69,8 @@ class Subscription:
             return
         for event in events:
             if wanted.types is not None and event.type not in wanted.types:
+                continue
+            if wanted.states is not None and event.state not in wanted.states:
                 continue
             if len(self._pending) >= self._max_pending:
                 self._pending.popleft()

@@ -25,6 +25,8 @@ from clicket.runtime import ToolInfo
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.telemetry import Anomaly, Report
+from clicket.telemetry.series import Series
+from clicket.telemetry.series_rows import Metric
 from clicket.thread_list import ThreadPage
 from clicket.tools import Registry, Tool
 
@@ -388,6 +390,11 @@ class Runtime:
         """Threads with their last activity, counts and agents; see `clicket.Runtime.threads`."""
         page: ThreadPage = self._wait(self._runtime.threads(limit=limit, cursor=cursor))
         return page
+
+    def series(self, metric: Metric = "calls", **options: Any) -> Series:
+        """Time series of calls, errors, run times or queue lengths; keywords as those of `clicket.Runtime.series`."""
+        found: Series = self._wait(self._runtime.series(metric, **options))
+        return found
 
     def tools(self) -> Sequence[ToolInfo]:
         listed: Sequence[ToolInfo] = self._wait(self._runtime.tools())

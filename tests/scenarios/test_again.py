@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.kit.tools import add, echo_value
@@ -82,7 +82,7 @@ async def test_a_mask_stands_for_the_value_that_it_hides(tmp_path: Any) -> None:
 async def test_the_policy_judges_it_like_every_call() -> None:
     allowed = True
 
-    def decide(call: Any) -> str:
+    def decide(call: Any) -> Literal["allow", "deny"]:
         return "allow" if allowed else "deny"
 
     async with make(TOOLS, policy=Policy(rule=decide)) as rt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 from contextlib import ExitStack, aclosing, suppress
@@ -225,8 +226,42 @@ async def test_what_is_not_kept_any_more_is_a_gap() -> None:
             async with it.stream("GET", "/events", headers={"last-event-id": last}) as response:
                 events = [event async for event in read_sse(response, until=lambda e: e["event"] != "gap")]
                 assert events[0]["event"] == "gap"
-                assert "id" not in events[0]
                 assert len(events) == 2
+            async with it.stream("GET", "/events", headers={"last-event-id": events[0]["id"]}) as response:
+                again = [event async for event in read_sse(response, until=lambda e: True)]
+                assert again == events[1:], "a client goes on after a gap without another one"
+
+
+async def test_lines_of_json() -> None:
+    async with served(options={"event_log_events": 30, "heartbeat": 0.2}) as it:
+        headers = {"accept": "application/x-ndjson"}
+
+        async def lines(query: str, count: int, **options: Any) -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = []
+            async with asyncio.timeout(20), it.stream("GET", f"/events{query}", **options) as response:
+                assert response.headers["content-type"] == "application/x-ndjson"
+                await it.call("add", {"a": 1, "b": 1}, thread="t1")
+                async for line in response.aiter_lines():
+                    found.append(json.loads(line))
+                    if len(found) == count:
+                        break
+            return found
+
+        first, *events = await lines("?thread=t1", 5, headers=headers)
+        assert (first["type"], [event["seq"] for event in events]) == ("stream", [1, 2, 3, 4])
+        assert {event["thread"] for event in events} == {"t1"}
+        from_start = await lines(f"?format=jsonl&after={first['cursor']}", 3)
+        assert [event["cursor"] for event in from_start[1:]] == [event["cursor"] for event in events[:2]], (
+            "nothing is missed"
+        )
+        resumed = await lines(f"?format=jsonl&after={events[1]['cursor']}&state=completed", 2)
+        assert [event.get("state") for event in resumed] == [None, "completed"]
+        gap = (await lines("?format=jsonl&after=0badcafe-3&types=created", 2))[1]
+        assert (gap["type"], bool(gap["cursor"]), bool(gap["detail"])) == ("gap", True, True)
+        beats = await lines("?format=jsonl&tool=none", 2)
+        assert [line["type"] for line in beats] == ["stream", "heartbeat"]
+        bad = await it.get("/events?state=completed,done")
+        assert (bad.status_code, bad.json()["code"]) == (400, "invalid_query")
 
 
 async def test_calls_of_another_process_are_seen_once(tmp_path: Any) -> None:

@@ -106,6 +106,20 @@ async def test_a_client_has_the_same_events() -> None:
             ]
 
 
+async def test_states_and_a_cursor() -> None:
+    wanted = EventFilter(states=frozenset({"completed", "failed"}), types=frozenset({"state_changed"}))
+    async with served([add, breaks]) as it, Client(it.url) as client, it.runtime.subscribe(wanted) as here:
+        async with client.subscribe(wanted) as events:
+            await client.call("add", {"a": 1, "b": 2}, id="one")
+            assert plain(await asyncio.wait_for(anext(events), 5)).state == "completed"
+            cursor = events.cursor
+        await client.call("breaks", {}, id="two")
+        async with client.subscribe(wanted, after=cursor) as events:
+            found = plain(await asyncio.wait_for(anext(events), 5))
+            assert (found.call_id, found.state) == ("two", "failed")
+        assert [plain(await asyncio.wait_for(anext(here), 5)).call_id for _ in range(2)] == ["one", "two"]
+
+
 async def test_a_client_that_was_away_misses_nothing_or_gets_a_gap() -> None:
     async with (
         served([add]) as it,

@@ -35,6 +35,8 @@ from clicket.model.request import checked, request_of
 from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
+from clicket.telemetry.series import Series
+from clicket.telemetry.series_rows import Metric
 from clicket.thread_list import ThreadPage
 from clicket.tool_info import ToolInfo
 from clicket.vault import hide_text
@@ -259,8 +261,9 @@ class Client:
             raise UsageError(f"limit must be a number from 1 to 1,000, not {limit!r}.")
         query: dict[str, Any] = {**which, "full": True, "active": which.get("active") or None}
         query.update({f"metadata.{name}": value for name, value in (query.pop("metadata", None) or {}).items()})
-        if query.get("state") is not None:
-            query["state"] = str(query["state"])
+        state = query.get("state")
+        if state is not None:
+            query["state"] = str(state) if isinstance(state, str) else ",".join(str(each) for each in state)
         items: list[Record] = []
         while True:
             step = min(limit - len(items), _PAGE)
@@ -291,13 +294,14 @@ class Client:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
         return Cache(self._connection)
 
-    def subscribe(self, filter: EventFilter | None = None) -> Subscription:
+    def subscribe(self, filter: EventFilter | None = None, *, after: str | None = None) -> Subscription:
         """The durable events of all calls that the key may see, of all processes over the server's store:
         `async with rt.subscribe(EventFilter(tool="add")) as events: async for event in events: ...`.
 
         A stream that breaks is opened again after the last event. A `Gap` takes the place of events that the server no longer keeps.
+        `after`: the `cursor` of an earlier subscription, to go on where it ended.
         """
-        subscription = Subscription(self._connection, filter or EventFilter())
+        subscription = Subscription(self._connection, filter or EventFilter(), after)
         self._subscriptions.add(subscription)
         return subscription
 
@@ -308,6 +312,20 @@ class Client:
     async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
         """Counts and run times of ended calls by tool: of this key's calls, or of all for an admin."""
         return await self._connection.get("/report", Report, query={"tool": tool, "since": since})
+
+    async def series(
+        self,
+        metric: Metric = "calls",
+        *,
+        tool: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        step: int = 60,
+    ) -> Series:
+        """Time series of calls, errors, run times or queue lengths: of this key's calls, or of all for an admin; as in
+        `clicket.Runtime.series`."""
+        query = {"metric": metric, "tool": tool, "since": since, "until": until, "step": step}
+        return await self._connection.get("/series", Series, query=query)
 
     async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
         """Tools under 80 % success or over 30 s on average, with at least 5 runs."""

@@ -15,7 +15,7 @@ __all__ = ["Subscription"]
 class Subscription:
     """An async iterator of `CallEvent` and `Gap`. The request is sent by `async with`, or else before the first event is read."""
 
-    def __init__(self, connection: Connection, filter: EventFilter) -> None:
+    def __init__(self, connection: Connection, filter: EventFilter, after: str | None = None) -> None:
         self._connection = connection
         self._query = {
             "thread": filter.thread,
@@ -23,11 +23,17 @@ class Subscription:
             "id": filter.id,
             "caller": filter.caller,
             "types": None if filter.types is None else ",".join(sorted(filter.types)),
+            "state": None if filter.states is None else ",".join(sorted(filter.states)),
         }
-        self._last_id: str | None = None
+        self._last_id = after
         self._stream: AsyncExitStack | None = None
         self._events: AsyncIterator[ServerSentEvent] | None = None
         self._closed = False
+
+    @property
+    def cursor(self) -> str | None:
+        """What `Client.subscribe(after=…)` takes to go on after the last event that was read; None: nothing was read."""
+        return self._last_id
 
     async def __aenter__(self) -> Self:
         await self._connect()
@@ -65,6 +71,7 @@ class Subscription:
 
     def _read(self, event: ServerSentEvent) -> CallEvent | Gap | None:
         if event.type == "gap":
+            self._last_id = event.id or self._last_id
             return Gap(None)
         if event.type == "shutdown":  # the stream ends now; the server that replaces this one goes on with it
             return None

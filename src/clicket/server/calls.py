@@ -38,8 +38,8 @@ __all__ = ["CallHandlers"]
 
 _MAX_FULL_RECORDS = 100
 _KEY = re.compile("[!-~]{1,512}")
-_STATES = tuple(state.value for state in State)
-_FILTERS = ("thread", "tool", "state", "since", "until", "waiting_for", "code", "request_id", "id_contains", "cursor")
+_STATE = "|".join(State)
+_FILTERS = ("thread", "tool", "since", "until", "waiting_for", "code", "request_id", "id_contains", "cursor")
 
 
 class _Handle(Handle, Protocol):
@@ -127,7 +127,9 @@ class CallHandlers:
         everything = self._runtime if caller is None else self._runtime.acting_for(caller)
         view = everything if decides else visible_runtime(request)
         whole, limit = request.query("full", False), request.query("limit", 100)
+        state = request.query("state")
         page = await view.history(
+            state=None if state is None else state.split(","),
             **{name: request.query(name) for name in _FILTERS},
             active=request.query("active", False),
             metadata=request.named("metadata."),
@@ -185,7 +187,10 @@ class CallHandlers:
                 parameters=(
                     Parameter(name="thread", description="Only calls of this thread."),
                     Parameter(name="tool", description="Only calls of this tool."),
-                    Parameter(name="state", description="Only calls in this state.", choices=_STATES),
+                    Parameter(
+                        name="state", description="Only calls in this state, or in one of several, with commas between them.",
+                        pattern=f"^({_STATE})(,({_STATE})){{0,8}}$", expected=f"states with commas between them, of {', '.join(State)}",
+                    ),
                     Parameter(name="waiting_for", description="Only calls that wait for this.", choices=("approval",)),
                     Parameter(name="active", description="Only calls that have not ended.", kind="boolean"),
                     Parameter(

@@ -1,7 +1,8 @@
 """The recent events of all calls, for `GET /events`. They are numbered, so that a client that reconnects misses none.
 
 Events are kept while there are readers, and for five minutes after. Meanwhile the store is polled once a second for events of other
-processes: these come late, but each once. A reader that asks for events that are no longer kept gets `event: gap`.
+processes: these come late, but each once. A reader that asks for events that are no longer kept gets `event: gap`, and so do all readers
+when other processes made more events than a poll reads.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ _KEEP_AFTER_READERS = 300.0
 _MAX_CLOCK_SKEW = 120.0
 """Seconds by which the clock of another process may be behind."""
 _MAX_POLLED = 1_000
-_GAP = b'event: gap\ndata: {"detail":"events before this point are not kept here; load the list of calls again"}\n\n'
+_MAX_PAGES = 10
+"""Pages of calls that one poll reads."""
+_GAP = b"event: gap\nid: %s\ndata: %s\n\n"
+_NOT_KEPT = b'{"detail":"events before this point are not kept here; load the list of calls again"}'
+_TOO_MANY = b'{"detail":"other processes made more events than are read at once; load the list of calls again"}'
 
 
 class LoggedEvent(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +47,7 @@ class LoggedEvent(msgspec.Struct, frozen=True, gc=False):
     tool: str
     call_id: str
     type: str
+    state: str
     frame: bytes
 
 
@@ -116,6 +122,10 @@ class EventLog:
             return -1
         return int(number)
 
+    def cursor(self, number: int) -> str:
+        """What a client sends to go on after the event with this number."""
+        return f"{self.epoch}-{max(number, 0)}"
+
     def leave(self) -> None:
         self._readers -= 1
         if self._readers == 0:
@@ -126,12 +136,12 @@ class EventLog:
         parts: list[bytes] = []
         size = 0
         if reader.position < first - 1:
-            parts.append(_GAP)
+            parts.append(_GAP % (self.cursor(first - 1).encode(), _NOT_KEPT))
             reader.position = first - 1
         for index in range(reader.position - first + 1, len(self._kept)):
             kept = self._kept[index]
             reader.position = kept.number
-            if reader.sees is None or reader.sees(kept):
+            if kept.type == "gap" or reader.sees is None or reader.sees(kept):
                 parts.append(kept.frame)
                 size += len(kept.frame)
                 if size >= MAX_CHUNK:
@@ -159,11 +169,21 @@ class EventLog:
         head = b'{"thread":' + encode(thread) + b',"caller":' + encode(caller) + b',"tool":' + encode(tool) + b","
         for event in events:
             self._number += 1
-            made = frame(f"{self.epoch}-{self._number}", event.type, head + encode(event)[1:])
-            self._kept.append(LoggedEvent(self._number, caller, thread, tool, event.call_id, event.type, made))
-            self.size += len(made)
+            made = frame(self.cursor(self._number), event.type, head + encode(event)[1:])
+            self._add(LoggedEvent(self._number, caller, thread, tool, event.call_id, event.type, event.state, made))
         while self._kept and (len(self._kept) > self._max_events or self.size > self._max_bytes):
             self.size -= len(self._kept.popleft().frame)
+        self.notifier.notify()
+
+    def _add(self, event: LoggedEvent) -> None:
+        self._kept.append(event)
+        self.size += len(event.frame)
+
+    def _add_gap(self) -> None:
+        """All readers miss events from here on."""
+        self._number += 1
+        made = _GAP % (self.cursor(self._number).encode(), _TOO_MANY)
+        self._add(LoggedEvent(self._number, "", "", "", "", "gap", "", made))
         self.notifier.notify()
 
     def _forget(self) -> None:
@@ -186,27 +206,44 @@ class EventLog:
                 self.poller = None
                 return
             try:
-                await self._poll_store()
+                await self.poll_store()
             except ClicketError as error:
                 if not self._shutdown.begun:  # the shutdown may have begun while the store was read
                     logger.warning("events of other processes could not be read: %s", error)
 
-    async def _poll_store(self) -> None:
-        store, started = self._store(), time.time()
-        found = {stored.key: stored for stored in await store.history(Query(active=True, limit=_MAX_POLLED))}
-        recent = Query(since=started - _MAX_CLOCK_SKEW, limit=_MAX_POLLED)
-        found.update({stored.key: stored for stored in await store.history(recent)})
+    async def poll_store(self) -> None:
+        """Take in the events of other processes."""
+        started = time.time()
+        oldest = started - _MAX_CLOCK_SKEW
+        found, left = await self._read(Query(active=True, limit=_MAX_POLLED))
+        recent, recent_left = await self._read(Query(since=oldest, limit=_MAX_POLLED), until_known=True)
+        found.update(recent)
         seen = {self._add_stored(stored) for _, stored in sorted(found.items())}
         self._has_polled = True
         for call, mark in [(call, mark) for call, mark in self._marks.items() if call not in seen]:
-            caller, thread, id, _ = call
+            caller, thread, id, made_at = call
             if not mark.ended and not self._is_held(id, thread, caller):
-                for stored in await store.load(id, thread, caller):
+                for stored in await self._store().load(id, thread, caller):
                     if _call_of(stored) == call:
-                        self._keep(
-                            caller, thread, _tool_of(stored), [event for event in stored.events if event.seq > mark.seq]
-                        )
-            self._marks.pop(call, None)
+                        new = [event for event in stored.events if event.seq > mark.seq]
+                        self._keep(caller, thread, _tool_of(stored), new)
+                        self._mark(call, stored.events)
+            if made_at < oldest or not mark.ended:  # else the next poll may find it again
+                self._marks.pop(call, None)
+        if left or recent_left:
+            self._add_gap()
+
+    async def _read(self, query: Query, *, until_known: bool = False) -> tuple[dict[int, Stored], bool]:
+        """The calls that fit, and whether there are more than are read. `until_known`: up to a page on which every call is known."""
+        found: dict[int, Stored] = {}
+        for _ in range(_MAX_PAGES):
+            page = await self._store().history(query)
+            found.update({stored.key: stored for stored in page})
+            known = until_known and all(_call_of(stored) in self._marks for stored in page)
+            if len(page) < query.limit or known or (until_known and not self._has_polled):
+                return found, False
+            query = msgspec.structs.replace(query, before=page[-1].key)
+        return found, True
 
     def _add_stored(self, stored: Stored) -> _Call | None:
         """Keep the new events of a call that another process runs. The first poll takes only events since the first reader joined."""

@@ -1,4 +1,5 @@
-"""Server-sent events to many clients. A slow client delays no other; a client that stops reading is dropped.
+"""Streams of events to many clients, as server-sent events or as lines of JSON. A slow client delays no other; a client that stops
+reading is dropped.
 
 A source encodes an event once for all its readers. A reader holds only its position in the source, so a thousand readers cost a
 thousand numbers. One timer serves all of them: it sends heartbeats and finds clients that stall.
@@ -15,10 +16,13 @@ from clicket.server.responses import AlreadySent, abort
 from clicket.server.revocation import RevocationWatch
 from clicket.server.shutdown import end_task
 
-__all__ = ["MAX_CHUNK", "EventStreams", "Notifier", "Reader", "Source", "frame"]
+__all__ = ["JSON_LINES", "MAX_CHUNK", "EventStreams", "Notifier", "Reader", "Source", "as_lines", "frame"]
 
+JSON_LINES = "application/x-ndjson"
+
+_EVENT_STREAM = (b"content-type", b"text/event-stream; charset=utf-8")
+_LINES = (b"content-type", JSON_LINES.encode())
 _HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-accel-buffering", b"no"),
@@ -43,6 +47,23 @@ def frame(id: str, event: str, data: bytes) -> bytes:
     return b"%sevent: %s\ndata: %s\n\n" % (head.encode(), event.encode(), data)
 
 
+def as_lines(frames: bytes) -> bytes:
+    """Server-sent events as lines of JSON: their data, with the id as `cursor`, and the name as `type` where the data has none. A comment
+    becomes a line with its text as `type`."""
+    lines: list[bytes] = []
+    for each in frames.split(b"\n\n"):
+        if each.startswith(b": "):
+            lines.append(b'{"type":"%s"}\n' % each[2:])
+        elif each:
+            fields = dict(field.split(b": ", 1) for field in each.split(b"\n"))
+            data, name, id = fields[b"data"], fields[b"event"], fields.get(b"id")
+            own = [] if b'"seq":' in data and b'"call_id":' in data else [b'"type":"%s"' % name]
+            cursor = [] if id is None else [b'"cursor":"%s"' % id]
+            rest = [] if data == b"{}" else [data[1:-1]]
+            lines.append(b"{%s}\n" % b",".join([*own, *cursor, *rest]))
+    return b"".join(lines)
+
+
 class Source(Protocol):
     """Where a reader's frames come from."""
 
@@ -55,11 +76,13 @@ class Source(Protocol):
 
 
 class Reader:
-    """One client of a stream. `sees`: which events it is sent, for sources that ask; None: all."""
+    """One client of a stream. `sees`: which events it is sent, for sources that ask; None: all. `encode`: what it is sent in place of
+    server-sent events."""
 
     __slots__ = (
         "_wake",
         "disconnected",
+        "encode",
         "is_unauthorized",
         "last_sent_at",
         "position",
@@ -68,8 +91,16 @@ class Reader:
         "sending_since",
     )
 
-    def __init__(self, scope: Any, position: int, sees: Callable[..., bool] | None = None) -> None:
+    def __init__(
+        self,
+        scope: Any,
+        position: int,
+        sees: Callable[..., bool] | None = None,
+        *,
+        encode: Callable[[bytes], bytes] | None = None,
+    ) -> None:
         self.scope = scope
+        self.encode = encode
         self.position = position
         self.sees = sees
         self.disconnected = False
@@ -165,11 +196,21 @@ class EventStreams:
             self._timer = None
 
     async def send(
-        self, request: Request, source: Source, after: int = 0, sees: Callable[..., bool] | None = None
+        self,
+        request: Request,
+        source: Source,
+        after: int = 0,
+        sees: Callable[..., bool] | None = None,
+        *,
+        lines: bool = False,
+        first: bytes = b": stream\n\n",
     ) -> AlreadySent:
-        """Send a source from position `after` on, until it ends, the client leaves, its key is revoked, or the server shuts down."""
+        """Send a source from position `after` on, until it ends, the client leaves, its key is revoked, or the server shuts down.
+
+        `lines`: as lines of JSON. `first`: the first frame; with it the headers go out before the first event.
+        """
         loop, send = asyncio.get_running_loop(), request.send
-        reader = Reader(request.scope, after, sees)
+        reader = Reader(request.scope, after, sees, encode=as_lines if lines else None)
         reader.last_sent_at = loop.time()
         reader.scope["clicket.started"] = True
         self.open.add(reader)
@@ -178,10 +219,9 @@ class EventStreams:
         leaving = loop.create_task(_wait_for_disconnect(reader, request.receive))
         try:
             with self._revocation.over(request.scope, reader.end_unauthorized):
-                await self._send(reader, send, {"type": "http.response.start", "status": 200, "headers": _HEADERS})
-                await self._send(
-                    reader, send, _part(b": stream\n\n")
-                )  # with it the headers go out before the first event
+                headers = [_LINES if lines else _EVENT_STREAM, *_HEADERS]
+                await self._send(reader, send, {"type": "http.response.start", "status": 200, "headers": headers})
+                await self._send_frames(reader, send, first)
                 await self._run(reader, source, send, loop)
                 if not reader.disconnected:
                     await self._send(reader, send, {"type": "http.response.body", "body": b""})
@@ -194,11 +234,11 @@ class EventStreams:
         in_a_row = 0
         while not reader.disconnected:
             if reader.is_unauthorized:
-                await self._send(reader, send, _part(_UNAUTHORIZED))
+                await self._send_frames(reader, send, _UNAUTHORIZED)
                 return
             data, last = source.take(reader)
             if data:
-                await self._send(reader, send, _part(data))
+                await self._send_frames(reader, send, data)
                 reader.last_sent_at = loop.time()
                 if not last:
                     in_a_row += 1
@@ -208,13 +248,16 @@ class EventStreams:
             if last:
                 return
             if self.closing:
-                await self._send(reader, send, _part(_SHUTDOWN))
+                await self._send_frames(reader, send, _SHUTDOWN)
                 return
             if loop.time() - reader.last_sent_at >= self.heartbeat:
-                await self._send(reader, send, _part(_HEARTBEAT))
+                await self._send_frames(reader, send, _HEARTBEAT)
                 reader.last_sent_at = loop.time()
             in_a_row = 0
             await reader.wait(source.notifier)
+
+    async def _send_frames(self, reader: Reader, send: Any, frames: bytes) -> None:
+        await self._send(reader, send, _part(frames if reader.encode is None else reader.encode(frames)))
 
     async def _send(self, reader: Reader, send: Any, message: Any) -> None:
         """Wait until the client has taken the message. The timer drops a client that does not take it."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from clicket.kernel import State
 from clicket.server.call_lookup import CALLER, THREAD, CallLookup
 from clicket.server.event_feeds import CallFeeds
 from clicket.server.event_log import EventLog, LoggedEvent
-from clicket.server.event_stream import EventStreams
+from clicket.server.event_stream import JSON_LINES, EventStreams
 from clicket.server.grants import Grants
 from clicket.server.operations import EVENT_STREAM, Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
@@ -17,6 +18,7 @@ from clicket.server.responses import AlreadySent, Response
 
 __all__ = ["EventHandlers"]
 
+_STATE = "|".join(State)
 _LAST = "The last id that was read; the stream goes on after it."
 _LAST_NUMBER = Parameter(
     name="Last-Event-ID", description=_LAST, source="header", schema={"type": "string", "pattern": "^[0-9]{0,12}$"}
@@ -47,9 +49,15 @@ class EventHandlers:
 
     async def of_all(self, request: Request) -> AlreadySent:
         last = request.header(b"last-event-id") or request.query("after")
+        sees, lines = _seen_by(request), _wants_lines(request)
         after = self._event_log.join(last)
+        cursor = self._event_log.cursor(after)
         try:
-            return await self._streams.send(request, self._event_log, after, _seen_by(request))
+            # A client that has read nothing yet can go on from here, too.
+            first = (
+                b"event: stream\nid: %s\ndata: {}\n\n" % cursor.encode() if lines and after >= 0 else b": stream\n\n"
+            )
+            return await self._streams.send(request, self._event_log, after, sees, lines=lines, first=first)
         finally:
             self._event_log.leave()
 
@@ -84,8 +92,10 @@ class EventHandlers:
             ),
             Operation(
                 route="GET /events",
-                description="Events of all calls that the key may see, from now on or after `Last-Event-ID`. `event: gap` says that some "
-                "are not kept any more: load the list of calls again.",
+                description="Events of all calls that the key may see, from now on or after `Last-Event-ID`: server-sent events, or lines "
+                "of JSON with `format=jsonl` or `Accept: application/x-ndjson`, each with its `cursor` for `after`. `gap` says that some "
+                "events are missing: load the list of calls again. Other lines are `stream` (the first), `heartbeat`, `shutdown` and "
+                "`error`.",
                 handler=self.of_all,
                 scopes=("read",),
                 parameters=(
@@ -94,10 +104,21 @@ class EventHandlers:
                     Parameter(name="tool", description="Only events of this tool's calls."),
                     Parameter(name="id", description="Only events of calls with this id."),
                     Parameter(name="types", description="Only events of these types, with commas between them."),
+                    Parameter(
+                        name="state",
+                        description="Only events after which the call is in one of these states, with commas between them.",
+                        pattern=f"^({_STATE})(,({_STATE}))*$",
+                        expected=f"states with commas between them, of {', '.join(State)}",
+                    ),
+                    Parameter(name="format", description="`sse` if left out.", choices=("sse", "jsonl")),
                     Parameter(name="caller", description="Only events of this caller's calls; for admins."),
                     _LAST_ID,
                 ),
-                responses={200: ResponseSpec(description="Server-sent events.", media_type=EVENT_STREAM)},
+                responses={
+                    200: ResponseSpec(
+                        description="The events, as long as the client reads.", media_type=EVENT_STREAM, also=JSON_LINES
+                    )
+                },
             ),
         )
 
@@ -127,10 +148,16 @@ def _seen_by(request: Request) -> Callable[[LoggedEvent], bool] | None:
     return sees
 
 
+def _wants_lines(request: Request) -> bool:
+    format = request.query("format")
+    return format == "jsonl" or (format is None and JSON_LINES in (request.header(b"accept") or "").lower())
+
+
 def _query_filter(request: Request) -> Callable[[LoggedEvent], bool] | None:
     thread, tool, id, caller = (request.query(name) for name in ("thread", "tool", "id", "caller"))
     types = None if (text := request.query("types")) is None else frozenset(text.split(","))
-    if all(each is None for each in (thread, tool, id, caller, types)):
+    states = None if (text := request.query("state")) is None else frozenset(text.split(","))
+    if all(each is None for each in (thread, tool, id, caller, types, states)):
         return None
     return lambda event: (
         (thread is None or event.thread == thread)
@@ -138,4 +165,5 @@ def _query_filter(request: Request) -> Callable[[LoggedEvent], bool] | None:
         and (id is None or event.call_id == id)
         and (caller is None or event.caller == caller)
         and (types is None or event.type in types)
+        and (states is None or event.state in states)
     )

@@ -16,7 +16,7 @@ from clicket.server.parameters import Parameter
 from clicket.server.problems import STATUS_OF, Problem
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
-from clicket.server.schemas import Again, BulkRequest, CallFilter, CallRequest, Decision, Listing
+from clicket.server.schemas import BulkRequest, CallRequest, Listing
 
 __all__ = ["document", "operations"]
 
@@ -136,9 +136,9 @@ def _schemas(table: list[Operation]) -> dict[str, Any]:
             "anyOf": [{"type": "null"}, _JSON_OBJECT],
         }
     schemas["Json"] = _JSON_VALUE
-    for model, field in ((Decision, "arguments"), (Again, "arguments"), (CallFilter, "metadata")):
-        if model.__name__ in schemas:
-            schemas[model.__name__]["properties"][field] = {"default": None, "anyOf": [{"type": "null"}, _JSON_OBJECT]}
+    for name, field in (("Decision", "arguments"), ("Again", "arguments"), ("CallFilter", "metadata")):
+        if name in schemas:
+            schemas[name]["properties"][field] = {"default": None, "anyOf": [{"type": "null"}, _JSON_OBJECT]}
     if BulkRequest in models:
         schemas["BulkRequest"]["oneOf"] = _IDS_OR_FILTER
     if Listing in models:
@@ -235,6 +235,8 @@ def _response(response: ResponseSpec) -> dict[str, Any]:
         made["content"] = {response.media_type: {"schema": _schema(response.model)}}
     elif response.media_type:
         made["content"] = {response.media_type: {"schema": {}}}
+    if response.also:
+        made["content"][response.also] = {"schema": {}}
     if response.stream:
         made["content"][EVENT_STREAM] = {"schema": {}}
     if response.id_at:

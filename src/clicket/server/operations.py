@@ -31,6 +31,8 @@ class ResponseSpec(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     model: Any = None
     media_type: str = "application/json"
+    also: str = ""
+    """Another media type that the client may ask for."""
     stream: bool = False
     """The client may also get server-sent events."""
     headers: Mapping[str, str] = {}

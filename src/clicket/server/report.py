@@ -1,15 +1,20 @@
-"""`/report`, `/anomalies`, `/metrics` and `/audit`. A key sees the figures of its own calls, an admin those of all."""
+"""`/report`, `/anomalies`, `/series`, `/metrics` and `/audit`. A key sees the figures of its own calls, an admin those of all."""
 
 from __future__ import annotations
+
+from typing import get_args
 
 import msgspec
 
 from clicket.engine.audit import AuditEntry
+from clicket.server.call_lookup import CALLER, visible_runtime
 from clicket.server.operations import Operation, ResponseSpec, tagged
 from clicket.server.parameters import Parameter
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
 from clicket.telemetry import Anomaly, Report
+from clicket.telemetry.series import Series
+from clicket.telemetry.series_rows import Metric
 
 __all__ = ["OPERATIONS"]
 
@@ -43,6 +48,12 @@ async def anomalies(request: Request) -> Response:
     return json_response(Anomalies(items=found, anomalies=found))
 
 
+async def series(request: Request) -> Response:
+    which = {name: request.query(name) for name in ("tool", "since", "until")}
+    metric, step = request.query("metric", "calls"), request.query("step", 60)
+    return json_response(await visible_runtime(request).series(metric, **which, step=step))
+
+
 async def metrics(request: Request) -> Response:
     from clicket.telemetry.prometheus import scrape
 
@@ -73,6 +84,41 @@ OPERATIONS = tagged(
         scopes=("read",),
         parameters=(_TOOL, _SINCE),
         responses={200: ResponseSpec(description="The anomalies.", model=Anomalies)},
+    ),
+    Operation(
+        route="GET /series",
+        description="Points of a chart at equal steps: outcomes of calls, error codes, run times in seconds, or the length of the queue. "
+        "Kept in the store by the minute, and after a day by the hour. The last point is under way.",
+        handler=series,
+        scopes=("read",),
+        parameters=(
+            Parameter(name="metric", description="What is shown; `calls` if left out.", choices=get_args(Metric)),
+            _TOOL,
+            Parameter(
+                name="since",
+                description="From this time on (seconds since 1970); an hour ago if left out.",
+                kind="number",
+                minimum=0,
+                maximum=1e11,
+            ),
+            Parameter(
+                name="until",
+                description="Up to this time (seconds since 1970); now if left out.",
+                kind="number",
+                minimum=0,
+                maximum=1e11,
+            ),
+            Parameter(
+                name="step",
+                description="Seconds between two points, a multiple of 60; 60 if left out. There are at most 2,000 points.",
+                kind="integer",
+                minimum=60,
+                maximum=86_400,
+                schema={"type": "integer", "minimum": 60, "maximum": 86_400, "multipleOf": 60},
+            ),
+            CALLER,
+        ),
+        responses={200: ResponseSpec(description="The points, the oldest first.", model=Series)},
     ),
     Operation(
         route="GET /metrics",

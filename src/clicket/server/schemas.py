@@ -72,7 +72,7 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     thread: Name | None = None
     tool: Name | None = None
-    state: State | None = None
+    state: State | list[State] | None = None
     since: Time | None = None
     until: Time | None = None
     active: bool | None = None

@@ -7,7 +7,7 @@
 - `recording`: `RecordingModel` and `ReplayModel`, answers of a real model, written to a file and read from it
 - `store_calls`, `store_documents`, `store_retention`, `store_stats`, `store_threads`: `store_contract`, the laws of `ports.store` as
   checks, for the stores that ship here and for yours
-- `store_ownership`, `store_stats_shared`: `shared_store_contract`, the laws of a store that several processes share
+- `store_ownership`, `store_series`, `store_stats_shared`: `shared_store_contract`, the laws of a store that several processes share
 - `store_kit`: helpers of these checks
 
 A check takes a factory of stores. For `store_contract` each store may be empty; for `shared_store_contract` all must open the
@@ -33,6 +33,7 @@ from clicket.testing import (
     store_documents,
     store_ownership,
     store_retention,
+    store_series,
     store_stats,
     store_stats_shared,
     store_threads,
@@ -60,7 +61,7 @@ store_contract: Sequence[Check] = (
     *store_stats.laws,
     *store_documents.laws,
 )
-shared_store_contract: Sequence[Check] = (*store_ownership.laws, *store_stats_shared.laws)
+shared_store_contract: Sequence[Check] = (*store_ownership.laws, *store_stats_shared.laws, *store_series.laws)
 
 
 @asynccontextmanager

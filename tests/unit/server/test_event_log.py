@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from clicket.journal import Observers
 from clicket.kernel import State
 from clicket.model import Event
+from clicket.ports import Query, Stored
 from clicket.server.event_log import EventLog
 from clicket.server.event_stream import Reader
 from clicket.server.shutdown import Shutdown
@@ -29,6 +31,56 @@ def publish(observers: Observers, count: int) -> None:
 
 def read(events: EventLog, after: int) -> bytes:
     return events.take(Reader({}, after))[0]
+
+
+class ManyCalls:
+    """A store of other processes, with more calls than a poll reads."""
+
+    def __init__(self, count: int) -> None:
+        self.asked = 0
+        self._calls = [
+            Stored(key=key, fence=1, claims=1, owner=None, id=f"c{key}", events=[_created(f"c{key}")])
+            for key in range(count, 0, -1)
+        ]
+
+    async def history(self, query: Query) -> list[Stored]:
+        self.asked += 1
+        if query.active:
+            return []
+        before = query.before or len(self._calls) + 1
+        return [stored for stored in self._calls if stored.key < before][: query.limit]
+
+    async def load(self, id: str, thread: str, caller: str) -> list[Stored]:
+        return []
+
+
+def _created(id: str) -> Event:
+    return Event(id, 1, time.time(), "created", State.PENDING, {"tool": "t", "thread": "t"})
+
+
+async def test_more_events_of_other_processes_than_are_read_are_a_gap() -> None:
+    store: Any = ManyCalls(1_500)
+    events = EventLog(
+        Observers(),
+        lambda: store,
+        is_shared=lambda: True,
+        is_held=lambda *_: False,
+        shutdown=Shutdown(),
+        max_events=100_000,
+    )
+    events.start()
+    reader = Reader({}, events.join(None), lambda kept: False)
+    await events.poll_store()
+    assert events.take(reader)[0] == b""
+    store._calls = ManyCalls(20_000)._calls
+    await events.poll_store()
+    text = events.take(reader)[0]
+    assert text.startswith(b"event: gap"), "whatever the reader's filter is"
+    store.asked = 0
+    await events.poll_store()
+    assert store.asked == 2, "a page of known calls ends a poll"
+    assert events.take(reader)[0] == b""
+    await events.stop()
 
 
 @pytest.mark.parametrize("sees", [True, False])

@@ -9,7 +9,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `approve` (and `deny`), `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
-- `report`, `keys`: statistics; API keys of the server
+- `report`, `series`, `keys`: statistics; statistics over time; API keys of the server
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ COMMANDS: dict[str, Entry] = {
         "Make a tool that failed, or was disabled by hand, available again in a thread.",
     ),
     "report": Entry("report", "report", "Show counts, success rates and run times by tool, and anomalies."),
+    "series": Entry("series", "series", "Show counts, errors, run times or queue lengths over time."),
     "mcp": Entry("mcp", "mcp", "Serve the tools to an MCP client over stdin and stdout."),
     "worker": Entry(
         "worker",

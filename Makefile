@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-model test-engines check crash cluster fix bench bench-search simulate docs lock clean suite lint bytecode types demo-env run-env dev-env
+.PHONY: help demo test test-all test-model test-engines check crash cluster fix bench bench-search simulate docs console pictures lock clean suite lint bytecode types demo-env run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
@@ -70,6 +70,12 @@ bench-search: dev-env  ## DATA=<folder>: how well and how fast deep search finds
 docs: dev-env  ## redraw the state diagrams and rewrite docs/reference from the code
 	@$(PY) scripts/diagrams.py
 	@$(PY) scripts/docs.py
+
+console: dev-env  ## build the web console from web/ into the package, with the locked Node
+	@$(PY) scripts/console.py
+
+pictures: dev-env  ## make the pictures of the console in README.md and docs/guides/console.md again
+	@$(PY) scripts/console_pictures.py
 
 # Versions already locked stay; `make lock UPGRADE=1` takes the newest that pyproject.toml allows.
 COMPILE = .cache/lock/bin/uv --quiet pip compile --universal --python-version 3.11 --generate-hashes \

@@ -100,7 +100,7 @@ async def main(store: str, port: int, seed: int) -> None:
         index.add(_DOCUMENTS)
         tools = [echo, slow, unsteady, broken, pay, effect, hostile, evil]
         tools += [deep_search.tool(engine=index), code_interpreter(require="process", timeout=30, warm=False)]
-        settings = Settings(store=store, max_concurrency=20)
+        settings = Settings.load(store=store).replace(max_concurrency=20)
         runtime = Runtime(tools, settings=settings, policy=POLICY)
         async with runtime:
             if seed:

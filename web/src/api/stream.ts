@@ -14,8 +14,8 @@ export type Connection = "connecting" | "open" | "lost";
 export interface StreamOptions {
   onMessage: (message: Message) => void;
   onConnection?: (connection: Connection) => void;
-  /** Called with the first answer after a break, before its messages. */
-  onReconnect?: () => void;
+  /** Called when the server answers, before its messages. `resumed`: it goes on after the last message that was read. */
+  onOpen?: (resumed: boolean) => void;
   lastEventId?: string;
   /** True: the end of the stream is the end of what there is to read. */
   finite?: boolean;
@@ -44,7 +44,7 @@ async function run(path: string, options: StreamOptions, stopped: AbortSignal): 
       const response = await request(path, { accept: "text/event-stream", signal: watch.signal, lastEventId: last });
       if (response.status === 204 || !response.body) return;
       options.onConnection?.("open");
-      if (broken) options.onReconnect?.();
+      options.onOpen?.(last !== "");
       broken = false;
       pause = SHORTEST_PAUSE;
       for await (const message of messages(response.body, watch)) {

@@ -256,7 +256,6 @@ export const en = {
 
   "overview.title": "Overview",
   "overview.span": "Span",
-  "overview.partial": "Only the newest 5,000 calls are counted in the charts.",
   "overview.outcomes": "Ended calls, each {time}",
   "overview.latency": "Run time",
   "overview.calls": "Calls",
@@ -264,6 +263,7 @@ export const en = {
   "overview.p95": "p95",
   "overview.running": "Running",
   "overview.queue": "Queue",
+  "overview.waiting": "waiting",
   "overview.cache": "Cache hits",
   "overview.cacheItems": "{count|item|items}, {size}",
   "overview.store": "Store",

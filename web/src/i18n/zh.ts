@@ -258,7 +258,6 @@ export const zh: Texts = {
 
   "overview.title": "概览",
   "overview.span": "时间范围",
-  "overview.partial": "图表只统计最新的 5,000 次调用。",
   "overview.outcomes": "已结束的调用，每 {time}",
   "overview.latency": "运行时间",
   "overview.calls": "调用",
@@ -266,6 +265,7 @@ export const zh: Texts = {
   "overview.p95": "p95",
   "overview.running": "运行中",
   "overview.queue": "队列",
+  "overview.waiting": "等待中",
   "overview.cache": "缓存命中",
   "overview.cacheItems": "{count} 项，{size}",
   "overview.store": "存储",

@@ -66,7 +66,7 @@ export class Conversation {
       onMessage: (message) => {
         if (message.event !== "broken") this.#take(JSON.parse(message.data) as AgentEvent);
       },
-      onReconnect: () => void this.#load(),
+      onOpen: () => void this.#load().catch(() => undefined),
     });
   }
 

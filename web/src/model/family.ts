@@ -34,9 +34,3 @@ export function childrenOf(record: CallRecord): Relative[] {
   }
   return found;
 }
-
-/** The conversation that an agent's turn belongs to. */
-export const conversationOf = (thread: string): { agent: string; thread: string } | null => {
-  const found = TURN_THREAD.exec(thread);
-  return found ? { agent: found[1] ?? "", thread: found[2] ?? "" } : null;
-};

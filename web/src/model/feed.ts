@@ -27,7 +27,8 @@ export function openFeed(): void {
       else add(JSON.parse(message.data) as FeedEvent);
     },
     onConnection: (state) => { connection.value = state; },
-    onReconnect: () => undefined, // the server says `gap` itself if events are missing
+    // What was loaded before the stream was open may miss events. A stream that is resumed misses none, or the server says `gap`.
+    onOpen: (resumed) => { if (!resumed) gap(); },
   });
 }
 

@@ -1,4 +1,4 @@
-// Written by scripts/console_tables.py from the kernel's tables: change those, then run `make console`.
+// Written by scripts/console.py from the kernel's tables: change those, then run `make console`.
 import type { State } from "../api/types";
 
 /** From each state to the states that may follow it. */

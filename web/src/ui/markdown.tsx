@@ -1,7 +1,7 @@
-// A small part of Markdown, as elements: paragraphs, headings, lists, tables of code, emphasis and links. HTML in it stays text.
+// A small part of Markdown, as elements: paragraphs, headings, lists, code, emphasis and links. HTML and pictures in it stay text.
 import type { ComponentChildren, JSX } from "preact";
 
-const INLINE = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\n]+)\*|\[([^\]\n]*)\]\(([^)\s]+)\)/g;
+const INLINE = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\n]+)\*|!?\[([^\]\n]*)\]\(([^)\s]+)\)/g;
 const SAFE = /^https?:\/\//i;
 
 export function Markdown({ text }: { text: string }) {
@@ -51,7 +51,7 @@ function inline(text: string): ComponentChildren[] {
     if (code) made.push(<code>{code}</code>);
     else if (bold) made.push(<strong>{bold}</strong>);
     else if (italic) made.push(<em>{italic}</em>);
-    else if (target && SAFE.test(target)) made.push(<a href={target} target="_blank" rel="noopener noreferrer nofollow">{label || target}</a>);
+    else if (target && SAFE.test(target) && !whole.startsWith("!")) made.push(<a href={target} target="_blank" rel="noopener noreferrer nofollow">{label || target}</a>);
     else made.push(whole);
     last = match.index + whole.length;
   }

@@ -49,7 +49,7 @@ export function VirtualRows({ count, rowHeight, added, row, onEnd, scroller }: P
   const rows: ComponentChildren[] = [];
   for (let index = first; index < last; index++) rows.push(row(index));
   return (
-    <div class="rows" role="rowgroup" style={{ height: `${count * rowHeight}px` }}>
+    <div class="rows" role="presentation" style={{ height: `${count * rowHeight}px` }}>
       <div style={{ transform: `translateY(${first * rowHeight}px)` }} role="presentation">{rows}</div>
     </div>
   );

@@ -14,7 +14,8 @@ import { Chart } from "../../ui/sparkline";
 import { StateBadge } from "../../ui/state";
 import { Ago } from "../../ui/time";
 
-const SPANS = [900, 3600, 21_600, 86_400];
+const SPANS = [3600, 21_600, 86_400, 604_800];
+const OUTCOMES = ["completed", "failed", "timeout", "cancelled"] as const;
 
 export function OverviewScreen() {
   const [span, setSpan] = useState(3600);
@@ -33,17 +34,20 @@ export function OverviewScreen() {
       </header>
       <Failure text={activity.error.value} />
       <Tiles report={report.value.value} />
-      {value?.partial && <p class="hint">{t("overview.partial")}</p>}
       {value && (
         <div class="charts">
           <section class="panel">
-            <Chart stack times={value.times} title={t("overview.outcomes", { time: duration(value.step) })} series={[
-              { name: t("state.completed"), tone: "completed", values: value.completed }, { name: t("state.failed"), tone: "failed", values: value.failed },
-              { name: t("state.timeout"), tone: "timeout", values: value.timeout }, { name: t("state.cancelled"), tone: "cancelled", values: value.cancelled },
+            <Chart stack times={value.times} title={t("overview.outcomes", { time: duration(value.step) })} series={OUTCOMES.map((state) => (
+              { name: t(`state.${state}`), tone: state, values: value.values[state] ?? [] }
+            ))} />
+          </section>
+          <section class="panel">
+            <Chart seconds times={value.times} title={t("overview.latency")} series={[
+              { name: "p50", tone: "running", values: value.values["p50"] ?? [] }, { name: "p95", tone: "retrying", values: value.values["p95"] ?? [] },
             ]} />
           </section>
           <section class="panel">
-            <Chart seconds times={value.times} title={t("overview.latency")} series={[{ name: "p50", tone: "running", values: value.p50 }, { name: "p95", tone: "retrying", values: value.p95 }]} />
+            <Chart times={value.times} title={t("overview.queue")} series={[{ name: t("overview.waiting"), tone: "running", values: value.values["max"] ?? [] }]} />
           </section>
         </div>
       )}

@@ -6,7 +6,7 @@ import { t } from "../../i18n";
 import { callPath } from "../../model/path";
 import { CALL, isTerminal } from "../../model/tables";
 import { go, link, route, runLink } from "../../router";
-import { may, offers } from "../../session";
+import { may } from "../../session";
 import { Action } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { Empty, Failure } from "../../ui/empty";
@@ -107,13 +107,8 @@ function RunAgain({ record, onClose }: { record: CallRecord; onClose: () => void
     json<{ tool: Tool }>(`/tools/${quoted(record.tool)}`).then(({ tool }) => setSchema(tool.input_schema), () => undefined);
   }, []);
   const run = async () => {
-    let made: { id: string; thread: string };
-    if (offers("POST /calls/{id}/again")) {
-      const edited = JSON.stringify(value) === JSON.stringify(record.arguments) ? {} : { arguments: value };
-      made = await post(`/calls/${quoted(record.id)}/again${query({ thread: record.thread, caller: record.caller })}`, edited);
-    } else {
-      made = await post("/calls", { tool: record.tool, arguments: value, thread: record.thread, metadata: { again_of: record.id } });
-    }
+    const edited = JSON.stringify(value) === JSON.stringify(record.arguments) ? {} : { arguments: value };
+    const made = await post<{ id: string; thread: string }>(`/calls/${quoted(record.id)}/again${query({ thread: record.thread, caller: record.caller })}`, edited);
     onClose();
     go(runLink({ id: made.id, thread: made.thread, caller: record.caller }));
   };

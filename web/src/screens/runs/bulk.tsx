@@ -1,11 +1,11 @@
 // Actions on all chosen calls: by their ids, or by the filter itself, so that calls that are not loaded are included.
-import { json, post, Problem, query, quoted } from "../../api/client";
+import { post } from "../../api/client";
 import type { Call } from "../../api/types";
 import { t } from "../../i18n";
 import type { Filter } from "../../model/call-list";
 import { number } from "../../model/format";
 import { isTerminal } from "../../model/tables";
-import { may, offers } from "../../session";
+import { may } from "../../session";
 import { Action } from "../../ui/button";
 import { notify } from "../../ui/notices";
 
@@ -27,7 +27,6 @@ interface BulkAnswer {
   cursor: string | null;
 }
 
-const AT_ONCE = 6;
 const BATCH = 1000;
 
 export function BulkBar({ selected, everything, total, more, filter, onAll, onClear }: Props) {
@@ -36,9 +35,9 @@ export function BulkBar({ selected, everything, total, more, filter, onAll, onCl
   const ended = selected.filter((call) => isTerminal(call.state));
   const waiting = selected.filter((call) => call.waiting_for === "approval");
   // A filter that is empty would mean every call of the store: then only those that are loaded.
-  const byFilter = everything && offers("POST /bulk") && Object.keys(filter).length > 0;
+  const byFilter = everything && Object.keys(filter).length > 0;
   const act = async (verb: Verb, calls: readonly Call[]) => {
-    const failures = byFilter ? await bulkByFilter(verb, filter) : offers("POST /bulk") ? await bulkByIds(verb, calls) : await oneByOne(verb, calls);
+    const failures = byFilter ? await bulkByFilter(verb, filter) : await bulkByIds(verb, calls);
     if (failures.length) notify(t("runs.bulkFailed", { count: failures.length, first: failures[0] ?? "" }), "bad");
     else notify(t("runs.bulkDone", { count: number(calls.length) }));
     onClear();
@@ -81,25 +80,3 @@ async function bulkByIds(verb: Verb, calls: readonly Call[]): Promise<string[]> 
 }
 
 const described = (failure: { id: string; message: string }): string => `${failure.id}: ${failure.message}`;
-
-async function oneByOne(verb: Verb, calls: readonly Call[]): Promise<string[]> {
-  const failures: string[] = [];
-  const left = [...calls];
-  const work = async () => {
-    for (let call = left.shift(); call; call = left.shift()) {
-      try {
-        if (verb === "again") await again(call);
-        else await post(`/calls/${quoted(call.id)}/${verb}${query({ thread: call.thread, caller: call.caller })}`, {});
-      } catch (error) {
-        failures.push(`${call.id}: ${error instanceof Problem ? error.message : String(error)}`);
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
-  return failures;
-}
-
-async function again(call: Call): Promise<void> {
-  const record = await json<{ arguments: unknown }>(`/calls/${quoted(call.id)}${query({ thread: call.thread, caller: call.caller })}`);
-  await post("/calls", { tool: call.tool, arguments: record.arguments, thread: call.thread, metadata: { again_of: call.id } });
-}

@@ -99,6 +99,7 @@ function Table({ list, filter }: { list: CallList; filter: Filter }) {
 
   const columns = shownColumns.value;
   const selected = everything.value ? rows : rows.filter((row) => chosen.value.has(keyOf(row)));
+  const empty = !rows.length && !list.loading.value;
   return (
     <>
       <Failure text={list.error.value} />
@@ -106,12 +107,12 @@ function Table({ list, filter }: { list: CallList; filter: Filter }) {
         selected={selected} everything={everything.value} total={rows.length} more={list.more.value} filter={filter}
         onAll={() => { everything.value = true; }} onClear={clear}
       />
-      <div class="table" role="table" aria-label={t("runs.title")} aria-rowcount={rows.length + 1}>
+      <div class="table" role="table" hidden={empty} aria-label={t("runs.title")} aria-rowcount={rows.length + 1}>
         <div class="table-head" role="row" aria-rowindex={1}>
           <span role="columnheader" class="cell check"><span class="offscreen">{t("runs.select")}</span></span>
           {columns.map((column) => <span key={column} role="columnheader" class={`cell ${column}`}>{t(`column.${column}`)}</span>)}
         </div>
-        <div class="scroller" ref={scroller} tabIndex={0} role="presentation" aria-label={t("runs.title")}>
+        <div class="scroller" ref={scroller} tabIndex={0} role="rowgroup">
           <VirtualRows
             count={rows.length} rowHeight={ROW_HEIGHT} added={list.added} scroller={scroller} onEnd={() => void list.loadMore()}
             row={(index) => {
@@ -124,9 +125,9 @@ function Table({ list, filter }: { list: CallList; filter: Filter }) {
               );
             }}
           />
-          {!rows.length && !list.loading.value && !list.error.value && <Empty>{text(filter)}</Empty>}
         </div>
       </div>
+      {empty && !list.error.value && <Empty>{text(filter)}</Empty>}
     </>
   );
 }

@@ -1,0 +1,109 @@
+"""Keys: what a key may not do is not offered, and a key that is gone closes the page. The server may be killed under an open page."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.kit import Console, Server, expect, serving
+from tests.kit.children import environment
+
+_SECRETS = {name: f"secret-of-{name}-0123456789" for name in ("admin", "reader", "decider")}
+_KEYS = f"boss:admin:{_SECRETS['admin']}, eyes:read:{_SECRETS['reader']}, ann:approve:{_SECRETS['decider']}"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder: Path = tmp_path_factory.mktemp("keys")
+    with serving(f"sqlite:///{folder / 'calls.db'}", keys=_KEYS) as started:
+        started.http.headers["authorization"] = f"Bearer {_SECRETS['admin']}"
+        yield started
+
+
+def test_a_wrong_key_is_refused_and_the_right_one_opens_the_page(console: Console, server: Server) -> None:
+    console.expect_errors("401")
+    page = console.open("#/runs")
+    page.get_by_label("API key").fill("ck_wrong_key")
+    page.get_by_role("button", name="Open the console").click()
+    expect(page.get_by_role("alert")).to_contain_text("unknown, revoked or expired")
+    page.get_by_label("API key").fill(_SECRETS["admin"])
+    page.get_by_role("button", name="Open the console").click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    expect(page.locator(".connection")).to_have_text("live")
+    assert _SECRETS["admin"] not in page.url
+    stored = page.evaluate("({session: sessionStorage.getItem('clicket.key'), local: JSON.stringify(localStorage)})")
+    assert stored["session"] == _SECRETS["admin"] and _SECRETS["admin"] not in stored["local"]
+    page.reload()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    page.get_by_role("button", name="Forget the key").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_a_key_that_reads_is_offered_no_action(console: Console, server: Server) -> None:
+    page = console.open("#/runs", key=_SECRETS["reader"])
+    expect(page.get_by_text("No calls yet")).to_be_visible()
+    page.goto(f"{server.url}/#/tools/echo")
+    expect(page.get_by_role("tab", name="Schema")).to_be_visible()
+    expect(page.get_by_role("tab", name="Try it")).to_have_count(0)
+    page.goto(f"{server.url}/#/threads/x")
+    expect(page.get_by_role("heading", name="x", exact=True)).to_be_visible()
+    expect(page.get_by_label("Write to the agent")).to_have_count(0)
+
+
+def test_a_key_that_approves_sees_only_what_waits(console: Console, server: Server) -> None:
+    server.call("pay", {"to": "ann", "cents": 1}, thread="secret", id="pay-9")
+    page = console.open("", key=_SECRETS["decider"])
+    expect(page.get_by_role("navigation").get_by_role("link")).to_contain_text(["clicket", "Action required"])
+    card = page.locator("article").filter(has_text="secret")
+    card.get_by_role("button", name="Deny").click()
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    assert server.record("pay-9", "secret")["error"]["code"] == "approval_denied"
+
+
+def _keys(store: str, *command: str) -> dict[str, Any]:
+    program = [sys.executable, "-m", "clicket", "keys", *command, "--json"]
+    done = subprocess.run(program, env=environment(CLICKET_STORE=store), capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_key_that_is_revoked_closes_the_open_page(console: Console, server: Server) -> None:
+    console.expect_errors("401")
+    made = _keys(server.store, "create", "--name", "brief", "--scopes", "read")
+    page = console.open("#/runs", key=made["key"])
+    expect(page.locator(".connection")).to_have_text("live")
+    _keys(server.store, "revoke", made["id"])
+    expect(page.get_by_label("API key")).to_be_visible(timeout=30_000)
+
+
+def test_a_page_survives_a_kill_of_its_server(browser: Browser, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'calls.db'}"
+    first = Server(store)
+    console = Console(browser, first.url)
+    console.expect_errors("ERR_|Failed to load resource")
+    try:
+        first.call("effect", thread="lost", id="lost-1")
+        page = console.open("#/runs")
+        expect(page.locator(".scroller .badge")).to_have_text("running")
+        first.stop(signal.SIGKILL)
+        expect(page.locator(".connection")).to_have_text("reconnecting")
+        with serving(store, port=first.port):
+            expect(page.locator(".connection")).to_have_text("live", timeout=30_000)
+            # The stream could not go on where it was: the list is loaded again, and the inbox with it.
+            expect(page.locator(".scroller .badge")).to_have_text("failed", timeout=30_000)
+            page.get_by_role("link", name="Action required").click()
+            card = page.locator("article").filter(has_text="lost")
+            expect(card).to_contain_text("Idempotency key")
+            expect(card).to_contain_text("effect")
+            console.check()
+    finally:
+        if first.process.poll() is None:
+            first.stop(signal.SIGKILL)

@@ -17,7 +17,7 @@ from tests.crash.stores import STORES, Fresh, Row
 
 from clicket.ports import Store
 
-RUNS = 6
+RUNS = 4
 
 
 async def test_seeded_kills(

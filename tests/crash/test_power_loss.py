@@ -32,8 +32,8 @@ from clicket import Record, ToolContext, tool
 from clicket.errors import NotFound
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-CUTS = 1_000 if LONG else 100
-pytestmark = pytest.mark.timeout(1_800 if LONG else 120)
+CUTS = 1_000 if LONG else 60
+pytestmark = pytest.mark.timeout(1_800)
 STORE = "calls.db"
 
 

@@ -103,7 +103,7 @@ class TestOwnersThatAreGone:
     def test_recover_in_words(self, place: Place) -> None:
         crash(place)
         place.touch("gate")
-        told = place.run("recover")
+        told = place.inside("recover")
         assert told.returncode == 0
         assert "took over 2 calls" in told.stdout
         assert "outcome_unknown  once  pay  thread default" in told.stdout
@@ -111,7 +111,7 @@ class TestOwnersThatAreGone:
 
     def test_recover_without_waiting_runs_nothing_here(self, place: Place) -> None:
         crash(place)
-        report = place.json("recover", "--no-wait")
+        report = place.ask("recover", "--no-wait")
         assert (report["rerun"], report["unknown"], report["handed_back"]) == (1, 1, 1)
         assert states(place) == {"again": "retrying", "once": "failed"}
         assert written(place) == ["look", "pay"]
@@ -136,7 +136,7 @@ class TestOwnersThatAreGone:
     def test_calls_of_other_tools_are_left_alone_and_named(self, place: Place) -> None:
         crash(place)
         place.touch("gate")
-        report = place.json("recover", "--tools", f"{TOOLS}:look")
+        report = place.ask("recover", "--tools", f"{TOOLS}:look")
         assert (report["rerun"], report["unknown"], report["without_tool"]) == (1, 0, {"pay": 1})
         told = place.inside("recover", "--tools", f"{TOOLS}:look")
         assert "pay (1)" in told.stderr
@@ -219,7 +219,7 @@ class TestGc:
         assert done["calls"] == 300
         assert done["compacted"] > 100_000
         assert (place.folder / "calls.db").stat().st_size < 300_000  # an empty one, whose tables have a page each
-        assert place.run("call", "double", "number=1").stdout == "2\n"
+        assert place.inside("call", "double", "number=1").stdout == "2\n"
 
     def test_wrong_bounds(self, place: Place) -> None:
         for bound in (("--keep-bytes", "much"), ("--keep-calls", "-1"), ("--keep-thread-bytes", "-5")):
@@ -247,7 +247,7 @@ class TestServers:
 
         def run(*arguments: str, code: int = 0) -> str:
             nonlocal said
-            done = (place.run if arguments[0] in ("call", "recover") else place.inside)(*arguments)
+            done = (place.run if "first-call" in arguments[3:] else place.inside)(*arguments)
             said += done.stdout + done.stderr
             assert done.returncode == code, done.stdout + done.stderr
             return done.stdout

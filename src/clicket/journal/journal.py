@@ -385,4 +385,7 @@ def _taken_callbacks(entry: Entry) -> tuple[OnDurable, ...]:
     """What is to be called for the unit under way. It is called once: the entry has none of it any more."""
     callbacks, then = entry.callbacks, entry.then
     entry.callbacks, entry.then = (), None
-    return callbacks if then is None else (partial(*then), *callbacks)
+    if then is None:
+        return callbacks
+    call, subject = then
+    return (partial(call, subject), *callbacks)

@@ -18,14 +18,17 @@ from tests.scenarios.cli.commands import (
 
 
 class TestCall:
-    def test_pairs_json_and_stdin_give_the_same(self, run: Run) -> None:
-        for arguments, given in ((["a=1", "b=2"], None), (['{"a": 1, "b": 2}'], None), (["-"], '{"a": 1, "b": 2}')):
-            done = run("call", "add", *arguments, given=given)
+    def test_pairs_json_and_stdin_give_the_same(self, run: Run, inside: Run) -> None:
+        for done in (
+            inside("call", "add", "a=1", "b=2"),
+            inside("call", "add", '{"a": 1, "b": 2}'),
+            run("call", "add", "-", given='{"a": 1, "b": 2}'),
+        ):
             assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
             assert "completed" in done.stderr
 
-    def test_json_is_the_result(self, run: Run) -> None:
-        done = run(
+    def test_json_is_the_result(self, inside: Run) -> None:
+        done = inside(
             "call",
             "add",
             "a=1",
@@ -50,10 +53,10 @@ class TestCall:
         )
         assert list(result["stages"]) == ["find", "authorize", "validate", "execute", "process", "persist"]
         assert done.stderr == ""
-        record = json.loads(run("show", "one", "--json").stdout)
+        record = json.loads(inside("show", "one", "--json").stdout)
         assert (record["thread"], record["timeout"], record["deadline"]) == ("t1", 5.0, 60.0)
 
-    def test_failed_call_exits_1_and_says_why(self, run: Run) -> None:
+    def test_failed_call_exits_1_and_says_why(self, run: Run, inside: Run) -> None:
         done = run("call", "boom")
         assert done.returncode == 1
         assert done.stdout == ""
@@ -62,28 +65,28 @@ class TestCall:
         assert "\x1b" not in done.stderr
         assert no_traceback(done)
 
-        refused = run("--json", "call", "add", "a=x")
+        refused = inside("--json", "call", "add", "a=x")
         error = json.loads(refused.stdout)["error"]
         assert refused.returncode == 1
         assert error["code"] == "invalid_input"
         assert len(error["details"]["problems"]) == 2
         assert error["details"]["problems"][0].keys() >= {"path", "message"}
 
-    def test_unknown_tool_is_recorded_and_near_misses_named(self, run: Run) -> None:
-        done = run("call", "ad", "a=1")
+    def test_unknown_tool_is_recorded_and_near_misses_named(self, inside: Run) -> None:
+        done = inside("call", "ad", "a=1")
         assert done.returncode == 1
         assert "Did you mean 'add'?" in done.stderr
 
-    def test_same_id_is_the_same_call_and_other_arguments_a_conflict(self, run: Run) -> None:
+    def test_same_id_is_the_same_call_and_other_arguments_a_conflict(self, run: Run, inside: Run) -> None:
         assert run("call", "add", "a=1", "b=2", "--id", "x").stdout == "3\n"
-        assert run("call", "add", "a=1", "b=2", "--id", "x").stdout == "3\n"
-        other = run("call", "add", "a=5", "b=2", "--id", "x")
+        assert inside("call", "add", "a=1", "b=2", "--id", "x").stdout == "3\n"
+        other = inside("call", "add", "a=5", "b=2", "--id", "x")
         assert other.returncode == 2
         assert "error conflict" in other.stderr
-        assert len(json.loads(run("ps", "--all", "--json").stdout)["calls"]) == 1
+        assert len(json.loads(inside("ps", "--all", "--json").stdout)["calls"]) == 1
 
-    def test_retries_are_printed_while_they_happen(self, run: Run) -> None:
-        done = run("call", "flaky")
+    def test_retries_are_printed_while_they_happen(self, inside: Run) -> None:
+        done = inside("call", "flaky")
         assert (done.returncode, done.stdout) == (0, "ok\n")
         assert "not yet; attempt 2 in" in done.stderr
         assert "2 attempts" in done.stderr
@@ -102,7 +105,7 @@ class TestCall:
         assert process.returncode == 0
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_interrupt_cancels_the_call_and_exits_130(self, start: Start, run: Run, number: int) -> None:
+    def test_interrupt_cancels_the_call_and_exits_130(self, start: Start, inside: Run, number: int) -> None:
         process = start("call", "gate", "path=never", "--id", "held", "--stream", "--json")
         read_until(process, is_output)
         process.send_signal(number)
@@ -110,12 +113,13 @@ class TestCall:
         assert process.returncode == 130
         assert "Traceback" not in err
         assert json.loads(out[out.index("{\n") :])["state"] == "cancelled"
-        record = json.loads(run("show", "held", "--json").stdout)
+        record = json.loads(inside("show", "held", "--json").stdout)
         assert (record["state"], record["error"]["code"]) == ("cancelled", "cancelled")
 
     def test_terminal_gets_live_output_and_no_foreign_controls(self, folder: Path) -> None:
-        assert "\x1b[2J" not in in_terminal(folder, "call", "wild")
-        assert "[2Jcleared" in in_terminal(folder, "call", "wild")
+        wild = in_terminal(folder, "call", "wild")
+        assert "\x1b[2J" not in wild
+        assert "[2Jcleared" in wild
         seen = in_terminal(folder, "call", "flaky")
         assert "half" in seen  # the moving line
         assert "100 %" in seen

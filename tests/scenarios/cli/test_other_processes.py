@@ -17,12 +17,12 @@ from tests.scenarios.cli.commands import (
 
 
 class TestOtherProcesses:
-    def test_cancel_ends_a_call_of_another_process(self, start: Start, run: Run) -> None:
+    def test_cancel_ends_a_call_of_another_process(self, start: Start, run: Run, inside: Run) -> None:
         process = start("call", "gate", "path=never", "--id", "theirs", "--stream", "--json")
         read_until(process, is_output)
-        listed = json.loads(run("ps", "--json").stdout)["calls"]
+        listed = json.loads(inside("ps", "--json").stdout)["calls"]
         assert [(call["id"], call["state"]) for call in listed] == [("theirs", "streaming")]
-        drawn = run("show", "theirs").stdout
+        drawn = inside("show", "theirs").stdout
         assert "▶" in drawn
         assert "still running" in drawn
         done = run("cancel", "thei", "--reason", "enough", "--wait", "20s", "--json")
@@ -33,7 +33,7 @@ class TestOtherProcesses:
         out, _ = process.communicate(timeout=30)
         assert process.returncode == 1
         assert json.loads(out.splitlines()[-1])["error"]["message"] == "the call was cancelled: enough"
-        again = run("cancel", "theirs")
+        again = inside("cancel", "theirs")
         assert again.returncode == 1
         assert "had ended already" in again.stderr
 
@@ -49,12 +49,12 @@ class TestOtherProcesses:
         assert tail.wait(30) == code
         assert process.wait(30) == code
 
-    def test_tail_of_all_calls_sees_those_that_come_later(self, start: Start, run: Run) -> None:
-        run("call", "add", "a=1", "b=1")
+    def test_tail_of_all_calls_sees_those_that_come_later(self, start: Start, inside: Run) -> None:
+        inside("call", "add", "a=1", "b=1")
         tail = start("tail", "--json")
         held = start("call", "gate", "path=never", "--id", "held")
         read_until(tail, lambda event: event["call_id"] == "held" and is_output(event))
-        assert run("call", "add", "a=1", "b=1", "--id", "later").returncode == 0
+        assert inside("call", "add", "a=1", "b=1", "--id", "later").returncode == 0
         read_until(tail, lambda event: event["call_id"] == "later" and is_end(event))
         tail.send_signal(signal.SIGINT)
         _, err = tail.communicate(timeout=30)
@@ -63,16 +63,16 @@ class TestOtherProcesses:
         held.send_signal(signal.SIGINT)
         assert held.wait(30) == 130
 
-    def test_watching_recovers_nothing_and_calling_does(self, start: Start, run: Run) -> None:
+    def test_watching_recovers_nothing_and_calling_does(self, start: Start, inside: Run) -> None:
         process = start("call", "gate", "path=never", "--id", "lost", "--stream", "--json")
         read_until(process, is_output)
         process.kill()
         process.wait()
         for command in (["ps"], ["show", "lost"], ["gc"], ["doctor"]):
-            assert run(*command).returncode == 0
-        assert json.loads(run("show", "lost", "--json").stdout)["state"] == "streaming"
-        asked = run("cancel", "lost", "--wait", "0")
+            assert inside(*command).returncode == 0
+        assert json.loads(inside("show", "lost", "--json").stdout)["state"] == "streaming"
+        asked = inside("cancel", "lost", "--wait", "0")
         assert asked.returncode == 0
         assert "lost: the request is stored" in asked.stderr
-        run("call", "add", "a=1", "b=1")
-        assert json.loads(run("show", "lost", "--json").stdout)["state"] in ("failed", "cancelled")
+        inside("call", "add", "a=1", "b=1")
+        assert json.loads(inside("show", "lost", "--json").stdout)["state"] in ("failed", "cancelled")

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.kit.waiting import eventually
 from tests.postgres_line import Line, a_line
 from tests.postgres_server import PostgresServer, postgres_server
 
@@ -100,7 +101,7 @@ async def test_calls_of_a_claim_whose_answer_was_lost_are_not_lost(server: Postg
             change.owned = False
         await append(store, *changes)
         assert [c.id for c in await store.claim_waiting(ANY_TOOL, 5)] == [f"c{n}" for n in range(5)]
-        line.cut_next_answer(b"claim_in_turn(")
+        line.cut_next_answer(b"claim_waiting(")
         claimed = await store.claim_waiting(ANY_TOOL, 5)
         assert line.cuts == 1
         assert [c.id for c in claimed] == [f"c{n}" for n in range(5, 10)]
@@ -327,7 +328,7 @@ async def test_too_many_connections_are_named_and_outlived() -> None:
         store = PostgresStore(small.url(), timeout=2.0)
         async with opened(lambda: store):
             await created(store, "a")
-            await store._open.hints.listening.wait()
+            await eventually(lambda: store.notices.trouble is None)
             hogs = []
             with pytest.raises(psycopg.OperationalError):
                 while True:

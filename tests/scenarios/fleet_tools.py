@@ -127,6 +127,22 @@ def where_again() -> int:
     return os.getpid()
 
 
+@tool
+async def pay(folder: str, ctx: ToolContext, ms: int = 0) -> str:
+    """May not be repeated."""
+    leave_trace(folder, "pay", ctx.call_id, os.getpid())
+    await asyncio.sleep(ms / 1000)
+    return ctx.call_id
+
+
+@tool(idempotent=True)
+async def fetch(folder: str, ctx: ToolContext, ms: int = 0) -> str:
+    """May be repeated."""
+    leave_trace(folder, "fetch", ctx.call_id, os.getpid())
+    await asyncio.sleep(ms / 1000)
+    return ctx.call_id
+
+
 TOOLS: list[Any] = [
-    note, slow, again, shared, limited, limited_thread, blocking, tree, talk, asked, where, where_again,
+    note, slow, again, shared, limited, limited_thread, blocking, tree, talk, asked, where, where_again, pay, fetch,
 ]  # fmt: skip

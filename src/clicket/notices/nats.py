@@ -109,7 +109,7 @@ class NatsCarrier:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        self.trouble = f"the bus cannot be reached: {error or type(error).__name__}"
+        self.trouble = f"the bus cannot be reached: {str(error) or type(error).__name__}"
         if not self._warned:
             self._warned = True
             logger.warning(

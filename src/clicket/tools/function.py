@@ -169,6 +169,7 @@ def tool(
     read_only: bool = False,
     recovery: Recovery | None = None,
     isolation: Isolation = "auto",
+    resources: Mapping[str, Any] | None = None,
     cache: float | bool | None = None,
     real_time: bool = False,
     time_window: float | None = None,

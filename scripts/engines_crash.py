@@ -63,7 +63,7 @@ async def ray_kills(count: int, chance: random.Random, folder: Path, found: Coun
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0 if nodes else 2, "include_dashboard": False})
     try:
         async with Runtime(tools=RAY_TOOLS, store=f"sqlite:///{folder}/ray.db", ray=cluster.address) as rt:
-            node = await _add_node(cluster) if nodes else None
+            node = _add_node(cluster) if nodes else None
             for number in range(count):
                 paths = [folder / f"{number}-pay", folder / f"{number}-fetch"]
                 handles = [
@@ -76,7 +76,7 @@ async def ray_kills(count: int, chance: random.Random, folder: Path, found: Coun
                 await asyncio.sleep(chance.uniform(0, 0.4))
                 if nodes:
                     await asyncio.to_thread(cluster.remove_node, node, False)
-                    node = await _add_node(cluster)
+                    node = _add_node(cluster)
                 else:
                     for pid in pids:
                         os.kill(pid, signal.SIGKILL)
@@ -88,11 +88,11 @@ async def ray_kills(count: int, chance: random.Random, folder: Path, found: Coun
         cluster.shutdown()
 
 
-async def _add_node(cluster: Any) -> Any:
+def _add_node(cluster: Any) -> Any:
     """A node with two CPUs. On a busy machine Ray may give up while it starts."""
     for tries_left in reversed(range(5)):
         try:
-            return await asyncio.to_thread(cluster.add_node, num_cpus=2)
+            return cluster.add_node(num_cpus=2)  # sets signal handlers, so it must run in the main thread
         except Exception:
             if not tries_left:
                 raise

@@ -22,7 +22,7 @@ def temporal_server(folder: Path) -> Iterator[str]:
     """Temporal's server for development, without its pages; the address."""
     port = free_port()
     program = Path(sys.executable).with_name("temporal")
-    command = [program, "server", "start-dev", "--headless", "--port", str(port), "--log-level", "error"]
+    command = [str(program), "server", "start-dev", "--headless", "--port", str(port), "--log-level", "error"]
     with (folder / "temporal.log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
         try:

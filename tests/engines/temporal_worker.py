@@ -41,7 +41,7 @@ async def plain(tool: str, arguments: dict[str, Any]) -> Any:
     """What a worker without clicket does: the body itself."""
     beats = asyncio.create_task(_beat())
     try:
-        return await {"pay": pay, "look_up": look_up}[tool](**arguments)
+        return await (pay if tool == "pay" else look_up)(**arguments)
     finally:
         beats.cancel()
 

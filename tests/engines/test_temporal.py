@@ -41,7 +41,7 @@ async def cause(run: Any) -> Any:
 
     with pytest.raises(WorkflowFailureError) as failed:
         await run.result()
-    return failed.value.cause.cause  # type: ignore[union-attr]
+    return failed.value.cause.cause
 
 
 async def test_an_activity_returns_the_output_and_the_call_is_on_record(

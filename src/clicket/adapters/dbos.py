@@ -46,7 +46,6 @@ class CallFailed(Exception):
 def step_of(runtime: Caller, *, name: str = "clicket_call") -> Callable[[str, dict[str, Any]], Awaitable[Any]]:
     """A step that takes a tool's name and its arguments, and returns the call's output. Raises `CallFailed`."""
 
-    @DBOS.step(name=name)
     async def call(tool: str, arguments: dict[str, Any]) -> Any:
         workflow = str(DBOS.workflow_id)
         handle = await runtime.submit(tool, arguments, id=call_id(workflow, DBOS.step_id), thread=workflow)
@@ -57,7 +56,8 @@ def step_of(runtime: Caller, *, name: str = "clicket_call") -> Callable[[str, di
         assert error is not None, "a call that did not complete has an error"
         raise CallFailed(error.code, error.message, result.call_id)
 
-    return call
+    made: Callable[[str, dict[str, Any]], Awaitable[Any]] = DBOS.step(name=name)(call)
+    return made
 
 
 def call_id(workflow: str, step: int | None) -> str:

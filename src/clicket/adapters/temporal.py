@@ -49,19 +49,17 @@ def activity_of(runtime: Caller, tool: str | None = None, *, name: str | None = 
     the arguments alone. It returns the call's output. A call that does not complete raises an `ApplicationError` whose `type` is the
     error's code, and which Temporal does not retry: the outcome would be the same.
     """
-    if tool is not None:
 
-        @activity.defn(name=name or tool)
-        async def call_tool(arguments: dict[str, Any]) -> Any:
-            return await _call(runtime, tool, arguments)
-
-        return call_tool
-
-    @activity.defn(name=name or "clicket_call")
     async def call_any(tool: str, arguments: dict[str, Any]) -> Any:
         return await _call(runtime, tool, arguments)
 
-    return call_any
+    async def call_one(arguments: dict[str, Any]) -> Any:
+        assert tool is not None
+        return await _call(runtime, tool, arguments)
+
+    body: Callable[..., Awaitable[Any]] = call_any if tool is None else call_one
+    made: Callable[..., Awaitable[Any]] = activity.defn(name=name or tool or "clicket_call")(body)
+    return made
 
 
 def call_id(info: activity.Info) -> str:

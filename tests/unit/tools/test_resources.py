@@ -12,7 +12,7 @@ from clicket.tools import Resources
 
 
 def declared(resources: Any, isolation: str = "ray") -> Resources | None:
-    @tool(isolation=isolation, resources=resources)  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+    @tool(isolation=isolation, resources=resources)  # type: ignore[call-overload, untyped-decorator]
     def sample() -> None: ...
 
     made: Resources | None = sample.options.resources

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
-
 from tests.browser.kit import Console, Server, expect, serving
 from tests.kit.children import environment
 

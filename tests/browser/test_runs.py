@@ -100,7 +100,9 @@ def test_the_waterfall_and_the_taken_path_of_a_retry(console: Console, server: S
     server.call("unsteady", thread="retry", id="retry-1", wait=True)
     page = console.open("#/runs/retry-1?thread=retry")
     lines = page.locator(".waterfall [role=rowheader]")
-    expect(lines).to_have_text(["find", "authorize", "validate", "attempt 1", "waits to retry", "attempt 2", "process", "persist"])
+    expect(lines).to_have_text(
+        ["find", "authorize", "validate", "attempt 1", "waits to retry", "attempt 2", "process", "persist"]
+    )
     diagram = page.locator(".diagram")
     expect(diagram.locator('[data-taken="true"]')).to_have_count(5)
     expect(diagram.locator('[data-visited="true"]')).to_have_count(5)

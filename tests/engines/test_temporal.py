@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.engines.engine_tools import runs
+from tests.engines.engine_tools import pay, runs
 from tests.engines.programs import kill, program, start_program, temporal_server
 from tests.kit.waiting import eventually
 
@@ -113,3 +113,21 @@ async def test_cancelling_the_workflow_cancels_the_call(server: str, store: str,
             while (record := (await rt.history(thread=run.id)).items[0]).state != "cancelled":
                 await asyncio.sleep(0.05)
     assert record.cancel_requested
+
+
+async def test_an_activity_for_one_tool_gives_each_of_its_tries_the_same_call(store: str, tmp_path: Path) -> None:
+    from temporalio.exceptions import ApplicationError
+    from temporalio.testing import ActivityEnvironment
+
+    from clicket.adapters.temporal import activity_of, call_id
+
+    tries = ActivityEnvironment()
+    async with Runtime(tools=[pay], store=store) as rt:
+        call = activity_of(rt, "pay")
+        outputs = [await tries.run(call, {"path": str(tmp_path / "runs")}) for _ in range(2)]
+        record = await rt.get(call_id(tries.info))
+        with pytest.raises(ApplicationError) as other:
+            await tries.run(call, {"path": str(tmp_path / "other")})
+    assert outputs == ["charged", "charged"]
+    assert (record.thread, len(runs(tmp_path / "runs"))) == (tries.info.workflow_id, 1)
+    assert (other.value.type, other.value.non_retryable) == ("conflict", True)

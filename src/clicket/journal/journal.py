@@ -364,6 +364,9 @@ class Journal(Staging):
 
 def _taken_callbacks(entry: Entry) -> tuple[OnDurable, ...]:
     """What is to be called for the unit under way. It is called once: the entry has none of it any more."""
-    callbacks, then = entry.callbacks, entry.then
+    callbacks, packed = entry.callbacks, entry.then
     entry.callbacks, entry.then = (), None
-    return callbacks if then is None else (partial(*then), *callbacks)
+    if packed is None:
+        return callbacks
+    then, subject = packed
+    return (partial(then, subject), *callbacks)

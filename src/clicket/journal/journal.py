@@ -383,9 +383,9 @@ class Journal(Staging):
 
 def _taken_callbacks(entry: Entry) -> tuple[OnDurable, ...]:
     """What is to be called for the unit under way. It is called once: the entry has none of it any more."""
-    callbacks, then = entry.callbacks, entry.then
+    callbacks, packed = entry.callbacks, entry.then
     entry.callbacks, entry.then = (), None
-    if then is None:
+    if packed is None:
         return callbacks
-    call, subject = then
-    return (partial(call, subject), *callbacks)
+    then, subject = packed
+    return (partial(then, subject), *callbacks)

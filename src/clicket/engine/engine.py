@@ -10,7 +10,6 @@ first two go on.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from functools import partial
 
@@ -240,14 +239,13 @@ class Engine:
 
     async def start(self) -> None:
         """Start the chores, and a worker process if a tool needs one."""
+        self.closing.on_close.append(self.queues.leave)
         self.background.start()
         self._loop_watch.start()
         await self.processes.start()
 
     async def close(self, *, patience: float) -> None:
         self.background.wind_down()
-        with contextlib.suppress(ClicketError):  # without the store, other processes find out by its lease
-            await self.queues.leave()
         self.offers.leave()
         try:
             await self.closing.close(patience=patience)

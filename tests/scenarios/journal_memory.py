@@ -138,7 +138,7 @@ class Side:
         self._check_open()
         shared, dead = self.shared, {id for id, (_, alive) in self.shared.owners.items() if not alive} - {self.owner}
         lost = [c for c in shared.live() if shared.is_dead(owner := shared.owner_of[c.key]) and owner != self.owner]
-        claimed = [self._claim(call) for call in [call for call in lost if call.tool in tools][:limit]]
+        claimed = [self._claim(call) for call in [c for c in lost if (c.queue or c.tool) in tools][:limit]]
         holders = {owner for slots in shared.slots.values() for owner in slots}
         self._drop_slots(dead | {owner for owner in holders - {self.owner} if shared.is_dead(owner)})
         for id in dead - {shared.owner_of[call.key] for call in shared.live()}:
@@ -147,8 +147,8 @@ class Side:
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
         self._check_open()
-        waiting = [c for c in self.shared.live() if self.shared.owner_of[c.key] is None and c.tool in tools]
-        return [self._claim(call) for call in self._in_turn(waiting, limit)]
+        unowned = [c for c in self.shared.live() if self.shared.owner_of[c.key] is None]
+        return [self._claim(call) for call in self._queues.in_turn(unowned, tools, limit)]
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()

@@ -10,7 +10,6 @@ among the workers every third of it, recover calls of dead owners once in a leas
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from functools import partial
 
@@ -259,6 +258,7 @@ class Engine:
     async def start(self) -> None:
         """Start the chores, and a worker process if a tool needs one."""
         await self.worker_entry.start()
+        self.closing.on_close.append(self.queues.leave)
         self.background.start()
         self._loop_watch.start()
         await self.processes.start()
@@ -266,8 +266,6 @@ class Engine:
     async def close(self, *, patience: float) -> None:
         self.background.wind_down()
         self.worker_entry.close(running=self._slots_used > 0)
-        with contextlib.suppress(ClicketError):  # without the store, other processes find out by its lease
-            await self.queues.leave()
         self.offers.leave()
         try:
             await self.closing.close(patience=patience)

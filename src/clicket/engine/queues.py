@@ -6,11 +6,13 @@ store knows. A queue of another version is left alone while a living process has
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from clicket.errors import ClicketError
 from clicket.ports import Backlog, Owner, QueueName, Store
 from clicket.tools import Registry, Tool
 
@@ -151,7 +153,8 @@ class Queues:
         self.backlog = ()
         if self._written is not None:
             self._written = None
-            await self._store.delete_document(SERVED, self.name)
+            with contextlib.suppress(ClicketError):  # without the store, other processes find out by its lease
+                await self._store.delete_document(SERVED, self.name)
 
 
 def is_served(queue: QueueName, served: dict[str, dict[str, str]]) -> bool:

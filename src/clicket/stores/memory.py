@@ -271,7 +271,8 @@ class MemoryStore:
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
         self._check_open()
-        return [call.claimed() for call in self._queues.in_turn(self._live(), tools, limit)]
+        unowned = (call for call in self._live() if not call.owned)
+        return [call.claimed() for call in self._queues.in_turn(unowned, tools, limit)]
 
     async def claim(self, key: int) -> Stored | None:
         self._check_open()

@@ -18,9 +18,9 @@ class MemoryQueues:
         self._last_caller = ""
         self._full_at: dict[str, float] = {}
 
-    def in_turn(self, live: Iterable[MemoryCall], queues: frozenset[str], limit: int) -> list[MemoryCall]:
-        """The calls to claim: of each caller one, then of each a second, by priority within a caller."""
-        waiting = [call for call in live if not call.owned and (call.queue or call.tool) in queues]
+    def in_turn(self, unowned: Iterable[MemoryCall], queues: frozenset[str], limit: int) -> list[MemoryCall]:
+        """The calls to claim, of those without an owner: of each caller one, then of each a second, by priority within a caller."""
+        waiting = [call for call in unowned if (call.queue or call.tool) in queues]
         waiting.sort(key=lambda call: (-call.priority, call.key))
         turns: Counter[str] = Counter()
         ranked: list[tuple[int, bool, str, MemoryCall]] = []

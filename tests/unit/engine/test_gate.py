@@ -154,3 +154,42 @@ async def test_nothing_starts_after_closing() -> None:
     world.gate.closed = True
     world.gate.look_again()
     assert world.low.logged("start") == []
+
+
+# Rates.
+
+
+@tool(rate="1/h", max_concurrency=2)
+async def rated() -> str:
+    return ""
+
+
+class RatedWorld(World):
+    def __init__(self) -> None:
+        super().__init__()
+        self.low.registry.add(rated)
+        self.slots.answer.set_result(True)
+
+
+async def test_a_call_without_a_token_gives_its_slots_back_and_waits() -> None:
+    world = RatedWorld()
+    first, second = world.call("rated"), world.call("rated")
+    assert not world.gate.admits(first)
+    await world.low.settle()
+    assert world.log == [("start", first)]
+    assert world.gate.admits(first), "it has its token"
+    assert not world.gate.admits(second)
+    await world.low.settle()
+    assert world.log[1:] == [("wait", second)]
+    assert (second.slot, second.queued, second.shared_slot, world.slots.given) == (False, True, False, ["tool:rated"])
+    world.gate.note_wait(second)
+    assert second.entry.waiting_for == "rate"
+
+
+async def test_a_call_that_was_stopped_while_the_store_was_asked_does_not_start() -> None:
+    world = RatedWorld()
+    call = world.call("rated")
+    assert not world.gate.admits(call)
+    call.seal()
+    await world.low.settle()
+    assert (world.log, call.slot) == ([], False)

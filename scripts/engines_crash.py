@@ -36,7 +36,7 @@ from tests.kit.waiting import eventually  # noqa: E402
 from clicket import Runtime  # noqa: E402 - the paths above come first
 from clicket.model import Record  # noqa: E402
 
-PAID = 1.0
+PAID = 3.0
 """Seconds of a payment: a kill may come before its end or after it."""
 PATIENCE = 90.0
 

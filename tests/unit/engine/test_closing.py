@@ -43,8 +43,11 @@ class World(Lower):
         async def close_processes() -> None:
             self.order.append("processes")
 
+        async def close_runner() -> None:
+            self.order.append("runner")
+
         self.store.close = close_store  # type: ignore[method-assign]
-        runner: Any = Recorder(close=lambda: self.order.append("runner"))
+        runner: Any = Recorder(close=close_runner)
         processes: Any = Recorder(close=close_processes)
         workers: Any = (Recorder(), Recorder(), Recorder())
         self.closing = Closing(

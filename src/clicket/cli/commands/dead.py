@@ -79,7 +79,8 @@ async def requeue(
 ) -> None:
     """Run calls that were given up again, as new calls that wait for a worker.
 
-    The metadata of the new call names the old one. A call is requeued once; a second time changes nothing. The tools must be known here, as for `clicket call`.
+    The metadata of the new call names the old one. A call is requeued once; a second time changes nothing.
+    The tools must be known here, as for `clicket call`.
     """
     from clicket.runtime import Runtime
 

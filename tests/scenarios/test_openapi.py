@@ -44,7 +44,8 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 
 @pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.slow), "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     store = "memory://" if request.param == "memory" else sqlite_url(tmp_path)
-    with serving_in_thread(store=store, agents=agents(tmp_path)) as url:
+    # The fuzzer finds the server among the workers and drains it: with this lease it learns of that when the test is over.
+    with serving_in_thread(store=store, agents=agents(tmp_path), lease=3600.0) as url:
         yield url
 
 

@@ -77,9 +77,10 @@ async def requeue(
     thread: ThreadOption = None,
     caller: CallerOption = None,
 ) -> None:
-    """Run calls that were given up again: each becomes a new call that names the old one, and waits for a worker.
+    """Run calls that were given up again, as new calls that wait for a worker.
 
-    A call is requeued once; a second time changes nothing. The tools must be known here, as for `clicket call`.
+    The metadata of the new call names the old one. A call is requeued once; a second time changes nothing.
+    The tools must be known here, as for `clicket call`.
     """
     from clicket.runtime import Runtime
 

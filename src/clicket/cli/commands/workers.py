@@ -43,15 +43,18 @@ async def list_workers(session: Session) -> None:
 
 
 async def drain(session: Session, ids: IdsArgument) -> None:
-    """Let workers finish what runs there, hand over what waits, and take nothing new. Worker processes end then.
+    """Let workers finish what runs there, hand over what waits, and take nothing new.
 
-    A worker knows it within a third of its lease (`lease`, by default 10 s).
+    Worker processes end then. A worker knows it within a third of its lease (`lease`, by default 10 s).
     """
     await _set(session, ids, "drain")
 
 
 async def cordon(session: Session, ids: IdsArgument) -> None:
-    """Let workers take no new calls. What they hold goes on there."""
+    """Let workers take no new calls.
+
+    What they hold goes on there.
+    """
     await _set(session, ids, "cordon")
 
 

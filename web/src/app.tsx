@@ -103,6 +103,10 @@ function Page() {
 
 function Content() {
   const { path } = route.value;
+  const shown = path.join("/");
+  useEffect(() => {
+    document.getElementById("main")?.scrollTo(0, 0);
+  }, [shown]);
   switch (screen.value) {
     case "inbox": return <InboxScreen />;
     case "tools": return <ToolsScreen />;

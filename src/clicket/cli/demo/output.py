@@ -166,6 +166,7 @@ class TourOutput:
         unknown = [each for each in self.outcomes if each.error == "outcome_unknown"]
         self.print(Text(f"\nAll calls are stored ({seconds:.0f} s in all). What to try next:", style="bold"))
         for about, command in (
+            ("the same calls in a browser (pip install '.[server]')", f"{stored} serve"),
             ("every call", f"{stored} ps --all"),
             ("the timeline of the retries", f"{stored} show {ids[retried.id]}"),
             *(("every event of the payment", f"{stored} show {ids[each.id]} --events") for each in unknown),

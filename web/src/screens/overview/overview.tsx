@@ -49,12 +49,10 @@ export function OverviewScreen() {
           <section class="panel">
             <Chart times={value.times} title={t("overview.queue")} series={[{ name: t("overview.waiting"), tone: "running", values: value.values["max"] ?? [] }]} />
           </section>
+          <Anomalies />
         </div>
       )}
-      <div class="charts">
-        <Slowest report={report.value.value} />
-        <Anomalies />
-      </div>
+      <ByTool report={report.value.value} />
       {offers("GET /workers") && may("admin") && <Workers />}
     </>
   );
@@ -82,7 +80,7 @@ function Tiles({ report }: { report: Report | null }) {
   );
 }
 
-function Slowest({ report }: { report: Report | null }) {
+function ByTool({ report }: { report: Report | null }) {
   const tools = Object.values(report?.tools ?? {}).sort((a, b) => b.total - a.total).slice(0, 12);
   return (
     <section class="panel">

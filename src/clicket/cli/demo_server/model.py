@@ -80,8 +80,9 @@ def _told(message: ChatMessage) -> str:
         return message.content[:600]
     if isinstance(found, dict):
         for name in ("answer", "stdout"):
-            if isinstance(found.get(name), str) and found[name].strip():
-                return found[name].strip()[:1_500]
+            text = found.get(name)
+            if isinstance(text, str) and text.strip():
+                return text.strip()[:1_500]
     return f"The tool returned `{message.content[:300]}`."
 
 

@@ -42,7 +42,7 @@ def test_a_claim_that_was_refused_is_never_appended_again() -> None:
     """The other claimer has the same next fence: appended behind its events, the claim would fit."""
     store, spawned, ended = OneStore(refuses=True), list[Any](), list[ClicketError | None]()
     journal, entry = claimed(store, spawned)
-    journal.start_and_commit(entry, ended.append)
+    journal.start_and_commit(entry, lambda _, error: ended.append(error), None)
     assert [type(error) for error in ended] == [Fenced]
     assert len(store.appends) == 1
     assert (spawned, entry.fenced, entry.inflight) == ([], True, None)
@@ -51,7 +51,7 @@ def test_a_claim_that_was_refused_is_never_appended_again() -> None:
 def test_only_the_first_commit_claims() -> None:
     store, ended = OneStore(refuses=False), list[ClicketError | None]()
     journal, entry = claimed(store, [])
-    journal.start_and_commit(entry, ended.append)
+    journal.start_and_commit(entry, lambda _, error: ended.append(error), None)
     journal.record(entry, "note", {"text": "on"})
     journal.commit(entry)
     assert [(change.claim, change.fence, change.expect) for change in store.appends] == [(True, 2, 1), (False, 2, 4)]

@@ -27,6 +27,7 @@ from clicket.ports import (
     Found,
     Keep,
     NoNotices,
+    Notices,
     OnHint,
     OnRemove,
     Owner,
@@ -70,7 +71,7 @@ class SqliteStore:
         self.url = f"sqlite:///{self.path}"
         self.durability = durability
         self.on_hint: OnHint = _ignore_hint
-        self.notices = NoNotices()
+        self.notices: Notices = NoNotices()
         self.group_appends = True
         self._busy = busy
         self._last_caller = ""

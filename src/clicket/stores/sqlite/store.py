@@ -29,6 +29,7 @@ from clicket.ports import (
     Grant,
     Keep,
     NoNotices,
+    Notices,
     OnHint,
     OnRemove,
     Owner,
@@ -72,7 +73,7 @@ class SqliteStore:
         self.url = f"sqlite:///{self.path}"
         self.durability = durability
         self.on_hint: OnHint = _ignore_hint
-        self.notices = NoNotices()
+        self.notices: Notices = NoNotices()
         self.group_appends = True
         self._busy = busy
         self._last_caller = ""

@@ -15,9 +15,10 @@ _BYTES = 32
 
 
 class Documents(Protocol):
-    """The part of a store's records that is needed."""
+    """What is needed of a store."""
 
     async def document(self, kind: str, key: str) -> StoredDocument | None: ...
+
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool: ...
 
 

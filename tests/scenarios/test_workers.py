@@ -135,7 +135,10 @@ async def test_a_cordoned_worker_claims_nothing(shared: str) -> None:
         await submitter.workers.cordon(worker.workers.id)
         await heeds(worker, "cordoned")
         handle = await submitter.submit("gated")
+        (before,) = await submitter.store.load(handle.id)
         await worker.recover()  # it looks for calls to claim
+        (after,) = await submitter.store.load(handle.id)
+        assert (after.claims, after.fence, after.owner) == (before.claims, before.fence, None), "it is not even tried"
         assert (await submitter.state(handle.id), gate.running) == (State.PENDING, 0)
         await submitter.workers.uncordon(worker.workers.id)
         assert (await handle.result()).success

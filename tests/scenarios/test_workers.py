@@ -15,7 +15,7 @@ from tests.redis_server import redis_server
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import key_for, served, serving_in_thread
 
-from clicket import Conflict, Runtime, tool
+from clicket import Conflict, Runtime, State, tool
 from clicket.client import Client, SyncClient
 from clicket.errors import NotFound, PermissionDenied
 from clicket.model.version import version
@@ -123,6 +123,25 @@ async def test_a_cordoned_worker_takes_nothing_new_until_it_is_uncordoned(shared
         await later.result()
         assert await workers_that_ran(one, [later]) == {other.workers.id}
         assert [entry.what for entry in await one.audit.list()] == ["worker.uncordoned", "worker.cordoned"]
+
+
+async def test_a_cordoned_worker_claims_nothing(shared: str) -> None:
+    gate = Gate()
+    gate.open.set()
+    async with (
+        make([gate.tool], shared, engine="workers") as submitter,
+        make([gate.tool], shared, lease=LEASE) as worker,
+    ):
+        await submitter.workers.cordon(worker.workers.id)
+        await heeds(worker, "cordoned")
+        handle = await submitter.submit("gated")
+        (before,) = await submitter.store.load(handle.id)
+        await worker.recover()  # it looks for calls to claim
+        (after,) = await submitter.store.load(handle.id)
+        assert (after.claims, after.fence, after.owner) == (before.claims, before.fence, None), "it is not even tried"
+        assert (await submitter.state(handle.id), gate.running) == (State.PENDING, 0)
+        await submitter.workers.uncordon(worker.workers.id)
+        assert (await handle.result()).success
 
 
 async def test_a_drained_worker_ends_what_runs_and_hands_over_what_waits(shared: str) -> None:

@@ -9,6 +9,7 @@ from clicket.call import Call
 from clicket.execution.stopping import attempt_of
 from clicket.kernel import State
 from clicket.pipeline import Policy
+from clicket.ports import Stored
 from clicket.settings import Settings
 
 # The decision table.
@@ -167,3 +168,14 @@ async def test_a_call_that_breaks_its_recovery_holds_nothing(caplog: pytest.LogC
     world.admission.resume = broken
     what, _ = await world.recover(call)
     assert (what, list(world.live), world.gate.names) == ("damaged", [], ["release"])
+
+
+async def test_a_worker_that_takes_no_calls_takes_over_none() -> None:
+    world = World()
+    world.takes = False
+
+    async def claim_orphans(tools: frozenset[str], limit: int) -> list[Stored]:
+        raise AssertionError("it asked for calls of dead owners")
+
+    world.store.claim_orphans = claim_orphans  # type: ignore[method-assign]
+    assert (await world.recovery.recover()).total == 0

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
-
 from tests.browser.kit import Console, Server, chromium, serving
 
 

@@ -107,7 +107,12 @@ async def main(store: str, port: int, seed: int) -> None:
                 await runtime.call_many([ToolCall("echo", {"count": n}, thread=f"t{n % 7}") for n in range(seed)])
             model = ScriptedModel([_answers] * 200)
             planner = ScriptedModel(
-                [[("plan", {"command": "create", "title": "Two steps", "steps": ["Echo", "Report"]})], "first", "second", "both"],
+                [
+                    [("plan", {"command": "create", "title": "Two steps", "steps": ["Echo", "Report"]})],
+                    "first",
+                    "second",
+                    "both",
+                ],
                 position="transcript",
             )
             agents = [ReActAgent(runtime, model, name="helper"), PlanExecuteAgent(runtime, planner, name="planner")]

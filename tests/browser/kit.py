@@ -29,7 +29,9 @@ class Server:
     def __init__(self, store: str, port: int = 0, seed: int = 0, keys: str = "") -> None:
         self.store = store
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CLICKET_")}
-        environment |= {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"} | ({"CLICKET_API_KEYS": keys} if keys else {})
+        environment |= {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"} | (
+            {"CLICKET_API_KEYS": keys} if keys else {}
+        )
         command = [sys.executable, "-m", "tests.browser.console_server", store, str(port), str(seed)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
         assert self.process.stdout is not None
@@ -43,7 +45,9 @@ class Server:
     def port(self) -> int:
         return urlsplit(self.url).port or 0
 
-    def call(self, tool: str, arguments: dict[str, Any] | None = None, *, wait: bool = False, **more: Any) -> dict[str, Any]:
+    def call(
+        self, tool: str, arguments: dict[str, Any] | None = None, *, wait: bool = False, **more: Any
+    ) -> dict[str, Any]:
         body = {"tool": tool, "arguments": arguments or {}, "wait": wait, **more}
         answer = self.http.post("/calls", json=body)
         found: dict[str, Any] = answer.json()
@@ -94,7 +98,9 @@ class Console:
         self.problems: list[str] = []
         self.expected: list[re.Pattern[str]] = []
 
-    def open(self, path: str = "", *, url: str = "", key: str = "", width: int = 1280, height: int = 800, **options: Any) -> Page:
+    def open(
+        self, path: str = "", *, url: str = "", key: str = "", width: int = 1280, height: int = 800, **options: Any
+    ) -> Page:
         """A page of its own, with a session of its own."""
         options.setdefault("locale", "en-GB")
         context = self._browser.new_context(viewport={"width": width, "height": height}, **options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from playwright.sync_api import Page
-
 from tests.browser.console_server import HOSTILE
 from tests.browser.kit import Console, Server, expect
 
@@ -45,7 +44,12 @@ def test_descriptions_threads_and_an_address_that_is_hostile_itself(console: Con
     page.goto(f"{server.url}/#/threads")
     expect(page.locator(".thread-list")).to_be_visible()
     _unharmed(page)
-    for path in (f"#/threads/{quote(_THREAD, safe='')}", f"#/{quote(HOSTILE, safe='')}", "#/runs/%E0%A4%A", f"#/tools/{quote(HOSTILE, safe='')}"):
+    for path in (
+        f"#/threads/{quote(_THREAD, safe='')}",
+        f"#/{quote(HOSTILE, safe='')}",
+        "#/runs/%E0%A4%A",
+        f"#/tools/{quote(HOSTILE, safe='')}",
+    ):
         console.expect_errors("404")
         page.goto(f"{server.url}/{path}")
         expect(page.get_by_role("navigation")).to_be_visible()
@@ -57,7 +61,9 @@ def test_markdown_of_an_agent(console: Console, server: Server) -> None:
     page = console.open("#/threads/md")
     answer = page.locator('[data-role="assistant"]')
     expect(answer).to_contain_text("<script>window.pwned=1</script>")
-    assert answer.locator("a").evaluate_all("links => links.map(link => link.getAttribute('href'))") == ["https://example.com/x"]
+    assert answer.locator("a").evaluate_all("links => links.map(link => link.getAttribute('href'))") == [
+        "https://example.com/x"
+    ]
     assert answer.locator("img, iframe").count() == 0
     _unharmed(page)
 
@@ -68,7 +74,7 @@ def test_html_and_pictures_of_a_program(console: Console, server: Server) -> Non
         "        return '<b>shown</b><script>parent.pwned=1</script><img src=https://example.com/x onerror=parent.pwned=1>"
         "<style>body{background:url(https://example.com/y)}</style><a href=https://example.com>far</a>'\n"
         "class Svg:\n    def _repr_svg_(self):\n"
-        "        return '<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\" onload=\"parent.pwned=1\"><script>pwned=1</script></svg>'\n"
+        '        return \'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="parent.pwned=1"><script>pwned=1</script></svg>\'\n'
         "display(Html())\ndisplay(Svg())"
     )
     server.call("code_interpreter", {"task": task}, thread="html", id="html-1", wait=True)

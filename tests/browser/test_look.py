@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page
-
 from tests.browser.kit import Console, Server, expect, serving
 
 _AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text()
@@ -61,7 +60,9 @@ def test_no_screen_scrolls_sideways_at_400_pixels(console: Console) -> None:
         page.goto(f"{console.url}/{path}")
         _settled(page)
         assert page.evaluate("document.documentElement.scrollWidth <= 400"), path
-        assert page.evaluate("document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth"), path
+        assert page.evaluate(
+            "document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth"
+        ), path
 
 
 def test_a_wall_of_4k(console: Console) -> None:
@@ -87,7 +88,9 @@ def test_the_page_in_chinese(console: Console) -> None:
 
 def test_the_theme_is_chosen_and_remembered(console: Console) -> None:
     page = console.open("#/runs", color_scheme="light")
-    background = "getComputedStyle(document.body).backgroundColor + getComputedStyle(document.documentElement).backgroundColor"
+    background = (
+        "getComputedStyle(document.body).backgroundColor + getComputedStyle(document.documentElement).backgroundColor"
+    )
     light = page.evaluate(background)
     button = page.get_by_role("button", name="Theme")
     button.click()
@@ -109,5 +112,7 @@ def test_the_page_is_usable_by_keyboard_alone(console: Console) -> None:
     reached = set()
     for _ in range(14):
         page.keyboard.press("Tab")
-        reached.add(page.evaluate("document.activeElement.innerText || document.activeElement.labels?.[0]?.innerText || ''"))
+        reached.add(
+            page.evaluate("document.activeElement.innerText || document.activeElement.labels?.[0]?.innerText || ''")
+        )
     assert {"Approve", "Deny"} <= {text.strip() for text in reached}

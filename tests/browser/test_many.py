@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from tests.browser.kit import Console, Server, expect, serving
 
 _CALLS = 10_000

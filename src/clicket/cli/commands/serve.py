@@ -84,9 +84,14 @@ def _demo(session: Session, host: str) -> Iterator[Demo]:
     from clicket.server.host_check import is_loopback
 
     if not is_loopback(host):
-        raise UsageError(f"--demo binds loopback only, not {host!r}: its agent and its tools are open to every visitor.")
+        raise UsageError(
+            f"--demo binds loopback only, not {host!r}: its agent and its tools are open to every visitor."
+        )
     settings = session.settings
-    with demo_store(settings.store if "store" in settings.origins else None) as store, closing(Demo(settings, store)) as made:
+    with (
+        demo_store(settings.store if "store" in settings.origins else None) as store,
+        closing(Demo(settings, store)) as made,
+    ):
         yield made
 
 

@@ -50,7 +50,9 @@ class DemoModel:
     async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
         await asyncio.sleep(0.3)
         last = request.messages[-1]
-        usage = Usage(input_tokens=sum(len(one.content) for one in request.messages) // 4, output_tokens=40, cost=0.0004)
+        usage = Usage(
+            input_tokens=sum(len(one.content) for one in request.messages) // 4, output_tokens=40, cost=0.0004
+        )
         if last.role == "tool":
             text = _told(last)
         else:
@@ -58,7 +60,9 @@ class DemoModel:
             for pattern, tool, arguments in _RULES:
                 offered = any(offer.name == tool for offer in request.tools)
                 if offered and re.search(rf"\b({pattern})", question, re.IGNORECASE):
-                    use = ToolUse(id=f"toolu_{len(request.messages)}", name=tool, arguments=json.dumps(arguments(question)))
+                    use = ToolUse(
+                        id=f"toolu_{len(request.messages)}", name=tool, arguments=json.dumps(arguments(question))
+                    )
                     return ChatReply(text="", uses=(use,), usage=usage)
             text = _HELP
         for word in re.findall(r"\S+\s*", text):

@@ -39,7 +39,8 @@ def test_a_wrong_key_is_refused_and_the_right_one_opens_the_page(console: Consol
     expect(page.locator(".connection")).to_have_text("live")
     assert _SECRETS["admin"] not in page.url
     stored = page.evaluate("({session: sessionStorage.getItem('clicket.key'), local: JSON.stringify(localStorage)})")
-    assert stored["session"] == _SECRETS["admin"] and _SECRETS["admin"] not in stored["local"]
+    assert stored["session"] == _SECRETS["admin"]
+    assert _SECRETS["admin"] not in stored["local"]
     page.reload()
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     page.get_by_role("button", name="Forget the key").click()

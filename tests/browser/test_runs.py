@@ -27,7 +27,8 @@ def test_filters_are_in_the_address_and_survive_a_reload(console: Console, serve
     expect(rows).to_have_count(2)
     page.get_by_role("combobox", name="State").select_option("failed")
     expect(rows).to_have_count(1)
-    assert "state=failed" in page.url and "thread=filters" in page.url
+    assert "state=failed" in page.url
+    assert "thread=filters" in page.url
     page.reload()
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("tool_error")
@@ -142,7 +143,9 @@ def test_a_call_is_saved_as_one_file_that_needs_nothing(console: Console, server
     target = tmp_path / "saved.html"
     download.value.save_as(target)
     text = target.read_text()
-    assert "<script" not in text and "saved-1" in text and "http:" not in text.partition("<style>")[0]
+    assert "<script" not in text
+    assert "saved-1" in text
+    assert "http:" not in text.partition("<style>")[0]
     page.goto(f"file://{target}")
     console.expect_errors("foreign: file://")
     expect(page.get_by_role("heading", name="echo")).to_be_visible()
@@ -159,5 +162,6 @@ def test_copies_of_a_call_have_no_key(console: Console, server: Server) -> None:
         expect(page.get_by_text("Copied").first).to_be_visible()
         copied[name] = page.evaluate("navigator.clipboard.readText()")
     assert copied["Python"] == 'result = await rt.call("echo", {"text": "it\'s"}, thread="copy")'
-    assert copied["curl"].startswith(f"curl {server.url}/calls") and "ck_" not in copied["curl"]
+    assert copied["curl"].startswith(f"curl {server.url}/calls")
+    assert "ck_" not in copied["curl"]
     assert copied["Command line"] == """clicket call 'echo' '{"text":"it'\\''s"}' --thread 'copy'"""

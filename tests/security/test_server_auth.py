@@ -18,7 +18,7 @@ from clicket.errors import UsageError
 from clicket.server import keys
 from clicket.server.problems import Refused
 
-PUBLIC = {"/", "/healthz", "/readyz"}
+PUBLIC = {"/", "/console/app.js", "/console/app.css", "/console/icon.svg", "/healthz", "/readyz"}
 STATIC = "tester:read+call:0123456789abcdef0123"
 
 

@@ -1,4 +1,4 @@
-"""`GET /`, `/console/{file}` and `/whoami`: the web console, and what its key may do.
+"""`GET /`, its files under `/console/`, and `GET /whoami`: the web console, and what its key may do.
 
 The files are built from `web/` by `make console` and ship inside the package. They need no key and hold no data: the page asks the
 same routes as every client, with the key that its user enters.
@@ -13,7 +13,6 @@ from importlib.resources import files
 
 import msgspec
 
-from clicket.errors import NotFound
 from clicket.model.version import version
 from clicket.server.authentication import Authenticator
 from clicket.server.operations import Operation, ResponseSpec, tagged
@@ -81,19 +80,28 @@ def _revalidated(response: Response) -> Response:
     return response
 
 
+def _asset(name: str, kind: bytes) -> Operation:
+    async def send(request: Request) -> Response:
+        return _send(request, f"console/{name}", kind)
+
+    return Operation(
+        route=f"GET /console/{name}",
+        description="A file of the console.",
+        handler=send,
+        public=True,
+        responses={
+            200: ResponseSpec(description="The file.", media_type=kind.decode().partition(";")[0]),
+            304: ResponseSpec(description="It has not changed.", media_type=""),
+        },
+    )
+
+
 class ConsoleHandlers:
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
 
     async def page(self, request: Request) -> Response:
         return _send(request, "index.html", _HTML, _POLICY)
-
-    async def asset(self, request: Request) -> Response:
-        name = request.path("file")
-        kind = ASSETS.get(name)
-        if kind is None:
-            raise NotFound(f"the console has no file {name[:100]!r}. Open `GET /` in a browser.")
-        return _send(request, f"console/{name}", kind)
 
     async def whoami(self, request: Request) -> Response:
         principal = request.principal
@@ -116,17 +124,7 @@ class ConsoleHandlers:
                     304: ResponseSpec(description="It has not changed.", media_type=""),
                 },
             ),
-            Operation(
-                route="GET /console/{file}",
-                description="The console's script, style and icon.",
-                handler=self.asset,
-                public=True,
-                responses={
-                    200: ResponseSpec(description="The file.", media_type="*/*"),
-                    304: ResponseSpec(description="It has not changed.", media_type=""),
-                },
-                problems=(404,),
-            ),
+            *(_asset(name, kind) for name, kind in ASSETS.items()),
             Operation(
                 route="GET /whoami",
                 description="The key of this request, and its scopes.",

@@ -19,8 +19,7 @@ from clicket.server.shutdown import Shutdown
 
 __all__ = ["AccessMiddleware"]
 
-_PUBLIC = frozenset({"/", "/healthz", "/readyz"})
-_PUBLIC_FILES = "/console/"
+_PUBLIC = frozenset({"/", "/console/app.js", "/console/app.css", "/console/icon.svg", "/healthz", "/readyz"})
 _ALIVE = frozenset({"/healthz", "/readyz"})
 _CORS = (
     (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
@@ -91,7 +90,7 @@ class AccessMiddleware:
             if self._shutdown.begun and path not in _ALIVE:
                 text = "the server is shutting down. Try again in a moment."
                 raise Refused("shutting_down", text, (b"connection", b"close"))
-            if path in _PUBLIC or path.startswith(_PUBLIC_FILES):
+            if path in _PUBLIC:
                 scope["clicket.principal"] = self._authenticator.anonymous()
             else:
                 # Metrics must report that the store is down.

@@ -98,7 +98,7 @@ function Table({ list, filter }: { list: CallList; filter: Filter }) {
   }), [list]);
 
   const columns = shownColumns.value;
-  const selected = everything.value ? rows : rows.filter((row) => chosen.value.has(keyOf(row)));
+  const selected = everything.value ? rows : chosen.value.size ? rows.filter((row) => chosen.value.has(keyOf(row))) : [];
   const empty = !rows.length && !list.loading.value;
   return (
     <>

@@ -30,7 +30,6 @@ from clicket.settings import NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
-"""Settings of the files that this version may not know yet; unknown variables are ignored."""
 
 
 def documents(path: Path) -> list[dict[str, Any]]:

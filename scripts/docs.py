@@ -68,8 +68,8 @@ OPTIONS = {
         True,
     ),
     "permissions": ("Permissions that the caller needs; see `Policy(granted=…)`.", True),
-    "rate": 'How often calls of the tool start, over all processes: `"10/s"`, `"600/m"`, `"100/h burst 20"`.',
-    "labels": 'Labels that a runtime or worker must have to run the tool: `["gpu"]`.',
+    "rate": ('How often calls of the tool start, over all processes: `"10/s"`, `"600/m"`, `"100/h burst 20"`.', True),
+    "labels": ('Labels that a runtime or worker must have to run the tool: `["gpu"]`.', True),
     "max_concurrency": (
         "How many calls of this tool run at once, in all runtimes over the store. None: as many as each allows.",
         True,

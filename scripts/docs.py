@@ -128,6 +128,8 @@ SETTINGS = {
     "thread_retention_calls": "The same for the calls of one thread.",
     "thread_retention_bytes": "The same for the bytes of one thread.",
     "engine": "`local`: calls run here. `workers`: they are handed to whichever worker over the same store claims them.",
+    "notices": "What carries notices between processes: `store`, `redis://…` or `nats://…`.",
+    "series_retention": "Seconds for which time series are kept.",
     "ray": 'The Ray cluster for tools with `isolation="ray"`: `ray://HOST:10001`, `HOST:6379`, or `auto` for the one of this machine.',
     "cache": "Whether results of tools with `cache=` are served again.",
     "cache_scope": "Who shares cached results: all calls of a `caller`, or only those of one `thread`.",

@@ -127,7 +127,8 @@ def main() -> None:
         ),
     ]
     lines = [
-        "# The console in figures", "", f"`python benchmarks/console.py`, Chromium {version}, Python {platform.python_version()}, loopback.",
+        "# The console in figures", "",
+        f"`python benchmarks/console.py`, Chromium {version}, Python {platform.python_version()}, loopback.",
         "", "| what | figure |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), "",
         "Shipped JavaScript and CSS of other consoles, gzipped, from their wheels:", "", "| console | KB |", "|---|---|",
         *(f"| {name} | {value:,} |" for name, value in PEERS.items()), f"| clicket | {kilobytes:.0f} |", "",

@@ -44,14 +44,14 @@ export const isTerminal = (state: State): boolean => TERMINAL.has(state);
 
 def tables() -> str:
     """The text of tables.ts."""
-    made = {"CALL": CALL, "CODE": CODE, "SEARCH": SEARCH, "AGENT": AGENT}
+    made: dict[str, Table[Any]] = {"CALL": CALL, "CODE": CODE, "SEARCH": SEARCH, "AGENT": AGENT}
     parts = [f"export const {name}: Table = {_edges(table)};" for name, table in made.items()]
     terminal = json.dumps([str(state) for state in CALL.states if state in CALL.terminal])
     return _HEAD + "\n\n".join(parts) + "\n" + _TAIL % terminal
 
 
 def _edges(table: Table[Any]) -> str:
-    states = list(table.states)
+    states: list[Any] = list(iter(table.states))
     lines = [f"  {one}: {json.dumps([str(other) for other in states if other in table.edges[one]])}," for one in states]
     return "{\n" + "\n".join(lines) + "\n}"
 

@@ -81,7 +81,7 @@ def _told(message: ChatMessage) -> str:
     if isinstance(found, dict):
         for name in ("answer", "stdout"):
             if isinstance(found.get(name), str) and found[name].strip():
-                return found[name].strip()[:1_500]
+                return str(found[name]).strip()[:1_500]
     return f"The tool returned `{message.content[:300]}`."
 
 

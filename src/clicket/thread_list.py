@@ -6,7 +6,6 @@ were all removed by retention, and of which only an agent's memory is left, come
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
@@ -104,20 +103,17 @@ async def list_threads(
             return ThreadPage(items=items, cursor=f"c{below}")
         after = ""
     after = await listing.without_calls(items, limit, after)
-    return ThreadPage(items=items, cursor=None if after is None else "a" + urlsafe_b64encode(after.encode()).decode())
+    return ThreadPage(items=items, cursor=None if after is None else "a" + quote(after, safe="/"))
 
 
 def _place_of(cursor: str | None) -> tuple[int | None, str | None]:
     """The key below which calls go on; or, after all calls, the key of the agent's record after which records go on."""
     if cursor is None:
         return None, None
-    try:
-        if cursor[:1] == "c" and cursor[1:].isascii() and cursor[1:].isdecimal() and len(cursor) < 20:
-            return int(cursor[1:]), None
-        if cursor[:1] == "a":
-            return None, urlsafe_b64decode(cursor[1:].encode()).decode()
-    except ValueError:
-        pass
+    if cursor[:1] == "c" and cursor[1:].isascii() and cursor[1:].isdecimal() and len(cursor) < 20:
+        return int(cursor[1:]), None
+    if cursor[:1] == "a" and cursor.isascii():
+        return None, unquote(cursor[1:])
     raise UsageError(f"cursor must be the cursor of a page, not {cursor!r:.100}.")
 
 

@@ -21,7 +21,8 @@ ENDLESS = (
 )  # they end when the server does; see test_server_events, test_server_agents
 
 # A range beyond the end is an answer that no schema can foresee, and so is what a tool's own schema says of its arguments. A filter whose
-# fields are all null matches everything, and is refused; a call whose arguments were refused cannot run again without new ones.
+# fields are all null matches everything, and is refused; a call whose arguments were refused cannot run again without new ones; a chart
+# has a bounded number of points.
 CONFIG = """
 [[operations]]
 include-path-regex = "/artifacts/.*|/calls/.*/result"
@@ -30,7 +31,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 
 include-path-regex = "^/calls$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
 [[operations]]
-include-path-regex = "^/bulk$|^/calls/.*/again$"
+include-path-regex = "^/bulk$|^/calls/.*/again$|^/series$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422, "5xx"]
 """
 

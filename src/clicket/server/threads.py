@@ -36,7 +36,8 @@ OPERATIONS = tagged(
             Parameter(
                 name="cursor",
                 description="What the page before gave.",
-                pattern="^(c[0-9]{1,18}|a[A-Za-z0-9_=-]*)$",
+                pattern="^(c[0-9]{1,18}|a[!-~]{0,8000})$",
+                max_length=8_001,
                 expected="the cursor of a page",
             ),
             CALLER,

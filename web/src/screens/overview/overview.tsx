@@ -15,6 +15,7 @@ import { StateBadge } from "../../ui/state";
 import { Ago } from "../../ui/time";
 
 const SPANS = [3600, 21_600, 86_400, 604_800];
+const RUNNING = ["running", "streaming", "retrying"];
 const OUTCOMES = ["completed", "failed", "timeout", "cancelled"] as const;
 
 export function OverviewScreen() {
@@ -65,7 +66,7 @@ function Tiles({ report }: { report: Report | null }) {
   const metrics = value.value ?? new Map();
   const totals = report?.totals;
   const queue = total(metrics, "clicket_queue_length") ?? total(metrics, "clicket_queue_depth");
-  const running = total(metrics, "clicket_slots_used");
+  const running = total(metrics, "clicket_calls_active", (labels) => RUNNING.includes(labels["state"] ?? ""));
   const slots = total(metrics, "clicket_slots_limit");
   const looked = (cache?.hits ?? 0) + (cache?.misses ?? 0);
   return (

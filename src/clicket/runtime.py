@@ -172,7 +172,10 @@ class Runtime:
 
     def remove(self, name: str) -> bool:
         """Remove a tool: running calls go on, new ones do not find it. False: there is no such tool."""
-        return self._registry.remove(name)
+        removed = self._registry.remove(name)
+        if removed and self._engine is not None:
+            self._engine.worker_entry.renew_soon()
+        return removed
 
     # Calling.
 
@@ -443,8 +446,7 @@ class Runtime:
 
     async def queue(self, tool: str | None = None) -> QueueReport:
         """The calls that wait for a worker, of all tools or one, in the whole store."""
-        engine = self._opened
-        return await read_queue(engine.store, engine.queues, engine.clock, self._caller, tool)
+        return await read_queue(self._opened.store, self._opened.clock, self._caller, tool)
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""

@@ -70,10 +70,10 @@ def predicted(costs: Measured, count: int) -> float:
     return Fleet(plan).run().rate
 
 
-async def main() -> None:
+def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as a user of its own
-        await _compare(Path(folder))
+        asyncio.run(_compare(Path(folder)))
 
 
 async def _compare(folder: Path) -> None:
@@ -91,4 +91,4 @@ async def _compare(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -14,7 +14,7 @@ import msgspec
 from clicket.call_again import again
 from clicket.call_history import history_query, page_of
 from clicket.engine import CallHandle
-from clicket.errors import UsageError
+from clicket.errors import Conflict
 from clicket.kernel import State
 from clicket.model import Record, ToolError
 from clicket.ports import Query, Store, Stored
@@ -89,13 +89,13 @@ async def dead(
 
 async def requeue(runtime: Any, id: str, *, thread: str | None = None) -> CallHandle:
     """Run a dead call again, as a new call whose `metadata["again_of"]` is the id of the old one. A second request for the same call
-    makes no second one. Raises `UsageError` if the call is not dead."""
+    makes no second one. Raises `Conflict` if the call is not dead."""
     record: Record = await runtime.get(id, thread=thread)
     if not is_dead(record):
         state = "has not ended" if not record.state.is_terminal else f"is {record.state}"
         if record.error is not None:
             state += f" with {record.error.code}"
-        raise UsageError(f"call {id!r} {state}, so it is not dead. `again` runs any call again.")
+        raise Conflict(f"call {id!r} {state}, so it is not dead. `again` runs any call again.")
     return await again(
         runtime, record.id, thread=record.thread, new_id=requeued_id(record.id, record.thread, record.caller)
     )

@@ -13,7 +13,7 @@ from tests.scenarios.server_kit import key_for, served
 
 from clicket import Policy, RetryableError, Runtime, State, tool
 from clicket.client import Client
-from clicket.errors import UsageError
+from clicket.errors import Conflict, UsageError
 from clicket.sync import Runtime as SyncRuntime
 
 broken = {"is": True}
@@ -79,7 +79,7 @@ async def test_calls_that_were_given_up_are_listed_and_requeued_once(store: str)
         both = (await rt.dead(requeued=True)).items
         assert [call.requeued_as for call in both] == [None, handle.id]
         for id in ("good", "refused", "asked"):
-            with pytest.raises(UsageError, match="not dead"):
+            with pytest.raises(Conflict, match="not dead"):
                 await rt.requeue(id)
 
 

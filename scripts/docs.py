@@ -68,6 +68,8 @@ OPTIONS = {
         True,
     ),
     "permissions": ("Permissions that the caller needs; see `Policy(granted=…)`.", True),
+    "rate": ('How often calls of the tool start, over all processes: `"10/s"`, `"600/m"`, `"100/h burst 20"`.', True),
+    "labels": ('Labels that a runtime or worker must have to run the tool: `["gpu"]`.', True),
     "max_concurrency": (
         "How many calls of this tool run at once, in all runtimes over the store. None: as many as each allows.",
         True,
@@ -126,6 +128,8 @@ SETTINGS = {
     "thread_retention_calls": "The same for the calls of one thread.",
     "thread_retention_bytes": "The same for the bytes of one thread.",
     "engine": "`local`: calls run here. `workers`: they are handed to whichever worker over the same store claims them.",
+    "notices": "What carries notices between processes: `store`, `redis://…` or `nats://…`.",
+    "series_retention": "Seconds for which time series are kept.",
     "ray": 'The Ray cluster for tools with `isolation="ray"`: `ray://HOST:10001`, `HOST:6379`, or `auto` for the one of this machine.',
     "cache": "Whether results of tools with `cache=` are served again.",
     "cache_scope": "Who shares cached results: all calls of a `caller`, or only those of one `thread`.",

@@ -31,16 +31,15 @@ from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
-from clicket.model.queue import QueueReport
 from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.model.worker import WorkerRole
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
-from clicket.queue_view import read_queue
+from clicket.queue_view import queue
+from clicket.report_view import anomalies, report
 from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
-from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.thread_list import threads
 from clicket.tool_info import ToolInfo, info
 from clicket.tools import Registry, Tool
@@ -427,23 +426,7 @@ class Runtime:
         """The registered tools."""
         return [info(tool) for tool in self._registry]
 
-    async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
-        """Counts and run times of ended calls by tool, of all processes over the store; unregistered tools are one, `(unknown)`.
-
-        `since` (seconds since the epoch): of calls that were made since then, from the journal, so as far back as it is kept.
-        """
-        return report_of(await figures_in(self.store, caller=self._caller, tool=tool, since=since), since=since)
-
-    async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
-        """Tools under 80 % success or over 30 s on average, with at least 5 runs.
-
-        Refused, cached and cancelled calls are no runs: they say nothing about the tool.
-        """
-        return anomalies_in(await figures_in(self.store, caller=self._caller, tool=tool, since=since))
-
-    async def queue(self, tool: str | None = None) -> QueueReport:
-        """The calls that wait for a worker, of all tools or one, in the whole store."""
-        return await read_queue(self._opened.store, self._opened.clock, self._caller, tool)
+    report, anomalies, queue = report, anomalies, queue
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""

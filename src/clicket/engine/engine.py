@@ -273,6 +273,7 @@ class Engine:
         try:
             await self.closing.close(patience=patience)
         finally:
+            self.stored_calls.close()
             self.background.stop()
             self._loop_watch.close()
             self.chores.closed = True

@@ -171,7 +171,10 @@ class Runtime:
 
     def remove(self, name: str) -> bool:
         """Remove a tool: running calls go on, new ones do not find it. False: there is no such tool."""
-        return self._registry.remove(name)
+        removed = self._registry.remove(name)
+        if removed and self._engine is not None:
+            self._engine.worker_entry.renew_soon()
+        return removed
 
     # Calling.
 

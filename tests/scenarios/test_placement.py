@@ -340,3 +340,9 @@ async def test_a_tool_that_came_later_is_claimed_once_the_entry_has_it(tmp_path:
         store.open_for_entries.set()
         assert (await handle.result()).output == 1
         assert store.unlisted == set()
+        worker.remove("counter")
+        await eventually(lambda: offers(submitter, worker.workers.id, {"price": "1"}))
+
+
+async def offers(rt: Runtime, id: str, tools: dict[str, str]) -> bool:
+    return [worker.tools for worker in await rt.workers.list() if worker.id == id] == [tools]

@@ -1,5 +1,5 @@
-"""The entry of this runtime among the workers of its store: written before it claims calls, renewed with its lease and when it gets
-tools, removed when it closes and its calls were handed back.
+"""The entry of this runtime among the workers of its store: written before it claims calls, renewed with its lease and when its tools
+change, removed when it closes and its calls were handed back.
 
 An entry is a small document. The worker writes what it is and does, an operator writes its state. Both write a whole document, and
 only over the version that they know: so one write of the worker renews its entry and detects a state that an operator wrote.

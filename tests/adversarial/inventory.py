@@ -23,7 +23,7 @@ MADE: dict[str, str] = {
 """Made from what callers, models or documents say. The case of `test_scanners.py` that measures each."""
 
 NOT_OUTSIDE: dict[str, str] = {
-    "cli/demo_server/model.py:re.search(f'\\\\b({pattern})', question, re.IGNORECASE)": "the rule-based model of `serve --demo`, which serves loopback alone",
-    'cli/demo_server/model.py:re.search(f"\\\\b{word}\\\\s+([A-Z][\\\\w\' -]*)", text)': "the rule-based model of `serve --demo`, which serves loopback alone",
+    "cli/demo_server/model.py:re.search(f'\\\\b({pattern})', question, re.IGNORECASE)": "`serve --demo`, on loopback alone",
+    'cli/demo_server/model.py:re.search(f"\\\\b{word}\\\\s+([A-Z][\\\\w\' -]*)", text)': "`serve --demo`, on loopback alone",
     "server/parameters.py:re.search(self.pattern, text)": "its expressions are constants, each found as `pattern=` and measured",
 }

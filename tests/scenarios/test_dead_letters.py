@@ -13,7 +13,7 @@ from tests.scenarios.server_kit import key_for, served
 
 from clicket import Policy, RetryableError, Runtime, State, tool
 from clicket.client import Client
-from clicket.errors import Conflict, UsageError
+from clicket.errors import Conflict
 from clicket.sync import Runtime as SyncRuntime
 
 broken = {"is": True}
@@ -116,7 +116,7 @@ async def test_by_the_client(store: str) -> None:
         assert [call.id for call in (await client.dead()).items] == ["failed"]
         broken["is"] = False
         assert (await (await client.requeue("failed")).result()).output == "up"
-        with pytest.raises(UsageError):
+        with pytest.raises(Conflict):
             await client.requeue((await client.dead(requeued=True)).items[0].requeued_as or "")
 
 
@@ -132,7 +132,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     done = place.inside("requeue", "fail", "good", "--json")
     assert done.returncode == 1, "one of them is not dead"
     again, refused = json.loads(done.stdout)["items"]
-    assert (again["again_of"], refused["error"]["code"]) == ("failed", "usage")
+    assert (again["again_of"], refused["error"]["code"]) == ("failed", "conflict")
     assert place.ask("dead")["items"] == []
     broken["is"] = False
     with SyncRuntime(ALL, store=place.store) as rt:

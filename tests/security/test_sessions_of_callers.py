@@ -156,7 +156,7 @@ async def test_a_tool_in_a_child_process_gets_a_clear_error_for_store_access() -
     async with make([keep_apart]) as rt:
         refused = await rt.call("keep_apart")
         assert refused.error is not None
-        assert "child process" in refused.error.message
+        assert "isolation='thread'" in refused.error.message
 
 
 async def test_a_running_call_names_what_it_kept_at_once_and_its_size_counts_once(tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ from clicket.stores.liveness import boot_id, host_clock
 __all__ = ["backlog", "keys_in_turn", "take"]
 
 _UNOWNED = "owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) = ?"
-_NEXT_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED} AND caller > ?"  # noqa: S608  # fixed text
-_FIRST_CALLER = f"SELECT min(caller) FROM calls WHERE {_UNOWNED}"  # noqa: S608  # fixed text
-_LINE = f"SELECT -priority, key FROM calls WHERE {_UNOWNED} AND caller = ? ORDER BY priority DESC, key LIMIT ?"  # noqa: S608  # fixed text
+# Callers are read as bytes: a row that another program wrote may hold text that is no UTF-8.
+_NEXT_CALLER = f"SELECT CAST(min(caller) AS BLOB) FROM calls WHERE {_UNOWNED} AND caller > CAST(? AS TEXT)"  # noqa: S608  # fixed text
+_FIRST_CALLER = f"SELECT CAST(min(caller) AS BLOB) FROM calls WHERE {_UNOWNED}"  # noqa: S608  # fixed text
+_LINE = f"""SELECT -priority, key FROM calls WHERE {_UNOWNED} AND caller = CAST(? AS TEXT)
+    ORDER BY priority DESC, key LIMIT ?"""  # noqa: S608  # fixed text
 _NEXT_QUEUE = """SELECT ifnull(queue, tool) FROM calls INDEXED BY calls_queues
     WHERE owner IS NULL AND ended_at IS NULL AND ifnull(queue, tool) > ? ORDER BY 1 LIMIT 1"""
 _COUNT = f"SELECT count(*), min(key) FROM calls WHERE {_UNOWNED}"  # noqa: S608  # fixed text
@@ -28,26 +30,27 @@ _COUNT = f"SELECT count(*), min(key) FROM calls WHERE {_UNOWNED}"  # noqa: S608 
 def keys_in_turn(connection: apsw.Connection, queues: frozenset[str], limit: int, last_caller: str) -> list[int]:
     """Keys of the calls to claim: of each caller one, beginning after `last_caller`, then of each a second, by priority within a
     caller. No more than `limit` callers are looked at: those that come next."""
-    callers: dict[str, list[str]] = {}
+    callers: dict[bytes, list[str]] = {}
+    last = last_caller.encode("utf-8", "surrogatepass")
     for queue in queues:
-        for caller in _callers(connection, queue, last_caller, limit):
+        for caller in _callers(connection, queue, last, limit):
             callers.setdefault(caller, []).append(queue)
-    turns: Counter[str] = Counter()
-    ranked: list[tuple[int, bool, str, int]] = []
-    for caller in sorted(callers, key=lambda name: (name <= last_caller, name))[:limit]:
+    turns: Counter[bytes] = Counter()
+    ranked: list[tuple[int, bool, bytes, int]] = []
+    for caller in sorted(callers, key=lambda name: (name <= last, name))[:limit]:
         lines: list[list[Any]] = [
             connection.execute(_LINE, (queue, caller, limit)).fetchall() for queue in callers[caller]
         ]
         for _, key in heapq.merge(*lines):
             turns[caller] += 1
-            ranked.append((turns[caller], caller <= last_caller, caller, key))
+            ranked.append((turns[caller], caller <= last, caller, key))
             if turns[caller] == limit:
                 break
     ranked.sort()
     return [key for *_, key in ranked[:limit]]
 
 
-def _callers(connection: apsw.Connection, queue: str, last_caller: str, limit: int) -> Iterator[str]:
+def _callers(connection: apsw.Connection, queue: str, last_caller: bytes, limit: int) -> Iterator[bytes]:
     """The callers with calls in a queue: those after `last_caller` in the order of names, then those up to it."""
     found, caller = 0, connection.execute(_NEXT_CALLER, (queue, last_caller)).get
     while caller is not None and found < limit:

@@ -14,6 +14,7 @@ from typing import Any, Self, Unpack, cast
 import msgspec
 
 from clicket.agent_host import Host, sweep_idle_threads
+from clicket.artifact_view import artifact, put_artifact
 from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
 from clicket.bulk_actions import bulk
@@ -26,7 +27,6 @@ from clicket.compose import compose, wait_for_store
 from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
-from clicket.execution import grant, name_of, read_artifact
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
@@ -44,6 +44,7 @@ from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_
 from clicket.thread_list import threads
 from clicket.tool_info import ToolInfo, info
 from clicket.tools import Registry, Tool
+from clicket.unknown_outcomes import resolve, unknown
 from clicket.vault import Vault
 from clicket.workers_view import Workers
 
@@ -285,7 +286,7 @@ class Runtime:
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
     again, bulk = again, bulk
-    dead, requeue = dead, requeue
+    dead, requeue, unknown, resolve = dead, requeue, unknown, resolve
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -446,18 +447,4 @@ class Runtime:
         engine = self._opened
         return await read_queue(engine.store, engine.queues, engine.clock, self._caller, tool)
 
-    async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""
-        return await read_artifact(self._opened.store, self._caller or "", name, start, end)
-
-    async def put_artifact(self, data: bytes) -> str:
-        """Store a file and return its name, which is passed to tools. It stays for `retention` seconds, or as long as a call names it.
-
-        Equal bytes are stored once, under one name; storing them again restarts the time.
-        """
-        if not isinstance(data, bytes):
-            raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
-        name, pieces, _ = await name_of(data)
-        await self.store.put_artifact(name, pieces, keep_until=self.pin_until())
-        await grant(self.store, self._caller or "", name)
-        return name
+    artifact, put_artifact = artifact, put_artifact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -25,7 +25,7 @@ from clicket.ports import CacheStats, Handle
 from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
 from clicket.settings import RuntimeOptions, Settings
-from clicket.subscription import CallEvent, EventFilter, Gap
+from clicket.subscription import CallEvent, EventFilter, Gap, events_of, subscribed
 from clicket.telemetry import Anomaly, Report
 from clicket.telemetry.series import Series
 from clicket.telemetry.series_rows import Metric
@@ -326,15 +326,8 @@ class Runtime:
         return bool(self._wait(self._runtime.cancel(id, thread=thread, reason=reason)))
 
     def approve(
-        self,
-        id: str,
-        *,
-        thread: str | None = None,
-        by: str = "",
-        reason: str = "",
-        arguments: Arguments = None,
-        seen: str = "",
-    ) -> bool:
+        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None, seen: str = ""
+    ) -> bool:  # fmt: skip
         """Let a call run that waits for approval, also with other arguments; as in `clicket.Runtime.approve`."""
         work = self._runtime.approve(id, thread=thread, by=by, reason=reason, arguments=arguments, seen=seen)
         return bool(self._wait(work))
@@ -378,6 +371,16 @@ class Runtime:
         """Run a call that was given up again, as a new call; see `clicket.Runtime.requeue`."""
         return CallHandle(self, self._wait(self._runtime.requeue(id, thread=thread)))
 
+    def unknown(self, **which: Any) -> Page:
+        """Calls whose outcome is unknown and not settled, the oldest first; keywords as in `clicket.Runtime.unknown`."""
+        page: Page = self._wait(self._runtime.unknown(**which))
+        return page
+
+    def resolve(self, id: str, *, happened: bool, **settlement: Any) -> Record:
+        """Settle a call whose outcome is unknown; keywords as in `clicket.Runtime.resolve`."""
+        record: Record = self._wait(self._runtime.resolve(id, happened=happened, **settlement))
+        return record
+
     @property
     def workers(self) -> BlockingWorkers:
         """The runtimes over the store: `rt.workers.list()`, `rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
@@ -396,7 +399,7 @@ class Runtime:
 
     def subscribe(self, filter: EventFilter | None = None) -> Iterator[CallEvent | Gap]:
         """The durable events of all calls from now on; as `clicket.Runtime.subscribe`. Waits for the next one, without an end."""
-        return self._iterate(_events(self._wait(_begun(self._runtime, filter))))
+        return self._iterate(events_of(self._wait(subscribed(self._runtime, filter))))
 
     def history(self, **query: Any) -> Page:
         """Calls, newest first; keywords as in `clicket.Runtime.history`."""
@@ -439,15 +442,3 @@ class Runtime:
     def put_artifact(self, data: bytes) -> str:
         """Store a file and return its name, which is passed to tools. See `clicket.Runtime.put_artifact`."""
         return str(self._wait(self._runtime.put_artifact(data)))
-
-
-async def _begun(runtime: Any, filter: EventFilter | None) -> Any:
-    return await runtime.subscribe(filter).__aenter__()
-
-
-async def _events(subscription: Any) -> AsyncIterator[CallEvent | Gap]:
-    try:
-        async for event in subscription:
-            yield event
-    finally:
-        await subscription.__aexit__(None, None, None)

@@ -16,14 +16,15 @@ from weakref import WeakSet
 import msgspec
 
 from clicket.bulk_actions import MAX_CALLS, BulkAction, BulkResult, CallName, order_of
-from clicket.cache_view import CachePage, checked_age
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions
 from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
+from clicket.client.cache import Cache
 from clicket.client.connection import Connection, Problem, ProblemResponse, decoded, path_segment
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.subscription import Subscription
+from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
 from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
@@ -35,7 +36,6 @@ from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id as new_id_of_call
 from clicket.model.queue import QueueReport
 from clicket.model.request import checked, request_of
-from clicket.ports import CacheStats
 from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
 from clicket.telemetry.series import Series
@@ -44,7 +44,7 @@ from clicket.thread_list import ThreadPage
 from clicket.tool_info import ToolInfo
 from clicket.vault import hide_text
 
-__all__ = ["Cache", "Client"]
+__all__ = ["Client"]
 
 _WAIT = 20.0
 """Seconds that one request waits for an outcome. Then the client sends another with the same id."""
@@ -195,6 +195,8 @@ class Client:
         path = f"/calls/{path_segment(id)}/requeue"
         made = decoded(await self._connection.send("POST", path, query={"thread": thread}), _Accepted)
         return CallHandle(self._connection, made.id, made.thread)
+
+    unknown, resolve = unknown, resolve
 
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""
@@ -383,30 +385,6 @@ class Client:
         """Store a file on the server and return its name, which is passed to tools."""
         headers = {"content-type": "application/octet-stream"}
         return await self._connection.read_field("POST", "/artifacts", "id", str, raw=data, headers=headers)
-
-
-class Cache:
-    """The cached results of the server's store."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def stats(self) -> CacheStats:
-        return await self._connection.get("/cache/stats", CacheStats)
-
-    async def list(self, *, tag: str | None = None, limit: int = 100, cursor: str | None = None) -> CachePage:
-        """Cached results without their bodies, in the order in which they expire; needs the scope `admin`."""
-        return await self._connection.get(
-            "/cache/items", CachePage, query={"tag": tag, "limit": limit, "cursor": cursor}
-        )
-
-    async def clear(self, tag: str | None = None, *, max_age: float | None = None) -> int:
-        """Remove the results that carry a tag (`tool:NAME`, or one of the tool's own), or all; returns how many.
-
-        `max_age`: only those that are older than this many seconds.
-        """
-        query = {"tag": tag, "max_age": None if max_age is None else checked_age(max_age)}
-        return await self._connection.read_field("DELETE", "/cache", "removed", int, query=query)
 
 
 def _with_id(request: ToolCall) -> ToolCall:

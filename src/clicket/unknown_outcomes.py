@@ -85,19 +85,19 @@ async def resolve(
     The settlement is an event of the call and `record.resolution`; the outcome on record stays as it is. `rerun`: it did not happen, so
     run it again, as a new call whose `metadata["again_of"]` is the id of the old one and whose id is `resolution["rerun_as"]`.
 
-    `Conflict`: the outcome is known, or another person settled it already. If a process ended between the settlement and the new call,
-    the same request with `rerun` makes that call. Returns the record.
+    `Conflict`: the outcome is known, or a person settled it already. If the process ended between the settlement and the new call, the
+    same request of the same person makes that call. Returns the record.
     """
     check_resolution(happened, output, rerun)
     engine = runtime._opened
     stored = await engine.stored_calls.find_named(id, thread, runtime._caller)
     record = read(stored.id, stored.events)
-    new = _new_call(runtime, record) if rerun else None
-    if new is None or not await _lacks_its_rerun(runtime.store, record, new):
+    new, by = _new_call(runtime, record) if rerun else None, by or runtime._caller or ""
+    if new is None or not await _lacks_its_rerun(runtime.store, record, new, by):
+        planned = None if new is None else new.id
         record = await engine.resolutions.resolve(
-            stored, happened=happened, output=output, by=by or runtime._caller or "", note=note,
-            rerun_as=None if new is None else new.id,
-        )  # fmt: skip
+            stored, happened=happened, output=output, by=by, note=note, rerun_as=planned
+        )
     if new is not None:
         await submit_again(runtime, record, new)
     return record
@@ -123,7 +123,9 @@ def _new_call(runtime: _Runtime, record: Record) -> ToolCall:
     return again_request(runtime._opened, record, None, requeued_id(record.id, record.thread, record.caller))
 
 
-async def _lacks_its_rerun(store: Store, record: Record, new: ToolCall) -> bool:
-    """Was the call settled to be run again by a process that ended before it made the new call?"""
-    planned = None if record.resolution is None else record.resolution["rerun_as"]
-    return planned is not None and planned == new.id and not await store.load(planned, record.thread, record.caller)
+async def _lacks_its_rerun(store: Store, record: Record, new: ToolCall, by: str) -> bool:
+    """Did this person settle the call to be run again, in a process that ended before it made the new call?"""
+    settled = record.resolution
+    if settled is None or settled["by"] != by or settled["rerun_as"] is None or settled["rerun_as"] != new.id:
+        return False
+    return not await store.load(settled["rerun_as"], record.thread, record.caller)

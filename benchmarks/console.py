@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import platform
 import statistics
 import sys
@@ -127,7 +128,9 @@ def main() -> None:
         ),
     ]
     lines = [
-        "# The console in figures", "", f"`python benchmarks/console.py`, Chromium {version}, Python {platform.python_version()}, loopback.",
+        "# The console in figures", "",
+        (f"`python benchmarks/console.py`, Chromium {version}, Python {platform.python_version()}, loopback; "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, software rendering."),
         "", "| what | figure |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), "",
         "Shipped JavaScript and CSS of other consoles, gzipped, from their wheels:", "", "| console | KB |", "|---|---|",
         *(f"| {name} | {value:,} |" for name, value in PEERS.items()), f"| clicket | {kilobytes:.0f} |", "",

@@ -8,8 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -126,16 +126,11 @@ class Console:
 
     def check(self) -> None:
         for context in self._contexts:
-            try:
+            with suppress(Error):  # the browser may be gone, which the test has reported
                 context.close()
-            except Error:  # the browser is gone, which the test has reported
-                pass
         left = [text for text in self.problems if not any(pattern.search(text) for pattern in self.expected)]
         assert left == []
 
 
 def _is_own(url: str, base: str) -> bool:
     return url.startswith((base, "data:", "blob:", "about:"))
-
-
-Opener = Callable[..., Page]

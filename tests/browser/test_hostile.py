@@ -74,7 +74,8 @@ def test_html_and_pictures_of_a_program(console: Console, server: Server) -> Non
         "        return '<b>shown</b><script>parent.pwned=1</script><img src=https://example.com/x onerror=parent.pwned=1>"
         "<style>body{background:url(https://example.com/y)}</style><a href=https://example.com>far</a>'\n"
         "class Svg:\n    def _repr_svg_(self):\n"
-        '        return \'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="parent.pwned=1"><script>pwned=1</script></svg>\'\n'
+        '        return \'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="parent.pwned=1">'
+        "<script>pwned=1</script></svg>'\n"
         "display(Html())\ndisplay(Svg())"
     )
     server.call("code_interpreter", {"task": task}, thread="html", id="html-1", wait=True)

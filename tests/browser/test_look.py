@@ -13,9 +13,15 @@ from tests.browser.kit import Console, Server, expect, serving
 
 _AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text()
 _SCREENS = {
-    "runs": "#/runs", "run": "#/runs/look-1?thread=look", "failed": "#/runs/look-2?thread=look", "inbox": "#/inbox", "tools": "#/tools?thread=look",
-    "tool": "#/tools/pay?thread=look", "threads": "#/threads/look-chat", "overview": "#/overview",
-}  # fmt: skip
+    "runs": "#/runs",
+    "run": "#/runs/look-1?thread=look",
+    "failed": "#/runs/look-2?thread=look",
+    "inbox": "#/inbox",
+    "tools": "#/tools?thread=look",
+    "tool": "#/tools/pay?thread=look",
+    "threads": "#/threads/look-chat",
+    "overview": "#/overview",
+}
 
 
 @pytest.fixture(scope="module")

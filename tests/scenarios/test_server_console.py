@@ -1,4 +1,4 @@
-"""The console's files and `/whoami`: public or keyed, compressed, revalidated, with a strict policy; and built from the sources beside them."""
+"""The console's files and `/whoami`: who may read them, how they are sent, and that they are built from the sources in `web/`."""
 
 from __future__ import annotations
 

@@ -262,6 +262,7 @@ export const en = {
   "overview.success": "Success",
   "overview.p95": "p95",
   "overview.running": "Running",
+  "overview.slots": "{count|slot|slots}",
   "overview.queue": "Queue",
   "overview.waiting": "waiting",
   "overview.cache": "Cache hits",

@@ -264,6 +264,7 @@ export const zh: Texts = {
   "overview.success": "成功率",
   "overview.p95": "p95",
   "overview.running": "运行中",
+  "overview.slots": "{count} 个槽位",
   "overview.queue": "队列",
   "overview.waiting": "等待中",
   "overview.cache": "缓存命中",

@@ -6,7 +6,9 @@ import { subscribe } from "./feed";
 import { callOf, folded, keyOf } from "./fold";
 import { isTerminal } from "./tables";
 
-const PAGE = 500;
+/** Calls of the first page, which is shown at once, and of those that follow. */
+const FIRST_PAGE = 150;
+const NEXT_PAGE = 1000;
 const REFRESH_AFTER = 1_500;
 
 export interface Filter {
@@ -108,7 +110,7 @@ export class CallList {
   }
 
   #page(cursor: string | null): Promise<CallPage> {
-    return json<CallPage>(`/calls${query({ ...parametersOf(this.#filter), limit: PAGE, cursor })}`);
+    return json<CallPage>(`/calls${query({ ...parametersOf(this.#filter), limit: cursor === null ? FIRST_PAGE : NEXT_PAGE, cursor })}`);
   }
 
   #take(events: FeedEvent[]): void {

@@ -1,5 +1,5 @@
 // One conversation with an agent: the turns that ended, and the turn under way, live.
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import { errorText, json, post, query, quoted } from "../api/client";
 import { follow } from "../api/stream";
 import type { AgentEvent, AgentThread, ChatMessage, JsonObject, Plan, Turn, TurnPage } from "../api/types";
@@ -32,6 +32,8 @@ export class Conversation {
   readonly #agent: string;
   #stop: () => void = () => undefined;
   #closed = false;
+  /** The number of the turn that `live` is of. */
+  #liveTurn = 0;
 
   constructor(thread: string, agent: string, caller: string) {
     this.#path = `/agents/${quoted(thread)}`;
@@ -73,9 +75,13 @@ export class Conversation {
   async #load(): Promise<void> {
     const [state, turns] = await Promise.all([json<AgentThread>(`${this.#path}${this.#place}`), this.#allTurns()]);
     if (this.#closed) return;
-    this.state.value = state;
-    this.turns.value = turns;
-    this.plan.value = state.plan ?? null;
+    batch(() => {
+      this.state.value = state;
+      this.turns.value = turns;
+      this.plan.value = state.plan ?? null;
+      // What is on record takes the place of what was streamed.
+      if ((turns.at(-1)?.turn ?? 0) >= this.#liveTurn) this.live.value = [];
+    });
   }
 
   async #allTurns(): Promise<Turn[]> {
@@ -91,6 +97,7 @@ export class Conversation {
 
   #take(event: AgentEvent): void {
     if (event.turn <= (this.turns.peek().at(-1)?.turn ?? 0)) return;
+    this.#liveTurn = event.turn;
     const data = event.data;
     switch (event.type) {
       case "state": {
@@ -115,11 +122,9 @@ export class Conversation {
     }
   }
 
-  /** The turn is over: what is on record takes the place of what was streamed. */
   async #ended(): Promise<void> {
     try {
       await this.#load();
-      this.live.value = [];
     } catch (error) {
       this.error.value = errorText(error);
     }

@@ -3,6 +3,31 @@ import { language } from "../i18n";
 
 const locale = (): string => (language.value === "zh" ? "zh-CN" : "en-GB");
 
+interface Formats {
+  time: Intl.DateTimeFormat;
+  moment: Intl.DateTimeFormat;
+  relative: Intl.RelativeTimeFormat;
+  number: Intl.NumberFormat;
+}
+
+const made = new Map<string, Formats>();
+
+/** Formats are dear to make, and a table uses them in every row. */
+function formats(): Formats {
+  const name = locale();
+  let found = made.get(name);
+  if (!found) {
+    found = {
+      time: new Intl.DateTimeFormat(name, { timeStyle: "medium", hour12: false }),
+      moment: new Intl.DateTimeFormat(name, { dateStyle: "short", timeStyle: "medium", hour12: false }),
+      relative: new Intl.RelativeTimeFormat(name, { numeric: "auto", style: "short" }),
+      number: new Intl.NumberFormat(name),
+    };
+    made.set(name, found);
+  }
+  return found;
+}
+
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
   if (seconds === 0) return "0 s";
@@ -19,16 +44,12 @@ function parts(seconds: number, big: number, bigName: string, small: number, sma
   return `${Math.floor(seconds / big)} ${bigName}${rest ? ` ${rest} ${smallName}` : ""}`;
 }
 
-export function clock(at: number): string {
-  return new Date(at * 1000).toLocaleTimeString(locale(), { hour12: false });
-}
+export const clock = (at: number): string => formats().time.format(at * 1000);
 
-export function moment(at: number): string {
-  return new Date(at * 1000).toLocaleString(locale(), { hour12: false });
-}
+export const moment = (at: number): string => formats().moment.format(at * 1000);
 
 export function ago(at: number, now: number): string {
-  const relative = new Intl.RelativeTimeFormat(locale(), { numeric: "auto", style: "short" });
+  const { relative } = formats();
   const seconds = Math.round(at - now);
   const size = Math.abs(seconds);
   if (size < 60) return relative.format(seconds, "second");
@@ -37,7 +58,7 @@ export function ago(at: number, now: number): string {
   return relative.format(Math.round(seconds / 86_400), "day");
 }
 
-export const number = (value: number): string => value.toLocaleString(locale());
+export const number = (value: number): string => formats().number.format(value);
 
 export const percent = (share: number | null): string => (share === null ? "–" : `${(share * 100).toFixed(share < 0.995 && share > 0.005 ? 1 : 0)} %`);
 

@@ -17,8 +17,8 @@ export function metricsOf(text: string): Metrics {
   return found;
 }
 
-/** The sum over all labels; null: the server has no such metric. */
-export function total(metrics: Metrics, name: string): number | null {
+/** The sum over all labels, or over those that `counts`; null: the server has no such metric. */
+export function total(metrics: Metrics, name: string, counts: (labels: { [name: string]: string }) => boolean = () => true): number | null {
   const values = metrics.get(name);
-  return values ? values.reduce((sum, each) => sum + each.value, 0) : null;
+  return values ? values.reduce((sum, each) => (counts(each.labels) ? sum + each.value : sum), 0) : null;
 }

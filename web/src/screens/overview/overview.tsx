@@ -15,6 +15,7 @@ import { StateBadge } from "../../ui/state";
 import { Ago } from "../../ui/time";
 
 const SPANS = [3600, 21_600, 86_400, 604_800];
+const RUNNING = ["running", "streaming", "retrying"];
 const OUTCOMES = ["completed", "failed", "timeout", "cancelled"] as const;
 
 export function OverviewScreen() {
@@ -64,15 +65,16 @@ function Tiles({ report }: { report: Report | null }) {
   const ready = useLoaded(() => json<{ ready: boolean; reason: string | null }>("/readyz"), [], 5_000).value.value;
   const metrics = value.value ?? new Map();
   const totals = report?.totals;
-  const queue = total(metrics, "clicket_queue_length") ?? total(metrics, "clicket_calls_waiting") ?? total(metrics, "clicket_calls_queued");
-  const running = total(metrics, "clicket_calls_running") ?? total(metrics, "clicket_calls_active");
+  const queue = total(metrics, "clicket_queue_length") ?? total(metrics, "clicket_queue_depth");
+  const running = total(metrics, "clicket_calls_active", (labels) => RUNNING.includes(labels["state"] ?? ""));
+  const slots = total(metrics, "clicket_slots_limit");
   const looked = (cache?.hits ?? 0) + (cache?.misses ?? 0);
   return (
     <dl class="tiles">
       <div><dt>{t("overview.calls")}</dt><dd>{number(totals?.total ?? 0)}</dd></div>
       <div><dt>{t("overview.success")}</dt><dd>{percent(totals?.success_rate ?? null)}</dd></div>
       <div><dt>{t("overview.p95")}</dt><dd>{duration(totals?.p95)}</dd></div>
-      {running !== null && <div><dt>{t("overview.running")}</dt><dd>{number(running)}</dd></div>}
+      {running !== null && <div><dt>{t("overview.running")}</dt><dd>{number(running)}{slots !== null && <small>{t("overview.slots", { count: number(slots) })}</small>}</dd></div>}
       {queue !== null && <div><dt>{t("overview.queue")}</dt><dd>{number(queue)}</dd></div>}
       <div><dt>{t("overview.cache")}</dt><dd>{looked ? percent((cache?.hits ?? 0) / looked) : "–"}<small>{t("overview.cacheItems", { count: number(cache?.items ?? 0), size: bytes(cache?.size ?? cache?.bytes ?? 0) })}</small></dd></div>
       <div><dt>{t("overview.store")}</dt><dd>{ready ? (ready.ready ? t("overview.ready") : t("overview.notReady")) : "–"}<small>clicket {principal.value?.version}</small></dd></div>

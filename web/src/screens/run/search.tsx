@@ -14,7 +14,7 @@ export function SearchView({ record }: { record: CallRecord }) {
   const cited = new Set(search.citations.map((each) => each.doc));
   const choose = (number: number) => {
     setChosen(number);
-    document.getElementById(`cited-${number}`)?.scrollIntoView({ block: "center", behavior: "smooth" });
+    document.getElementById(`cited-${number}`)?.scrollIntoView({ block: "center", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
   };
   return (
     <section class="panel search-view">

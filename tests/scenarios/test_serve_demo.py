@@ -1,0 +1,56 @@
+"""`clicket serve --demo`: calls in every state, an agent that answers, and loopback only."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.kit.children import environment
+from tests.kit.waiting import eventually_sync
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[httpx2.Client]:
+    command = [sys.executable, "-m", "clicket", "serve", "--demo", "--port", "0", "--log-format", "off", "--json"]
+    clean = {name: value for name, value in environment().items() if not name.startswith("CLICKET_")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=clean) as server:
+        assert server.stdout is not None
+        ready = json.loads(server.stdout.readline())
+        assert ready["agents"] == ["assistant"]
+        with httpx2.Client(base_url=ready["url"], timeout=30) as http:
+            yield http
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
+    assert os.listdir(tmp_path) == [], "its store is a temporary file"
+
+
+def test_it_shows_calls_in_every_state_and_its_agent_answers(demo: httpx2.Client) -> None:
+    wanted = {"completed", "failed", "timeout", "cancelled", "streaming", "waits for approval"}
+    codes = {"outcome_unknown", "permission_denied", "invalid_input", "tool_not_found", "tool_error"}
+    seen: set[str] = set()
+
+    def shown() -> bool:
+        for call in demo.get("/calls?limit=1000").json()["items"]:
+            seen.add(call["state"])
+            if call["error"] is not None:
+                seen.add(call["error"]["code"])
+            if call["waiting_for"] == "approval":
+                seen.add("waits for approval")
+        return seen >= wanted | codes
+
+    eventually_sync(shown, timeout=60)
+    answer = demo.post("/agents/mine/messages", json={"message": "What is the weather in Oslo?", "wait": True}).json()
+    assert (answer["stopped"], "Oslo" in answer["text"]) == ("finished", True)
+
+
+def test_it_binds_loopback_only(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "clicket", "serve", "--demo", "--host", "0.0.0.0"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False)
+    assert (done.returncode, "loopback" in done.stderr) == (2, True)

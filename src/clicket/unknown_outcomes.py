@@ -15,6 +15,7 @@ from clicket.call_again import again_request, submit_again
 from clicket.call_history import history_query, page_of
 from clicket.dead_letters import requeued_id
 from clicket.engine import CallHandle, Engine
+from clicket.engine.resolutions import refuse_settled
 from clicket.errors import UsageError
 from clicket.model import Page, Record, ToolCall, is_unresolved, read
 from clicket.ports import Store, Stored
@@ -88,10 +89,12 @@ async def resolve(
     `Conflict`: the outcome is known, or a person settled it already. If the process ended between the settlement and the new call, the
     same request of the same person makes that call. Returns the record.
     """
-    check_resolution(happened, output, rerun)
     engine = runtime._opened
     stored = await engine.stored_calls.find_named(id, thread, runtime._caller)
     record = read(stored.id, stored.events)
+    if not (rerun and record.resolution is not None and record.resolution["rerun_as"]):
+        refuse_settled(record)
+    check_resolution(happened, output, rerun)
     new, by = _new_call(runtime, record) if rerun else None, by or runtime._caller or ""
     if new is None or not await _lacks_its_rerun(runtime.store, record, new, by):
         planned = None if new is None else new.id

@@ -20,7 +20,7 @@ from clicket.model.output import plain_output
 from clicket.ports import Store, Stored
 from clicket.vault import hide, hide_text
 
-__all__ = ["Resolutions"]
+__all__ = ["Resolutions", "refuse_settled"]
 
 _MAX_NAME = 200
 _MAX_NOTE = 2_000

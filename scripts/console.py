@@ -51,7 +51,7 @@ def tables() -> str:
 
 
 def _edges(table: Table[Any]) -> str:
-    states: list[Any] = list(table.states)
+    states = list(table.edges)
     lines = [f"  {one}: {json.dumps([str(other) for other in states if other in table.edges[one]])}," for one in states]
     return "{\n" + "\n".join(lines) + "\n}"
 

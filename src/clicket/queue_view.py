@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from clicket.engine.queues import FIRST_VERSION, Queues, is_served
+from typing import Protocol
+
+from clicket.engine.queues import FIRST_VERSION, is_served
+from clicket.engine.worker_list import living_workers
 from clicket.errors import PermissionDenied
 from clicket.model.queue import QueueReport, WaitingCalls
 from clicket.ports import Clock, QueueName, Store
 
-__all__ = ["read_queue"]
+__all__ = ["queue"]
 
 
-async def read_queue(store: Store, queues: Queues, clock: Clock, caller: str | None, tool: str | None) -> QueueReport:
-    """Read from the store, so the same in every process. A runtime for one caller (`acting_for`) may not read it."""
-    if caller is not None:
+class _Runtime(Protocol):
+    _caller: str | None
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def clock(self) -> Clock: ...
+
+
+async def queue(runtime: _Runtime, tool: str | None = None) -> QueueReport:
+    """The calls that wait for a worker, of all tools or one, in the whole store. Read from the store, so the same in every process. A
+    runtime for one caller (`acting_for`) may not read it."""
+    if runtime._caller is not None:
         raise PermissionDenied("the queue is for the operator of this runtime, not for one of its callers.")
+    store = runtime.store
     backlog = await store.backlog()
-    served = await queues.served() if backlog else {}
-    now = clock.now()
+    workers = await living_workers(store) if backlog else []
+    now = runtime.clock.now()
     items = []
     for each in backlog:
-        queue = QueueName.of(each.queue)
-        if tool is None or queue.tool == tool:
+        name = QueueName.of(each.queue)
+        if tool is None or name.tool == tool:
             items.append(
                 WaitingCalls(
-                    tool=queue.tool,
-                    version=queue.version or FIRST_VERSION,
-                    worker=queue.holder,
+                    tool=name.tool,
+                    version=name.version or FIRST_VERSION,
+                    worker=name.holder,
                     length=each.count,
                     oldest_at=each.oldest_at,
                     oldest_seconds=max(now - each.oldest_at, 0.0),
-                    served=is_served(queue, served),
+                    served=is_served(name, workers),
                 )
             )
     oldest = max((each.oldest_seconds for each in items), default=0.0)

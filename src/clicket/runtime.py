@@ -14,7 +14,6 @@ from typing import Any, Self, Unpack, cast
 import msgspec
 
 from clicket.agent_host import Host, sweep_idle_threads
-from clicket.artifact_view import artifact, put_artifact
 from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
 from clicket.bulk_actions import bulk
@@ -27,20 +26,20 @@ from clicket.compose import compose, wait_for_store
 from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
+from clicket.execution import grant, name_of, read_artifact
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
-from clicket.model.queue import QueueReport
 from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.model.worker import WorkerRole
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
-from clicket.queue_view import read_queue
+from clicket.queue_view import queue
+from clicket.report_view import anomalies, report
 from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
-from clicket.telemetry import Anomaly, Report, anomalies_in, figures_in, report_of
 from clicket.thread_list import threads
 from clicket.tool_info import ToolInfo, info
 from clicket.tools import Registry, Tool
@@ -173,7 +172,10 @@ class Runtime:
 
     def remove(self, name: str) -> bool:
         """Remove a tool: running calls go on, new ones do not find it. False: there is no such tool."""
-        return self._registry.remove(name)
+        removed = self._registry.remove(name)
+        if removed and self._engine is not None:
+            self._engine.worker_entry.renew_soon()
+        return removed
 
     # Calling.
 
@@ -428,23 +430,20 @@ class Runtime:
         """The registered tools."""
         return [info(tool) for tool in self._registry]
 
-    async def report(self, tool: str | None = None, *, since: float | None = None) -> Report:
-        """Counts and run times of ended calls by tool, of all processes over the store; unregistered tools are one, `(unknown)`.
+    report, anomalies, queue = report, anomalies, queue
 
-        `since` (seconds since the epoch): of calls that were made since then, from the journal, so as far back as it is kept.
+    async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""
+        return await read_artifact(self._opened.store, self._caller or "", name, start, end)
+
+    async def put_artifact(self, data: bytes) -> str:
+        """Store a file and return its name, which is passed to tools. It stays for `retention` seconds, or as long as a call names it.
+
+        Equal bytes are stored once, under one name; storing them again restarts the time.
         """
-        return report_of(await figures_in(self.store, caller=self._caller, tool=tool, since=since), since=since)
-
-    async def anomalies(self, tool: str | None = None, *, since: float | None = None) -> list[Anomaly]:
-        """Tools under 80 % success or over 30 s on average, with at least 5 runs.
-
-        Refused, cached and cancelled calls are no runs: they say nothing about the tool.
-        """
-        return anomalies_in(await figures_in(self.store, caller=self._caller, tool=tool, since=since))
-
-    async def queue(self, tool: str | None = None) -> QueueReport:
-        """The calls that wait for a worker, of all tools or one, in the whole store."""
-        engine = self._opened
-        return await read_queue(engine.store, engine.queues, engine.clock, self._caller, tool)
-
-    artifact, put_artifact = artifact, put_artifact
+        if not isinstance(data, bytes):
+            raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
+        name, pieces, _ = await name_of(data)
+        await self.store.put_artifact(name, pieces, keep_until=self.pin_until())
+        await grant(self.store, self._caller or "", name)
+        return name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import msgspec
@@ -13,7 +13,7 @@ from clicket.bridge import fulfil
 from clicket.journal import Observers
 from clicket.model import Event
 
-__all__ = ["CallEvent", "EventFilter", "Gap", "Subscription", "events_of", "subscribed"]
+__all__ = ["CallEvent", "EventFilter", "Gap", "Subscription"]
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,17 +120,3 @@ class Subscription:
                 await self._news
             finally:
                 self._news = None
-
-
-async def subscribed(runtime: Any, filter: EventFilter | None) -> Any:
-    """A subscription of a runtime or a client that has begun; made in the event loop, for the blocking API."""
-    return await runtime.subscribe(filter).__aenter__()
-
-
-async def events_of(subscription: Any) -> AsyncIterator[CallEvent | Gap]:
-    """The events of a subscription that has begun, which is closed at the end."""
-    try:
-        async for event in subscription:
-            yield event
-    finally:
-        await subscription.__aexit__(None, None, None)

@@ -22,6 +22,7 @@ from tests.redis_server import RedisServer, redis_server
 from tests.scenarios.fleet_bus import FaultyBus, FaultyCarrier
 
 from clicket import Runtime, Settings, State, ToolContext, tool
+from clicket.engine.stored_calls import POLL_MOST
 from clicket.stores.redis import RedisStore
 
 _numbers = itertools.count(1)
@@ -138,6 +139,27 @@ async def test_one_call_on_postgres_costs_at_most_seven_statements(postgres: Pos
     looks = 2 * (seconds / 0.25 + 1)  # of the two processes, whether there are calls or not
     assert 3 * calls <= kinds["append"] <= 3.2 * calls, "accept, claim and start, outcome"
     assert len(statements) - 3 * looks <= 7 * calls, kinds
+
+
+@pytest.mark.parametrize("store", ["postgres", "redis"])
+async def test_results_of_calls_that_ended_before_they_were_asked_for(
+    store: str, postgres: PostgresServer, redis_store: RedisServer
+) -> None:
+    number, calls = next(_numbers), 20
+    url = f"{postgres.url()}?schema=f{number}" if store == "postgres" else f"{redis_store.url}?prefix=f{number}"
+    async with fleet(lambda: url, 1) as (giver, workers):
+        await listens(giver, *workers)
+        handles = [await giver.submit("work", {"x": n}) for n in range(calls)]
+
+        async def have_ended() -> bool:
+            return not (await giver.history(active=True)).items
+
+        await eventually(have_ended)
+        start = time.monotonic()
+        assert [(await handle.result()).output for handle in handles] == [{"x": n} for n in range(calls)]
+        assert time.monotonic() - start < calls * POLL_MOST / 2, (
+            "the store is read at once, not by the next periodic look"
+        )
 
 
 async def test_one_call_on_redis_costs_three_scripts_and_few_messages(redis_store: RedisServer) -> None:

@@ -14,10 +14,15 @@ from tests.postgres_server import PostgresServer, postgres_server
 from tests.redis_server import RedisServer, redis_server
 
 from clicket import NativeTool, Runtime, State, ToolContext, tool
+from clicket.engine.worker_entry import WORKER
+from clicket.engine.worker_list import listed_workers
 from clicket.errors import UsageError
+from clicket.ports import QueueName, Stored
 from clicket.settings import Settings
+from clicket.stores.sqlite import SqliteStore
 from clicket.testing import memory_runtime
 
+LEASE = 0.6
 _numbers = count(1)
 
 
@@ -149,6 +154,19 @@ async def test_calls_wait_for_a_living_worker_of_their_version_and_go_to_another
             assert (await handle.result()).output == "2"
 
 
+async def test_calls_do_not_wait_for_a_worker_of_their_version_that_takes_no_calls(file_store: str) -> None:
+    async with (
+        Runtime([versioned("1")], store=file_store, engine="workers") as submitter,
+        Runtime([versioned("1")], store=file_store, lease=LEASE) as old,
+    ):
+        await submitter.workers.cordon(old.workers.id)
+        await eventually(lambda: old.workers.state == "cordoned")
+        handle = await submitter.submit("price")
+        assert [each.served for each in (await submitter.queue()).items] == [False]
+        async with Runtime([versioned("2")], store=file_store):
+            assert (await handle.result()).output == "2"
+
+
 async def test_a_program_that_was_upgraded_runs_what_its_last_version_left(file_store: str) -> None:
     async with Runtime([versioned("1")], store=file_store, engine="workers") as rt:
         first = await rt.submit("price")
@@ -208,3 +226,123 @@ async def test_a_call_that_waits_for_a_session_does_not_wait_for_a_dead_worker(s
 
 async def in_holders_queue(rt: Runtime) -> bool:
     return any("#" in queue for queue in await backlog(rt))
+
+
+async def test_a_cordoned_worker_keeps_its_sessions(store: str) -> None:
+    async with (
+        Runtime([Counter], store=store, engine="workers") as submitter,
+        Runtime([Counter], store=store, lease=LEASE) as holder,
+    ):
+        assert (await submitter.call("counter", thread="t")).output == 1
+        await submitter.workers.cordon(holder.workers.id)
+        await eventually(lambda: holder.workers.state == "cordoned")
+        async with Runtime([Counter], store=store) as worker:
+            handle = await submitter.submit("counter", thread="t")
+            await eventually(lambda: in_holders_queue(submitter))
+            await worker.recover()
+            (waiting,) = (await submitter.queue()).items
+            assert (waiting.worker, waiting.served) == (holder.workers.id, False)
+            assert (await submitter.call("counter", thread="new")).output == 1, "it is begun elsewhere"
+            await submitter.workers.uncordon(holder.workers.id)
+            assert (await handle.result()).output == 2
+
+
+async def test_a_session_of_a_drained_worker_is_lost_when_the_worker_has_ended(file_store: str) -> None:
+    async with (
+        Runtime([Counter], store=file_store, engine="workers") as submitter,
+        Runtime([Counter], store=file_store) as worker,
+    ):
+        worker.engine.claimer.closed = True  # the other one begins the session
+        holder = Runtime([Counter], store=file_store, lease=LEASE)
+        await holder.open()
+        assert (await submitter.call("counter", thread="t")).output == 1
+        worker.engine.claimer.closed = False
+        await submitter.workers.drain(holder.workers.id)
+        await holder.workers.until_drained()
+        handle = await submitter.submit("counter", thread="t")
+        await eventually(lambda: in_holders_queue(submitter))
+        await worker.recover()
+        assert await in_holders_queue(submitter), "the worker lives"
+        await holder.close()
+        await worker.recover()
+        result = await handle.result()
+        assert result.error is not None
+        assert result.error.code == "session_lost"
+
+
+# The entry among the workers, by which other processes know what a worker claims and holds.
+
+
+class Watched(SqliteStore):
+    """Remembers what the worker's entry had when it claimed, and which calls were the worker's when its entry was removed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.open_for_entries = asyncio.Event()
+        self.open_for_entries.set()
+        self.refused = 0
+        self.unlisted: set[str] = set()
+        self.claimed: set[str] = set()
+        self.left: list[int] | None = None
+
+    async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
+        listed = {name for worker in await listed_workers(self) for name in worker.tools}
+        names = {QueueName.of(queue).tool for queue in tools}
+        self.claimed |= names
+        self.unlisted |= names - listed
+        return await super().claim_waiting(tools, limit)
+
+    async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        if kind == WORKER and not self.open_for_entries.is_set():
+            self.refused += 1
+            await self.open_for_entries.wait()
+        return await super().put_document(kind, key, body, expect)
+
+    async def delete_document(self, kind: str, key: str) -> bool:
+        if kind == WORKER:
+            self.left = list(await self.owned())
+        return await super().delete_document(kind, key)
+
+
+async def test_the_entry_is_there_before_the_first_claim_and_goes_after_the_last_call(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    @tool(read_only=True)
+    async def slow() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    store = Watched(tmp_path / "calls.db")
+    async with Runtime([slow], store=store.url, engine="workers") as submitter:
+        handles = [await submitter.submit("slow") for _ in range(3)]
+        worker = Runtime([slow], store=store, max_concurrency=1)
+        await worker.open()
+        await worker.submit("slow")  # one runs, one waits
+        await started.wait()
+        await worker.close(patience=0)
+        assert (store.claimed, store.unlisted, store.left) == ({"slow"}, set(), [])
+        assert not any(each.tools for each in await submitter.workers.list())
+        assert {(await submitter.state(handle.id)).is_terminal for handle in handles} == {False}
+
+
+async def test_a_tool_that_came_later_is_claimed_once_the_entry_has_it(tmp_path: Path) -> None:
+    store = Watched(tmp_path / "calls.db")
+    async with (
+        Runtime([Counter], store=store.url, engine="workers") as submitter,
+        Runtime([versioned("1")], store=store, lease=60) as worker,
+    ):
+        handle = await submitter.submit("counter", thread="t")
+        store.open_for_entries.clear()
+        worker.add(Counter)
+        await eventually(lambda: store.refused)
+        await worker.engine.claimer.claim()
+        assert store.claimed == {"price"}
+        store.open_for_entries.set()
+        assert (await handle.result()).output == 1
+        assert store.unlisted == set()
+        worker.remove("counter")
+        await eventually(lambda: offers(submitter, worker.workers.id, {"price": "1"}))
+
+
+async def offers(rt: Runtime, id: str, tools: dict[str, str]) -> bool:
+    return [worker.tools for worker in await rt.workers.list() if worker.id == id] == [tools]

@@ -1,4 +1,4 @@
-"""The cached results of the server's store."""
+"""The cache of a server."""
 
 from __future__ import annotations
 

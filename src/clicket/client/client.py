@@ -6,7 +6,6 @@ Every call has an id before it is sent. So a request whose response was lost can
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from types import TracebackType
@@ -23,13 +22,14 @@ from clicket.client.cache import Cache
 from clicket.client.connection import Connection, Problem, ProblemResponse, decoded, path_segment
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
+from clicket.client.request_body import MAX_ARGUMENTS, body_of, written_arguments
 from clicket.client.subscription import Subscription
 from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
 from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.engine.audit import AuditEntry
-from clicket.errors import ClicketError, InvalidInput, UsageError
+from clicket.errors import ClicketError, UsageError
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolError, ToolResult
 from clicket.model.arguments import parse_arguments
@@ -50,9 +50,6 @@ _WAIT = 20.0
 """Seconds that one request waits for an outcome. Then the client sends another with the same id."""
 _TRIES = 6
 _PAGE = 100
-_MAX_ARGUMENTS = 64 * 1024 * 1024
-"""Bytes. The server enforces its own limit, which is usually lower."""
-_SHOWN = 200
 
 
 class _Accepted(msgspec.Struct):
@@ -119,7 +116,7 @@ class Client:
     async def _post(self, request: ToolCall, wait: float | None) -> ToolResult | _Accepted:
         """Send a call until the server answers. The id makes it the same call, however often it is sent."""
         try:
-            response = await self._connection.post_until_answered("/calls", _body(request, wait), tries=_TRIES)
+            response = await self._connection.post_until_answered("/calls", body_of(request, wait), tries=_TRIES)
         except ProblemResponse as refused:
             return _refused(refused.problem, request)
         if response.status_code == 200:
@@ -180,7 +177,7 @@ class Client:
         if seen:
             body["seen"] = seen
         if arguments is not None:
-            body["arguments"] = parse_arguments(arguments, max_size=_MAX_ARGUMENTS)
+            body["arguments"] = parse_arguments(arguments, max_size=MAX_ARGUMENTS)
         return await self._decide(id, "approve", thread, body)
 
     async def dead(
@@ -208,7 +205,7 @@ class Client:
         """Run a call again, as a new call whose `metadata["again_of"]` is the id of the old one; as in `clicket.Runtime.again`."""
         body: dict[str, Any] = {"id": new_id or new_id_of_call()}
         if arguments is not None:
-            body["arguments"] = parse_arguments(arguments, max_size=_MAX_ARGUMENTS)
+            body["arguments"] = parse_arguments(arguments, max_size=MAX_ARGUMENTS)
         path = f"/calls/{path_segment(id)}/again"
         try:
             response = await self._connection.post_until_answered(path, body, tries=_TRIES, query={"thread": thread})
@@ -392,49 +389,16 @@ def _with_id(request: ToolCall) -> ToolCall:
     return request if request.id is not None else msgspec.structs.replace(request, id=new_id_of_call())
 
 
-def _body(request: ToolCall, wait: float | None) -> bytes:
-    arguments = msgspec.Raw(b"null" if request.arguments is None else _written(request.arguments)[0])
-    fields: dict[str, Any] = {"tool": request.tool, "arguments": arguments, "thread": request.thread, "id": request.id}
-    for name in ("timeout", "deadline", "request_id", "metadata"):
-        value = getattr(request, name)
-        if value is not None:
-            fields[name] = value
-    if request.priority:
-        fields["priority"] = request.priority
-    if wait is not None:
-        fields["wait"] = wait
-    return msgspec.json.encode(fields)
-
-
-def _written(given: Any) -> tuple[bytes, InvalidInput | None]:
-    """Arguments as JSON, and the error if they have no JSON form: then their text is sent, which the server refuses and records.
-
-    Text and bytes are sent unchanged, so that the server checks them (duplicate keys too). They must be exactly one JSON value:
-    anything after it would become a field of the request.
-    """
-    try:
-        if not isinstance(given, str | bytes):
-            return msgspec.json.encode(parse_arguments(given, max_size=_MAX_ARGUMENTS)), None
-        written = _bytes(given).strip() or b"{}"
-        try:
-            msgspec.json.decode(written)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            parse_arguments(given, max_size=_MAX_ARGUMENTS)
-    except InvalidInput as wrong:
-        return msgspec.json.encode(json.dumps(repr(given)[:_SHOWN])), wrong
-    return written, None
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-
-
 def _refused(problem: Problem, request: ToolCall) -> ToolResult:
     """The result of a call that the server recorded as failed; raises the error if no call was made."""
     error = problem.error()
     if problem.call_id is None:
         raise error
-    wrong = None if problem.code != "invalid_input" or request.arguments is None else _written(request.arguments)[1]
+    wrong = (
+        None
+        if problem.code != "invalid_input" or request.arguments is None
+        else written_arguments(request.arguments)[1]
+    )
     message, problems = (problem.detail, problem.errors) if wrong is None else (wrong.message, wrong.problems)
     details = {"problems": problems} if problems else {}
     failure = ToolError(code=problem.code, message=message, type=type(error).__name__, details=details)

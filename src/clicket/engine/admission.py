@@ -196,7 +196,7 @@ class Admission:
         """End a call that cannot run in this process, and is not left to others."""
         self._live.add(call)
         error = ToolError(code="tool_unavailable", message=message, type="ToolUnavailable")
-        self._pipeline.fail(call, error, partial(self._ending.on_outcome_durable, call))
+        self._pipeline.fail(call, error, self._ending.on_outcome_durable)
 
     def resume(self, call: Call) -> None:
         """The call may run: serve it from the cache, or run it."""

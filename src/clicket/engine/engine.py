@@ -53,7 +53,7 @@ from clicket.engine.stored_calls import StoredCalls
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
 from clicket.engine.worker_entry import Load, WorkerEntry, host_name, worker_id
-from clicket.engine.worker_list import sweep_lost_workers
+from clicket.engine.worker_list import living_workers, sweep_lost_workers
 from clicket.errors import ClicketError
 from clicket.execution import Cluster, Limiter, LoopWatch, ProcessPool, Runner, can_stop
 from clicket.hub import Hub
@@ -130,14 +130,17 @@ class Engine:
             store, clock, owner,
             id=worker, role=role, labels=labels, load=self._load, on_state=lambda state: draining.apply(state), spawn=spawn,
         )  # fmt: skip
-        queues = Queues(store, registry, owner, labels=frozenset(labels), gives_away=gives_away, shares=shares)
+        queues = Queues(
+            store, registry,
+            worker=worker, living=partial(living_workers, store), labels=frozenset(labels), gives_away=gives_away, shares=shares,
+        )  # fmt: skip
         sessions = SessionPlaces(
             store, registry, queues, journal, clock,
             resume=lambda claimed: recovery.resume(claimed), lose=lambda stored, why: recovery.lose_session(stored, why),
         )  # fmt: skip
 
         # Slots, work of other processes, equal calls.
-        rooms = partial(plans.rooms, registry, limiter.used, internal_only=gives_away, runs=queues.runs)
+        rooms = partial(plans.rooms, registry, limiter.used, internal_only=gives_away, runs=entry.has)
         claimer = WorkClaimer(
             store, limiter, rooms=lambda: rooms() if entry.is_active else {}, resume=sessions.resume, spawn=spawn,
             queues=queues.claimed_from, rates=rates,
@@ -215,7 +218,8 @@ class Engine:
         )  # fmt: skip
         recovery = Recovery(
             journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
-            admission, claimer, queues, limits, gives_away=gives_away, takes=lambda: entry.is_active, spawn=spawn,
+            admission, claimer, queues, limits, gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update,
+            spawn=spawn,
         )  # fmt: skip
         chores = Chores(
             store, clock, registry, live, claimer, requests, recovery, limits, kept, lose=ending.lose, spawn=spawn
@@ -259,7 +263,6 @@ class Engine:
 
     async def start(self) -> None:
         """Start the chores, and a worker process if a tool needs one."""
-        await self.worker_entry.start()
         self.closing.on_close.append(self.queues.leave)
         self.background.start()
         self._loop_watch.start()
@@ -272,6 +275,7 @@ class Engine:
         try:
             await self.closing.close(patience=patience)
         finally:
+            self.stored_calls.close()
             self.background.stop()
             self._loop_watch.close()
             self.chores.closed = True
@@ -320,7 +324,7 @@ class Engine:
         """For the entry of this worker. A runtime that always gives calls away runs none."""
         return Load(
             listed=len(self.registry) > 0,
-            tools={} if self._submits_only else {tool.name: tool.options.version for tool in self.registry},
+            tools=self.queues.offered(),
             running=self._slots_used, capacity=0 if self._submits_only else self.limits.max_concurrency,
         )  # fmt: skip
 

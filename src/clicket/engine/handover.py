@@ -91,6 +91,7 @@ class HandOver:
         self._ending.on_created(call, error)
         if error is not None:
             return
+        self._stored_calls.given_away(call.entry.key)
         if call.entry.to > 0:
             self._placement.placed(call.entry.key, call.entry.to)
         slot = call.take_trial()
@@ -126,6 +127,7 @@ class HandOver:
                 await sleep(self._clock, _LOOK_AGAIN)
                 continue
             if stored is not None:
+                self._stored_calls.taken_back(key)
                 await self._resume([stored])
             return
 

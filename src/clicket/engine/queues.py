@@ -1,56 +1,50 @@
 """Which queues this process claims from: those of tools whose labels it has, in the version that it has.
 
-Every process that runs calls writes a small document into the store: its name, and its tools with their versions. Whether it is alive, the
-store knows. A queue of another version is left alone while a living process has that version, and taken when none has any more.
+Which tools other processes run, in which versions, is in their entries among the workers (`worker_entry.py`). A queue of another version is
+left alone while a worker that takes calls has that version, and claimed from when none has it any more. A worker that is cordoned or
+draining claims nothing, so it serves no queue. It still holds its sessions: a call of such a session may run there, and the next one of
+its thread must not run beside it. So the calls in the queue of a holder wait until it takes calls again, or has ended.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-import msgspec
-
-from clicket.errors import ClicketError
-from clicket.ports import Backlog, Owner, QueueName, Store
+from clicket.model.worker import WorkerInfo
+from clicket.ports import Backlog, QueueName, Store
 from clicket.tools import Registry, Tool
 
 __all__ = ["FIRST_VERSION", "Queues", "is_served"]
 
-SERVED = "served"
-"""The kind of the documents; the key is the name of the process."""
 FIRST_VERSION = "1"
 """The version of tools that name none. Their queue has the tool's name alone."""
-_PAGE = 500
-_Identity = tuple[str, str, int, str]
-
-
-class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process runs: the versions of its tools by their names."""
-
-    owner: Owner
-    tools: dict[str, str]
 
 
 class Queues:
-    """`owner`: this process, as the store knows it. `labels`: what this process has. `gives_away`: calls are run by other processes."""
+    """`worker`: the id of this worker, which is its name in queues. `living`: lists the living workers. `labels`: what this process
+    has. `gives_away`: calls are run by other processes. `shares`: other processes may use the store."""
 
     def __init__(
-        self, store: Store, registry: Registry, owner: Owner, *, labels: frozenset[str], gives_away: bool, shares: bool
+        self,
+        store: Store,
+        registry: Registry,
+        *,
+        worker: str,
+        living: Callable[[], Awaitable[Sequence[WorkerInfo]]],
+        labels: frozenset[str],
+        gives_away: bool,
+        shares: bool,
     ) -> None:
         self._store = store
         self._registry = registry
-        self._owner = owner
+        self._living = living
         self._labels = labels
         self._gives_away = gives_away
         self._shares = shares
         self._adopted: dict[str, set[str]] = {}
-        self._written: dict[str, str] | None = None
+        self.worker = worker
         self.backlog: Sequence[Backlog] = ()
         """As it was read last."""
-        self.name = os.urandom(6).hex()
-        """Of this process, in the names of queues."""
 
     # Labels.
 
@@ -64,6 +58,12 @@ class Queues:
         return (
             f"{tool.name!r} runs only where there is {labels}, and this runtime does not have that label. Give it to the runtime "
             f"(Runtime(labels=[…]), CLICKET_LABELS), or leave the call to workers that have it (engine='workers')."
+        )
+
+    def offered(self) -> dict[str, str]:
+        """The tools whose calls run here, with their versions: for the entry of this worker."""
+        return (
+            {} if self._gives_away else {tool.name: tool.options.version for tool in self._registry if self.runs(tool)}
         )
 
     # Names.
@@ -81,7 +81,7 @@ class Queues:
                 continue
             names.add(self.queue_of(tool))
             if tool.traits.one_call_per_thread:
-                names.add(self.queue_of(tool, self.name))
+                names.add(self.queue_of(tool, self.worker))
             names.update(self._adopted.get(name, ()))
         return frozenset(names)
 
@@ -110,14 +110,9 @@ class Queues:
     # What other processes run.
 
     async def refresh(self) -> None:
-        """Write what this process runs, if that has changed, and find the queues of our tools that no living process serves."""
+        """Read the backlog, and find the queues of our tools from which no other worker will claim."""
         if not self._shares:
             return
-        tools = {tool.name: tool.options.version for tool in self._registry if self.runs(tool)}
-        if tools != self._written and not self._gives_away and (tools or self._written is not None):
-            body = msgspec.json.encode(Served(owner=self._owner, tools=tools))
-            await self._store.put_document(SERVED, self.name, body, None)
-            self._written = tools
         own = self.claimed_from(self._registry.names)
         self.backlog = await self._store.backlog()
         waiting = [QueueName.of(each.queue) for each in self.backlog]
@@ -125,50 +120,37 @@ class Queues:
         known = {QueueName.of(queue) for queues in self._adopted.values() for queue in queues}
         if not strange and not known:
             return
-        served = await self.served()
+        workers = await self._living()
         self._adopted = {}
         for queue in {*strange, *known}:
-            if not is_served(queue, served):
+            if not (_is_held(queue, workers) if queue.holder else is_served(queue, workers)):
                 self._adopted.setdefault(queue.tool, set()).add(str(queue))
 
-    async def served(self) -> dict[str, dict[str, str]]:
-        """The versions of the tools of every living process, by the name of the process. What dead ones left is removed."""
-        found: dict[str, Served] = {}
-        after = ""
-        while page := await self._store.documents(SERVED, after=after, limit=_PAGE):
-            for document in page:
-                try:
-                    found[document.key] = msgspec.json.decode(document.body, type=Served)
-                except msgspec.MsgspecError:
-                    await self._store.delete_document(SERVED, document.key)
-            after = page[-1].key
-        alive = {_identity(each.owner) for each in await self._store.owners() if each.alive}  # after the documents
-        for name in [name for name, each in found.items() if _identity(each.owner) not in alive]:
-            del found[name]
-            await self._store.delete_document(SERVED, name)
-        return {name: each.tools for name, each in found.items()}
+    async def is_held(self, tool: Tool, holder: str) -> bool:
+        """Does this worker live, and have the tool in our version? Then sessions of the tool that it began are there."""
+        return _is_held(QueueName(tool.name, _version_of(tool), holder), await self._living())
 
     async def leave(self) -> None:
         """The runtime closes."""
         self.backlog = ()
-        if self._written is not None:
-            self._written = None
-            with contextlib.suppress(ClicketError):  # without the store, other processes find out by its lease
-                await self._store.delete_document(SERVED, self.name)
 
 
-def is_served(queue: QueueName, served: dict[str, dict[str, str]]) -> bool:
-    """Does a living process claim from the queue? `served`: as `Queues.served` returns it."""
-    version = queue.version or FIRST_VERSION
-    if queue.holder:
-        return served.get(queue.holder, {}).get(queue.tool) == version
-    return any(tools.get(queue.tool) == version for tools in served.values())
+def is_served(queue: QueueName, workers: Iterable[WorkerInfo]) -> bool:
+    """Does one of these workers claim from the queue?"""
+    return any(
+        worker.state == "active" and _has_tool(worker, queue) and queue.holder in ("", worker.id) for worker in workers
+    )
+
+
+def _is_held(queue: QueueName, workers: Iterable[WorkerInfo]) -> bool:
+    """Is the holder that the queue names one of these living workers? It may be cordoned or draining."""
+    return any(worker.id == queue.holder and _has_tool(worker, queue) for worker in workers)
+
+
+def _has_tool(worker: WorkerInfo, queue: QueueName) -> bool:
+    return worker.tools.get(queue.tool) == (queue.version or FIRST_VERSION)
 
 
 def _version_of(tool: Tool) -> str:
     version = tool.options.version
     return "" if version == FIRST_VERSION else version
-
-
-def _identity(owner: Owner) -> _Identity:
-    return (owner.host, owner.boot, owner.pid, owner.started)

@@ -94,12 +94,14 @@ class Recovery:
         *,
         gives_away: bool,
         takes: Callable[[], bool],
+        enter: Callable[[], Awaitable[object]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._journal = journal
         self._clock = journal.clock
         self._store = store
         self._takes = takes
+        self._enter = enter
         self._registry = registry
         self._pipeline = pipeline
         self._plans = plans
@@ -124,6 +126,7 @@ class Recovery:
     async def recover(self, progress: Progress | None = None) -> Recovered:
         """Take over every orphan whose tool is registered here; returns when each has ended or is queued."""
         report = Recovered()
+        await self._enter()
         await self._queues.refresh()
         while not self.closing and self._takes():
             orphans = await self._store.claim_orphans(self._queues.all(), _BATCH)

@@ -94,7 +94,7 @@ class SessionPlaces:
         data, now = stored.events[0].data, self._clock.now()
         thread = str(data.get("thread", ""))
         key = canonical([tool.name, str(data.get("caller", "")), thread]).decode()
-        mine = _Place(self._queues.name, tool.options.version, now)
+        mine = _Place(self._queues.worker, tool.options.version, now)
         for _ in range(_TRIES):
             document = await self._store.document(SESSION, key)
             place = None if document is None else _read(document.body)
@@ -104,11 +104,9 @@ class SessionPlaces:
                     await self._store.put_document(SESSION, key, msgspec.json.encode(mine), expect)
                 return None
             known = place is not None and now - place.at < _KEPT
-            if known and place is not None:
-                served = await self._queues.served()
-                if served.get(place.holder, {}).get(tool.name) == tool.options.version:
-                    await self._send(stored, self._queues.queue_of(tool, place.holder))
-                    return ""
+            if known and place is not None and await self._queues.is_held(tool, place.holder):
+                await self._send(stored, self._queues.queue_of(tool, place.holder))
+                return ""
             if await self._store.put_document(SESSION, key, msgspec.json.encode(mine), expect):
                 return None if not known else _lost(tool, thread)
         return None

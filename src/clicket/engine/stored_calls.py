@@ -19,6 +19,8 @@ POLL_MOST = 0.25
 _MAX_OUTPUT = 16 * 1024 * 1024
 _MAX_INBOX = 1_000
 """Events that wait for one reader; a slower one reads the rest from the store."""
+_MAX_UNCHANGED = 10_000
+"""Calls that are remembered as unchanged; of the others the store is asked."""
 _MOST_NAMED = 1_000
 """Calls of a thread, the newest first, among which a short name is looked for."""
 
@@ -97,6 +99,9 @@ class StoredCalls:
         self._is_reading = False
         self._timer: Timer | None = None
         self._delay = POLL_MOST
+        self._unchanged: dict[int, None] = {}
+        """Calls that this process gave away and of which it has heard nothing since: a follower need not read them at once."""
+        self._is_closed = False
 
     async def find(self, id: str, thread: str | None, caller: str | None) -> Stored:
         """The one stored call of that id, or an error that says how to name it."""
@@ -157,13 +162,38 @@ class StoredCalls:
 
     # Following.
 
+    def given_away(self, key: int) -> None:
+        """This process has just left a call to other processes; every notice of it is still to come."""
+        self._unchanged[key] = None
+        if len(self._unchanged) > _MAX_UNCHANGED:
+            del self._unchanged[next(iter(self._unchanged))]
+
+    def taken_back(self, key: int) -> None:
+        """This process claimed a call: it gets no notices of what it writes itself."""
+        self._unchanged.pop(key, None)
+
+    def close(self) -> None:
+        """The runtime is closed: followers get an error, and nothing is read any more."""
+        self._is_closed = True
+        for followers in self.followers.values():
+            for follower in followers:
+                follower.fail(_closed(follower.id))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def on_news(self, key: int | None) -> None:
         """The store hints at new events of a call; None: of any."""
-        for each in list(self.followers) if key is None else [key]:
-            self._look_at(each)
+        if key is None:
+            self._unchanged.clear()
+            self._look_at_all()
+        else:
+            self._unchanged.pop(key, None)
+            self._look_at(key)
 
     def on_events(self, key: int, id: str, events: list[Event]) -> None:
         """A notice brought events of a call. If some before them are missing, the store is read."""
+        self._unchanged.pop(key, None)
         for follower in self.followers.get(key, ()):
             if follower.id == id and not follower.take(events):
                 self._look_at(key)
@@ -171,8 +201,11 @@ class StoredCalls:
     async def follow(self, key: int, id: str, after: int, *, is_known: bool = False) -> AsyncIterator[Event]:
         """Events after a number, up to the terminal one: from notices, else read when the store hints at them, and periodically.
 
-        `is_known`: the caller has just read or written the event of that number, so nothing is read at once.
+        `is_known`: the caller has read or written the event of that number, so the call was there. Then nothing is read at once, if
+        this process gave the call away and has heard nothing of it since; else a notice may have come before this follower.
         """
+        if self._is_closed:
+            raise _closed(id)
         follower = _Follower(id, after)
         self.followers.setdefault(key, []).append(follower)
         try:
@@ -181,11 +214,14 @@ class StoredCalls:
                 found = await self._store.events(key, id, max(after - 1, 0)) or await self._store.events(key, id, 0)
                 if not found:
                     raise _swept(id)
+                self._unchanged.pop(key, None)
                 follower.take([event for event in found if event.seq > after])
                 if found[-1].state.is_terminal:
                     for event in follower.told():
                         yield event
                     return
+            elif key not in self._unchanged:
+                self._look_at(key)
             self._look_later()
             while True:
                 for event in follower.told():
@@ -197,7 +233,7 @@ class StoredCalls:
                 await follower.wait()
         except StoreUnavailable:
             if self._is_closing():
-                raise Closed(f"the runtime was closed; call {id} goes on without it.") from None
+                raise _closed(id) from None
             raise
         finally:
             self.followers[key].remove(follower)
@@ -207,8 +243,12 @@ class StoredCalls:
                 self._timer.cancel()
                 self._timer = None
 
+    def _look_at_all(self) -> None:
+        for key in list(self.followers):
+            self._look_at(key)
+
     def _look_at(self, key: int) -> None:
-        if key in self.followers:
+        if key in self.followers and not self._is_closed:
             self._due.add(key)
             if not self._is_reading:
                 self._is_reading = True
@@ -243,6 +283,7 @@ class StoredCalls:
 
     def _give(self, found: Mapping[int, list[Event]]) -> None:
         for key, events in found.items():
+            self._unchanged.pop(key, None)
             for follower in self.followers.get(key, ()):
                 if events:
                     follower.take(events)
@@ -265,7 +306,7 @@ class StoredCalls:
             self._timer = self._clock.call_later(self._delay, self._look_again)
 
     def _look_again(self) -> None:
-        self.on_news(None)
+        self._look_at_all()
         self._delay = min(self._delay * 2, POLL_MOST)
         self._timer = self._clock.call_later(self._delay, self._look_again)
 
@@ -285,6 +326,10 @@ class StoredCalls:
                 text = data.decode(errors="replace")
                 record.output = decode(data) if notes_of(record).get("artifact_type") == "json" else text
         return result_of(record)
+
+
+def _closed(id: str) -> Closed:
+    return Closed(f"the runtime was closed; call {id} goes on without it.")
 
 
 def _swept(id: str) -> NotFound:

@@ -1,4 +1,5 @@
-"""The entry of this runtime among the workers of its store: written when it opens, renewed with its lease, removed when it closes.
+"""The entry of this runtime among the workers of its store: written before it claims calls, renewed with its lease and when its tools
+change, removed when it closes and its calls were handed back.
 
 An entry is a small document. The worker writes what it is and does, an operator writes its state. Both write a whole document, and
 only over the version that they know: so one write of the worker renews its entry and detects a state that an operator wrote.
@@ -18,6 +19,7 @@ from clicket.errors import ClicketError
 from clicket.model.version import version
 from clicket.model.worker import WorkerInfo, WorkerRole, WorkerState
 from clicket.ports import Clock, Owner, Store
+from clicket.tools import Tool
 
 __all__ = ["WORKER", "Load", "StoredWorker", "WorkerEntry", "host_name", "worker_id"]
 
@@ -28,7 +30,8 @@ _TRIES = 5
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker offers, and how much of it is in use. `listed`: a runtime without tools, as commands open it, is no worker."""
+    """What a worker offers, and how much of it is in use. `listed`: a runtime without tools, as commands open it, is no worker.
+    `tools`: those whose calls run there, with their versions; from this, other processes conclude which queues it serves."""
 
     listed: bool
     tools: dict[str, str]
@@ -80,7 +83,7 @@ class WorkerEntry:
         self._spawn = spawn
         self._started_at = clock.now()
         self._version = 0
-        self._started = False
+        self._written: dict[str, str] | None = None
         self._soon = False
         self._removed = False
         self.id = id
@@ -91,10 +94,14 @@ class WorkerEntry:
         """May this worker take calls?"""
         return self.state == "active"
 
-    async def start(self) -> None:
-        """The runtime is open. Without the store the entry is written later."""
-        self._started = True
-        await self._renew_now()
+    def has(self, tool: Tool) -> bool:
+        """Is the tool in the entry, in this version? Before that, other processes do not know that this worker has it."""
+        return self._written is not None and self._written.get(tool.name) == tool.options.version
+
+    async def update(self) -> None:
+        """Write the entry, unless it has the tools that this worker offers. Raises `StoreUnavailable`."""
+        if self._load().tools != self._written:
+            await self.renew()
 
     async def renew(self) -> None:
         """Write the entry, and take over the state that an operator wrote. Raises `StoreUnavailable`."""
@@ -104,12 +111,13 @@ class WorkerEntry:
                 return
             if await self._store.put_document(WORKER, self.id, self._body(load), self._version):
                 self._version += 1
+                self._written = load.tools
                 return
             await self._read()
 
     def renew_soon(self) -> None:
         """What the worker offers has changed."""
-        if not self._soon and self._started:
+        if not self._soon:
             self._soon = True
             self._spawn(self._renew_now())
 

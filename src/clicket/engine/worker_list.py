@@ -11,7 +11,7 @@ from clicket.errors import Conflict, NotFound, StoreUnavailable, did_you_mean
 from clicket.model.worker import WorkerInfo, WorkerState
 from clicket.ports import Clock, Owner, Store, StoredDocument
 
-__all__ = ["LOST_FOR", "listed_workers", "set_worker_state", "sweep_lost_workers"]
+__all__ = ["LOST_FOR", "listed_workers", "living_workers", "set_worker_state", "sweep_lost_workers"]
 
 LOST_FOR = 3600.0
 """Seconds for which a worker is listed as lost."""
@@ -26,6 +26,11 @@ async def listed_workers(store: Store) -> list[WorkerInfo]:
     found = await _stored(store)
     alive = await _alive(store)  # read after the entries, so that new workers are known
     return sorted((_as_seen(each, alive) for _, each in found), key=lambda worker: (worker.started_at, worker.id))
+
+
+async def living_workers(store: Store) -> list[WorkerInfo]:
+    """Those of `listed_workers` that are not lost."""
+    return [worker for worker in await listed_workers(store) if worker.state != "lost"]
 
 
 async def set_worker_state(store: Store, id: str, state: WorkerState) -> tuple[WorkerInfo, bool]:

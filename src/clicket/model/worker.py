@@ -28,7 +28,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     role: WorkerRole
     state: WorkerState
     tools: dict[str, str]
-    """Names and versions."""
+    """Names and versions of the tools whose calls run there: it has the labels that they need."""
     labels: tuple[str, ...]
     running: int
     """Calls that run there."""

@@ -55,8 +55,7 @@ class MemoryStore:
     """Keeps at most `max_ended` finished calls; the oldest go first. It has one owner, which never dies."""
 
     def __init__(self, *, max_ended: int = 100_000) -> None:
-        self.url = "memory://"
-        self.durability = "none"
+        self.url, self.durability = "memory://", "none"
         self.on_hint: OnHint = lambda kind, key: None
         self.notices: Notices = NoNotices()
         self.group_appends = False
@@ -76,8 +75,7 @@ class MemoryStore:
         self._pins: dict[str, float] = {}
         self._unnamed: set[str] = set()
         """Put for calls that have not named them yet."""
-        self._cache = MemoryCache()
-        self._queues = MemoryQueues()
+        self._cache, self._queues = MemoryCache(), MemoryQueues()
         self._kept = MemoryRecords(time.time)
         self._ended_stats: list[tuple[str, str, OutcomeStats]] = []
         """Outcomes that are not added up yet: that is done when somebody asks, or when there are many."""

@@ -19,6 +19,7 @@ from clicket.errors import ClicketError
 from clicket.execution import Limiter
 from clicket.journal import Entry, Journal
 from clicket.model import Event, Record, ToolCall, fold, rows_of
+from clicket.model.worker import WorkerInfo
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Append, Done, Owner, Stored
 from clicket.settings import Settings
@@ -172,7 +173,15 @@ class Lower:
             workers=None,  # type: ignore[arg-type]  # arguments are small, too
         )
         self.live = LiveCalls()
-        self.queues = Queues(self.store, self.registry, _OWNER, labels=frozenset(), gives_away=False, shares=True)
+        self.workers: list[WorkerInfo] = []
+        """The living workers, as their entries say."""
+
+        async def living() -> list[WorkerInfo]:
+            return self.workers
+
+        self.queues = Queues(
+            self.store, self.registry, worker="me", living=living, labels=frozenset(), gives_away=False, shares=True
+        )
         self.plans = Plans(self.limits)
         self.limiter = Limiter(max_queue=max_queue, start=lambda call: self.log.append(("start", call)))
         self._give_back, self.limiter.release = self.limiter.release, self.release  # type: ignore[method-assign]

@@ -75,7 +75,7 @@ class World(Lower):
         async def claim() -> None:
             self.claims += 1
 
-        self.takes = True
+        self.takes, self.entered = True, False
         claimer: Any = Recorder(claim=claim)
         self.recovery = Recovery(
             self.journal,
@@ -97,8 +97,12 @@ class World(Lower):
             self.limits,
             gives_away=gives_away,
             takes=lambda: self.takes,
+            enter=self.enter,
             spawn=self.spawn,
         )
+
+    async def enter(self) -> None:
+        self.entered = True
 
     def die(self, call: Call) -> None:
         """The process that has the call dies: nothing of it is left here."""
@@ -113,6 +117,7 @@ class World(Lower):
         orphans = [self.store.steal(call) for call in calls]
 
         async def claim_orphans(tools: frozenset[str], limit: int) -> list[Stored]:
+            assert self.entered, "other processes know this one before it claims"
             claimed, orphans[:] = orphans[:limit], orphans[limit:]
             return claimed
 

@@ -38,12 +38,12 @@ class World(Lower):
             return True
 
         decisions: Any = Recorder(find_live=find_live, cancel=cancel)
-        stored_calls = StoredCalls(
+        self.stored_calls = StoredCalls(
             self.store, self.clock, is_closing=lambda: False, hears=lambda: False, spawn=asyncio.ensure_future
         )
         kept = KeptOutcomes(self.store, self.clock, retention=0.0)
         arguments: Any = Recorder()
-        self.handles = Handles(self.journal, self.live, self.ending, stored_calls, decisions, arguments, kept)
+        self.handles = Handles(self.journal, self.live, self.ending, self.stored_calls, decisions, arguments, kept)
 
 
 class Reader:
@@ -157,6 +157,7 @@ async def test_a_call_that_was_given_away_is_not_read_back(monkeypatch: pytest.M
     world.journal.give_up_ownership(call.entry)
     world.journal.commit(call.entry)
     given = len(world.store.events_of(call))
+    world.stored_calls.given_away(call.entry.key)
     world.ending.let_go(call, Fenced("given away"))
     reads: list[int] = []
     events = world.store.events

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -123,6 +124,81 @@ async def test_a_call_that_is_swept_while_it_is_followed() -> None:
     await low.clock.run(1.0)
     with pytest.raises(NotFound):
         await follower.task
+
+
+class Reads:
+    """Counts the questions after new events of calls."""
+
+    def __init__(self, low: Lower) -> None:
+        self.count = 0
+        self._news, low.store.news = low.store.news, self.news  # type: ignore[method-assign]
+
+    async def news(self, known: Any) -> dict[int, list[Event]]:
+        self.count += 1
+        return await self._news(known)
+
+
+async def test_a_call_that_was_given_away_is_read_at_once_if_a_notice_of_it_came_before_its_follower() -> None:
+    low, stored = parts()
+    call = low.running("echo")
+    given, key = low.store.of(call), call.entry.key
+    reads = Reads(low)
+    stored.given_away(key)
+    early = asyncio.ensure_future(stored.result(given, "a"))
+    await low.settle()
+    assert reads.count == 0, "nothing can have happened yet that a notice would not bring"
+    low.finish(call)
+    stored.on_events(key, "a", low.store.events_of(call)[given.events[-1].seq :])
+    await low.settle()
+    assert (early.done(), reads.count) == (True, 0), "the notice had the outcome"
+    late = asyncio.ensure_future(stored.result(given, "a"))
+    await low.settle()  # no time passes
+    assert (late.done(), reads.count) == (True, 1)
+    assert (await late).output == (await early).output == "done"
+
+
+@pytest.mark.parametrize("heard", ["hint", "any hint", "a read", "taken back", "found only"])
+async def test_a_call_of_which_something_may_have_been_missed_is_read_at_once(heard: str) -> None:
+    low, stored = parts()
+    call = low.running("echo")
+    given, key = low.store.of(call), call.entry.key
+    if heard != "found only":
+        stored.given_away(key)
+    low.finish(call)
+    if heard == "a read":
+        assert [event async for event in stored.follow(key, "a", 0)]
+    elif heard == "taken back":
+        stored.taken_back(key)
+    elif heard != "found only":
+        stored.on_news(None if heard == "any hint" else key)
+    reads = Reads(low)
+    result = asyncio.ensure_future(stored.result(given, "a"))
+    await low.settle()
+    assert (result.done(), reads.count) == (True, 1)
+    assert (stored.followers, low.clock.pending) == ({}, [])
+
+
+async def test_followers_learn_that_the_runtime_closed_also_if_their_read_was_cancelled_before_it_began() -> None:
+    low = Lower(echo)
+    spawned: list[asyncio.Task[None]] = []
+
+    def spawn(work: Coroutine[Any, Any, None]) -> None:
+        spawned.append(asyncio.get_running_loop().create_task(work))
+
+    stored = StoredCalls(low.store, low.clock, is_closing=lambda: True, hears=lambda: False, spawn=spawn)
+    call = low.running("echo")
+    followers = [Follower(stored, call.entry.key), Follower(stored, call.entry.key)]
+    await low.settle()
+    stored.on_news(None)
+    spawned[-1].cancel()
+    await low.settle()
+    stored.close()
+    for follower in followers:
+        with pytest.raises(Closed):
+            await follower.task
+    assert (stored.followers, low.clock.pending) == ({}, [])
+    with pytest.raises(Closed):
+        await Follower(stored, call.entry.key).task
 
 
 @pytest.mark.parametrize(("closing", "error"), [(True, Closed), (False, StoreUnavailable)])

@@ -8,13 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from clicket import tool
 from clicket.engine.worker_entry import WORKER, Load, StoredWorker, WorkerEntry, host_name, worker_id
-from clicket.engine.worker_list import LOST_FOR, listed_workers, set_worker_state, sweep_lost_workers
+from clicket.engine.worker_list import LOST_FOR, listed_workers, living_workers, set_worker_state, sweep_lost_workers
 from clicket.errors import Conflict, NotFound, StoreUnavailable
 from clicket.model.worker import WorkerRole, WorkerState
 from clicket.ports import Owner, Presence
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
+from clicket.tools import Registry
 
 ME = Owner(host="web1/pid:[1]", boot="b", pid=7, started="1", lease=3.0)
 OTHER = Owner(host="web2", boot="b", pid=8, started="2", lease=3.0)
@@ -47,15 +49,22 @@ class World:
         self.tasks: list[asyncio.Task[Any]] = []
         self.load = Load(listed=True, tools={"add": "1"}, running=2, capacity=10)
 
-    async def open(self, owner: Owner = ME, role: WorkerRole = "worker") -> WorkerEntry:
-        await self.store.open(owner)
-        entry = WorkerEntry(
+    def make(self, owner: Owner = ME, role: WorkerRole = "worker") -> WorkerEntry:
+        return WorkerEntry(
             self.store, self.clock, owner,
             id=worker_id(owner), role=role, labels=("gpu",), load=lambda: self.load, on_state=self.states.append,
             spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),
         )  # fmt: skip
-        await entry.start()
+
+    async def open(self, owner: Owner = ME, role: WorkerRole = "worker") -> WorkerEntry:
+        await self.store.open(owner)
+        entry = self.make(owner, role)
+        await entry.update()
         return entry
+
+    async def settle(self) -> None:
+        await asyncio.gather(*self.tasks)
+        self.tasks.clear()
 
     async def state(self, id: str) -> str | None:
         return next((worker.state for worker in await listed_workers(self.store) if worker.id == id), None)
@@ -114,16 +123,33 @@ async def test_an_entry_that_was_removed_or_damaged_is_written_anew_in_the_same_
     assert (await world.state(entry.id), world.states) == ("draining", ["draining"])
 
 
-async def test_without_the_store_it_is_written_later() -> None:
+async def test_a_worker_has_the_tools_that_its_entry_has() -> None:
     world = World()
+    await world.store.open(ME)
+    entry = world.make()
+    add, new = (Registry([tool(name="add", version=version)(lambda: None)]).find("add").tool for version in ("1", "2"))
     world.store.down = True
-    entry = await world.open()
+    with pytest.raises(StoreUnavailable):
+        await entry.update()
+    assert not entry.has(add), "no other process knows of it"
+    world.store.down = False
+    await entry.update()
+    assert (entry.has(add), entry.has(new)) == (True, False)
+    writes = world.store.writes
+    await entry.update()
+    assert world.store.writes == writes, "nothing has changed"
+    world.load = msgspec.structs.replace(world.load, tools={"add": "2"})
+    world.store.down = True
+    entry.renew_soon()
+    await world.settle()
+    assert (entry.has(add), entry.has(new)) == (True, False), "the store has not got the change"
     world.store.down = False
     entry.renew_soon()
     entry.renew_soon()
     assert len(world.tasks) == 1, "several changes of one moment are one write"
-    await asyncio.gather(*world.tasks)
-    assert await world.state(entry.id) == "active"
+    await world.settle()
+    assert (entry.has(add), entry.has(new)) == (False, True)
+    assert [worker.tools for worker in await living_workers(world.store)] == [{"add": "2"}]
 
 
 async def test_a_runtime_without_tools_is_no_worker_until_it_has_some() -> None:
@@ -143,6 +169,7 @@ async def test_a_worker_whose_owner_is_dead_is_lost_for_an_hour() -> None:
     del world.store.alive[OTHER.pid]
     found = {worker.id: (worker.state, worker.running) for worker in await listed_workers(world.store)}
     assert found == {mine.id: ("active", 2), theirs.id: ("lost", 0)}
+    assert [worker.id for worker in await living_workers(world.store)] == [mine.id]
     with pytest.raises(Conflict, match="lost"):
         await set_worker_state(world.store, theirs.id, "draining")
     (document,) = [each for each in await world.store.documents(WORKER) if each.key == theirs.id]

@@ -78,8 +78,7 @@ class Writer:
         self._identity = identity
         self.renew_by = float("inf")
         self._files = OpenFiles(path)
-        self._check_files_at = 0.0
-        self._gave_up = float("-inf")
+        self._check_files_at, self._gave_up = 0.0, float("-inf")
         self._stats = StatsBatch(connection)
         self._version: int | None = None
         self._version_of_turn: int | None = None

@@ -218,6 +218,7 @@ EVENTS = {
     "approval_requested": "`reason`: why it is asked; `timeout`, `deadline`; `purpose`: `run` or `recovery`.",
     "approval_given": "`approved`, `by`, `reason`; `arguments`, if it came with others.",
     "late_result": "`output` or `error` that came after the outcome; it changes nothing.",
+    "resolved": "`happened`, `output`, `by`, `note`; `rerun_as`, if it runs again: how a person settled an unknown outcome.",
     "note": "`text`, and more: a remark of the tool, a take-over, where journaled output ends.",
 }
 

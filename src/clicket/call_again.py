@@ -10,7 +10,7 @@ from clicket.errors import UsageError
 from clicket.model import Arguments, Record, ToolCall
 from clicket.vault import still_masked
 
-__all__ = ["AGAIN_OF", "again", "again_request"]
+__all__ = ["AGAIN_OF", "again", "again_request", "submit_again"]
 
 AGAIN_OF = "again_of"
 """The key of the new call's metadata under which the id of the old call is."""
@@ -37,12 +37,13 @@ async def again(
     `arguments` stands for the value that it hides in the old call. `UsageError`: the old arguments are not known; pass new ones.
     """
     record = await runtime.get(id, thread=thread)
-    request = again_request(runtime._opened, record, arguments, new_id)
-    view = (
-        runtime
-        if record.caller == runtime._origin.caller
-        else runtime.acting_for(record.caller, runtime._origin.scopes)
-    )
+    return await submit_again(runtime, record, again_request(runtime._opened, record, arguments, new_id))
+
+
+async def submit_again(runtime: _Runtime, record: Record, request: ToolCall) -> CallHandle:
+    """Submit what `again_request` made, in the name of the caller of the old call."""
+    scopes = runtime._origin.scopes
+    view = runtime if record.caller == runtime._origin.caller else runtime.acting_for(record.caller, scopes)
     handle: CallHandle = await view._submit(request)
     return handle
 

@@ -105,6 +105,8 @@ def is_dead(record: Record) -> bool:
     """Was the call given up?"""
     if record.state not in _STATES or record.error is None or record.tool.startswith("agent:"):
         return False
+    if record.resolution is not None and record.resolution["happened"]:  # a person found its effect
+        return False
     return record.error.code in DEAD_CODES and record.metadata.get("phase") != "approval"
 
 

@@ -80,7 +80,7 @@ class RetryableError(ClicketError):
 
 
 class Conflict(ClicketError):
-    """The id is taken by a call with other arguments; no call was made."""
+    """The id is taken by a call with other arguments, or the call is decided or settled already; nothing was changed."""
 
     code = "conflict"
 

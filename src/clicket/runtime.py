@@ -43,6 +43,7 @@ from clicket.subscription import EventFilter, Subscription
 from clicket.thread_list import threads
 from clicket.tool_info import ToolInfo, info
 from clicket.tools import Registry, Tool
+from clicket.unknown_outcomes import resolve, unknown
 from clicket.vault import Vault
 from clicket.workers_view import Workers
 
@@ -287,7 +288,7 @@ class Runtime:
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
     again, bulk = again, bulk
-    dead, requeue = dead, requeue
+    dead, requeue, unknown, resolve = dead, requeue, unknown, resolve
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""

@@ -255,6 +255,16 @@ class Runtime:
         """Run a call that was given up again, as a new call; see `clicket.Runtime.requeue`."""
         return CallHandle(self, self._wait(self._runtime.requeue(id, thread=thread)))
 
+    def unknown(self, **which: Any) -> Page:
+        """Calls whose outcome is unknown and not settled, the oldest first; keywords as in `clicket.Runtime.unknown`."""
+        page: Page = self._wait(self._runtime.unknown(**which))
+        return page
+
+    def resolve(self, id: str, *, happened: bool, **settlement: Any) -> Record:
+        """Settle a call whose outcome is unknown; keywords as in `clicket.Runtime.resolve`."""
+        record: Record = self._wait(self._runtime.resolve(id, happened=happened, **settlement))
+        return record
+
     @property
     def workers(self) -> BlockingWorkers:
         """The runtimes over the store: `rt.workers.list()`, `rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""

@@ -16,6 +16,7 @@ from clicket.interpreter import code_interpreter
 from clicket.search import Index, deep_search
 from clicket.server import serve
 from clicket.testing import ScriptedModel
+from clicket.tools.rest import OutcomeUnknown
 
 HOSTILE = "<img src=x onerror=window.pwned=1>\"'><script>window.pwned=1</script>{{7*7}}${alert(1)}"
 MARKDOWN = (
@@ -68,6 +69,12 @@ async def effect() -> str:
 
 
 @tool
+async def charge(cents: int) -> str:
+    """Lose the connection: whether it charged is not known."""
+    raise OutcomeUnknown("the connection broke after the request was sent")
+
+
+@tool
 async def hostile(kind: str) -> str:
     """Answer, or fail, with text that tries to be code."""
     if kind == "error":
@@ -98,7 +105,7 @@ def _answers(request: Any) -> Any:
 async def main(store: str, port: int, seed: int) -> None:
     with Index.open() as index:
         index.add(_DOCUMENTS)
-        tools = [echo, slow, unsteady, broken, pay, effect, hostile, evil]
+        tools = [echo, slow, unsteady, broken, pay, effect, charge, hostile, evil]
         tools += [deep_search.tool(engine=index), code_interpreter(require="process", timeout=30, warm=False)]
         settings = Settings.load(store=store).replace(max_concurrency=20)
         runtime = Runtime(tools, settings=settings, policy=POLICY)

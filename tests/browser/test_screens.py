@@ -41,6 +41,42 @@ def test_a_denial_has_a_reason_and_invalid_edits_are_shown_at_their_field(consol
     assert server.record("pay-2", "denied")["approval"]["reason"] == "too much"
 
 
+def test_unknown_outcomes_are_settled(console: Console, server: Server) -> None:
+    page = console.open("#/inbox")
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    for id in ("charge-1", "charge-2"):
+        server.call("charge", {"cents": 100}, thread=id, id=id, wait=True)
+    card = page.locator("article").filter(has_text="charge-1")
+    expect(card).to_contain_text(server.record("charge-1", "charge-1")["idempotency_key"])
+    card.get_by_label("It happened").check()
+    card.get_by_label("Result as JSON").fill("{nonsense")
+    card.get_by_label("Note").fill("on the statement")
+    card.get_by_role("button", name="Settle").click()
+    expect(card.locator(".field.wrong")).to_contain_text("JSON")
+    card.get_by_label("Result as JSON").fill('{"receipt": 7}')
+    card.get_by_role("button", name="Settle").click()
+    expect(page.locator("article")).to_have_count(1)
+    found = server.record("charge-1", "charge-1")
+    assert (found["resolution"]["output"], found["resolution"]["note"]) == ({"receipt": 7}, "on the statement")
+    assert found["state"] == "failed"
+
+    page.goto(f"{server.url}/#/runs/charge-2?thread=charge-2")
+    expect(page.get_by_text("Did the effect happen?")).to_be_visible()
+    body = {"happened": False, "note": "not on the statement", "rerun": True}
+    server.http.post("/calls/charge-2/resolve", json=body)
+    settled = page.get_by_role("region", name="Settlement")
+    expect(settled).to_contain_text("not on the statement")
+    expect(page.get_by_text("Did the effect happen?")).to_have_count(0)
+    settled.get_by_role("link").click()
+    expect(page.get_by_role("link", name="charge-2", exact=True).first).to_be_visible()
+    page.get_by_role("link", name="Action required").click()
+    again = page.locator("article")
+    again.get_by_label("It did not happen").check()
+    expect(again.get_by_label("Run it again")).to_be_visible()
+    again.get_by_role("button", name="Settle").click()
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+
+
 def test_a_failed_tool_is_reset_in_its_thread(console: Console, server: Server) -> None:
     for _ in range(2):
         server.call("broken", thread="shaky", wait=True)

@@ -29,6 +29,7 @@ __all__ = [
     "pairs_of",
     "parse_duration",
     "parse_size",
+    "resolution_of",
     "short",
     "shortened",
     "shown_url",
@@ -195,6 +196,17 @@ def decision_on(record: Record) -> tuple[str, str] | None:
     return decision, f"by {short(given.get('by') or 'unknown', 60)}{when}{edited}{why}"
 
 
+def resolution_of(record: Record) -> str:
+    """How an unknown outcome was settled, by whom, when and why; empty: it was not."""
+    given = record.resolution
+    if given is None:
+        return ""
+    what = "it happened" if given["happened"] else "it did not happen"
+    again = f", runs again as {short(given['rerun_as'], 120)}" if given.get("rerun_as") else ""
+    note = f": {short(given['note'], 400)}" if given.get("note") else ""
+    return f"settled by {short(given.get('by') or 'unknown', 60)}, {ago(given['at'])}: {what}{again}{note}"
+
+
 def with_type(error: ToolError) -> str:
     """The message with the exception's type where the message alone says too little (`KeyError: 'id'`)."""
     return str(error).removeprefix(f"{error.code}: ")
@@ -268,6 +280,14 @@ def _late_result(data: dict[str, Any], width: int) -> Text:
     return Text(f"came too late: {short(data.get('output'), width)}")
 
 
+def _resolved(data: dict[str, Any], width: int) -> Text:
+    what = "it happened" if data.get("happened") else "it did not happen"
+    output = f" and returned {short(data['output'], width)}" if data.get("output") is not None else ""
+    again = f", runs again as {short(data['rerun_as'], 120)}" if data.get("rerun_as") else ""
+    note = f": {short(data['note'], width)}" if data.get("note") else ""
+    return Text(f"settled by {short(data.get('by') or 'unknown', 40)}: {what}{output}{again}{note}")
+
+
 def on_worker(data: Mapping[str, Any]) -> str:
     """Where an attempt ran, by the data of `attempt_started`."""
     return f" on {short(data['worker'], 60)}" if data.get("worker") else ""
@@ -285,5 +305,6 @@ _DESCRIPTIONS: dict[str, Callable[[dict[str, Any], int], Text]] = {
     "approval_requested": _approval_requested,
     "approval_given": _approval_given,
     "late_result": _late_result,
+    "resolved": _resolved,
     "note": lambda data, width: Text(short(data.get("text", ""), width)),
 }

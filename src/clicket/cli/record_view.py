@@ -21,6 +21,7 @@ from clicket.cli.formatting import (
     decision_on,
     duration,
     on_worker,
+    resolution_of,
     short,
     size,
     what_happened,
@@ -38,7 +39,7 @@ _ADVICE = {
     "tool_not_found": "clicket tools                      lists the tools",
     "invalid_input": "clicket tools {tool}    shows its input schema",
     "timeout": "clicket call {tool} --timeout SECONDS    gives it more time",
-    "outcome_unknown": "clicket show {id} --events    shows what is known; check the effect, then call again with a new id",
+    "outcome_unknown": "clicket resolve {id} --happened (or --did-not-happen)    settles it, once you have checked the effect",
 }
 
 
@@ -222,6 +223,11 @@ def draw_record(record: Record, width: int, *, plain: bool, events: bool = False
         parts += _section("Result", _result(record))
     if record.error is not None:
         parts += _section("Error", _error(record))
+    if record.resolution is not None:
+        output = record.resolution["output"]
+        parts += _section(
+            "Resolution", Group(Text(resolution_of(record)), *([] if output is None else [_value(output)]))
+        )
     if record.metadata:
         parts += _section("Metadata", Text(short(record.metadata, 400)))
     if events:
@@ -306,7 +312,7 @@ def _error(record: Record) -> RenderableType:
     trace = next((attempt.traceback for attempt in reversed(record.attempts) if attempt.traceback), "")
     if trace:
         parts += ["", Text(clean_lines(trace).rstrip("\n"), style="bright_black")]
-    if error.code in _ADVICE:
+    if error.code in _ADVICE and record.resolution is None:
         parts.append(
             Text(_ADVICE[error.code].format(tool=clean(record.tool), id=clean(record.id)), style="bright_black")
         )

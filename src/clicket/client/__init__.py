@@ -1,10 +1,12 @@
 """The client of a server: `Client` has the methods of `clicket.Runtime`, `SyncClient` those of `clicket.sync.Runtime`.
 
-client        Client, and the cache of the server's store
+client        Client
+cache         Cache: cached results of the server's store
 sync          SyncClient and SyncAgent, the blocking API
 handle        CallHandle: wait for one call, follow its events
 agent         RemoteAgent: turns with an agent of the server
 hub           ThreadHub: which tools a thread may use
+unknown_outcomes  unknown outcomes of the server's calls, and settling one
 subscription  Subscription: the events of all calls
 connection    HTTP requests, errors, server-sent events and reconnection, for all of the above
 """
@@ -12,7 +14,8 @@ connection    HTTP requests, errors, server-sent events and reconnection, for al
 from __future__ import annotations
 
 from clicket.client.agent import AgentInfo, RemoteAgent
-from clicket.client.client import Cache, Client
+from clicket.client.cache import Cache
+from clicket.client.client import Client
 from clicket.client.connection import ServerUnavailable
 from clicket.client.handle import CallHandle
 from clicket.client.hub import ThreadHub

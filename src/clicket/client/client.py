@@ -24,6 +24,7 @@ from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.request_body import MAX_ARGUMENTS, body_of, written_arguments
 from clicket.client.subscription import Subscription
+from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
 from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
@@ -43,7 +44,7 @@ from clicket.thread_list import ThreadPage
 from clicket.tool_info import ToolInfo
 from clicket.vault import hide_text
 
-__all__ = ["Cache", "Client"]
+__all__ = ["Client"]
 
 _WAIT = 20.0
 """Seconds that one request waits for an outcome. Then the client sends another with the same id."""
@@ -191,6 +192,8 @@ class Client:
         path = f"/calls/{path_segment(id)}/requeue"
         made = decoded(await self._connection.send("POST", path, query={"thread": thread}), _Accepted)
         return CallHandle(self._connection, made.id, made.thread)
+
+    unknown, resolve = unknown, resolve
 
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""

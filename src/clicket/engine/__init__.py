@@ -11,6 +11,7 @@
 - `single_flight`: of equal calls at the same time one runs, and the others get its result
 - `approvals`, `questions`: the owner's side of an approval: ask, apply the decision; the event that asks
 - `decisions`: the other side: approve, deny or cancel a call of any process
+- `resolutions`: settles calls whose outcome is unknown
 - `requests`: events that one process writes into a call of another
 - `handles`, `stored_calls`: follow, await and cancel a call; calls of other processes, read from the store
 - `handover`, `claimer`: calls that change their owner; claiming calls that wait

@@ -43,6 +43,7 @@ from clicket.engine.queues import Queues
 from clicket.engine.rates import Rates
 from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
+from clicket.engine.resolutions import Resolutions
 from clicket.engine.running import Running
 from clicket.engine.sessions import SessionPlaces
 from clicket.engine.shared_slots import SharedSlots
@@ -244,6 +245,7 @@ class Engine:
         self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
+        self.resolutions = Resolutions(store, journal, live, requests, arguments, audit, max_output_size=max_size)
         self.recovery, self.chores, self.background, self.share, self.queues = (
             recovery,
             chores,

@@ -1,4 +1,4 @@
-"""Requests into calls that other processes own: a cancel, an approval, a late result. Each is an event of the call."""
+"""Requests into calls that other processes own: a cancel, an approval, a late result, a resolution. Each is an event of the call."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from typing import Any
 
 from clicket.errors import StoreUnavailable
 from clicket.journal import Entry, Journal
-from clicket.model import Event, EventType, read, rows_of
+from clicket.model import Event, EventType, is_unresolved, read, rows_of
 from clicket.model.output import plain_output
 from clicket.ports import Append, CallRow, Store, Stored
 
 __all__ = ["Requests", "asked_in"]
+
+_AFTER_THE_END = ("late_result", "resolved")
+"""Events that an ended call takes. They change no state, so no owner has to read them."""
 
 
 class Requests:
@@ -21,13 +24,15 @@ class Requests:
     async def write(self, stored: Stored, kind: EventType, data: dict[str, Any], *, question: str = "") -> bool:
         """Write into a call, also while another process owns it. False: it has ended, or does not wait for this any more.
 
-        A late result is recorded also after the end. `question`: the hash of the question that a decision answers; it is not
-        written into a call that waits with another one by now.
+        A late result is recorded also after the end. A resolution is recorded only then, once, and if the outcome is unknown.
+        `question`: the hash of the question that a decision answers; it is not written into a call that waits with another one by now.
         """
         data = plain_output(data)[0]
         while True:
             last, first = stored.events[-1], stored.events[0]
-            if last.state.is_terminal and kind != "late_result":
+            if last.state.is_terminal and kind not in _AFTER_THE_END:
+                return False
+            if kind == "resolved" and not is_unresolved(read(stored.id, stored.events)):
                 return False
             if kind == "approval_given":
                 asked = asked_in(stored)
@@ -38,7 +43,7 @@ class Requests:
             event = Event(stored.id, last.seq + 1, max(now, last.at), kind, last.state, data)
             row = CallRow(stored.id, thread, caller, first.data["tool"], first.at)
             change = Append(
-                row, last.seq, -1, rows_of([event]), last.state, key=stored.key, request=kind != "late_result"
+                row, last.seq, -1, rows_of([event]), last.state, key=stored.key, request=kind not in _AFTER_THE_END
             )
             error = await self._journal.append(change)
             if error is None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from clicket.model.call import Arguments, CallOptions, ToolCall
 from clicket.model.event import Event, EventType
-from clicket.model.record import Attempt, Page, Record, fold, is_seen, notes_of, read, result_of
+from clicket.model.record import Attempt, Page, Record, fold, is_seen, is_unresolved, notes_of, read, result_of
 from clicket.model.result import Stage, ToolError, ToolResult
 from clicket.model.unit import dump_unit, events_in, load_call, load_events, rows_of
 
@@ -37,6 +37,7 @@ __all__ = [
     "events_in",
     "fold",
     "is_seen",
+    "is_unresolved",
     "load_call",
     "load_events",
     "notes_of",

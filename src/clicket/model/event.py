@@ -22,6 +22,7 @@ EventType = Literal[
     "approval_requested",
     "approval_given",
     "late_result",
+    "resolved",
     "note",
 ]
 
@@ -38,7 +39,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_terminal(self) -> bool:
-        """Does this event end the call? A `late_result` after the end does not end it again."""
+        """Does this event end the call? A `late_result` or a `resolved` after the end does not end it again."""
         return self.type == "state_changed" and self.state.is_terminal
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from clicket.model.codec import as_text, canonical, encode
 from clicket.model.event import Event
 from clicket.model.result import Stage, ToolError, ToolResult, failure_text, size_of
 
-__all__ = ["Attempt", "Page", "Record", "fold", "is_seen", "notes_of", "read", "result_of"]
+__all__ = ["Attempt", "Page", "Record", "fold", "is_seen", "is_unresolved", "notes_of", "read", "result_of"]
 
 _LEAST_SEEN = 16
 
@@ -73,6 +73,9 @@ class Record(msgspec.Struct, kw_only=True):
     tool_version: str = ""
     cancel_requested: bool = False
     metadata: dict[str, Any] = {}
+    resolution: dict[str, Any] | None = None
+    """How a person settled an unknown outcome: `happened`, `output`, `by`, `note`, `at`, and `rerun_as`: the id of the call that runs
+    it again, or None. The outcome stays as it is."""
 
     @property
     def call_id(self) -> str:
@@ -269,6 +272,15 @@ def _approval_given(record: Record, event: Event) -> None:
         record.arguments = data["arguments"]
 
 
+def _resolved(record: Record, event: Event) -> None:
+    data = event.data
+    if record.resolution is None:  # the first one counts; stores take no second
+        record.resolution = {
+            "happened": data.get("happened") is True, "output": data.get("output"), "by": data.get("by", ""),
+            "note": data.get("note", ""), "at": event.at, "rerun_as": data.get("rerun_as"),
+        }  # fmt: skip
+
+
 _APPLY = {
     "stage_ended": _stage_ended,
     "attempt_started": _attempt_started,
@@ -278,7 +290,13 @@ _APPLY = {
     "cancel_requested": _cancel_requested,
     "approval_requested": _approval_requested,
     "approval_given": _approval_given,
+    "resolved": _resolved,
 }
+
+
+def is_unresolved(record: Record) -> bool:
+    """Did the call end with an unknown outcome that no person has settled?"""
+    return record.error is not None and record.error.code == "outcome_unknown" and record.resolution is None
 
 
 def is_seen(asked: str, seen: str) -> bool:

@@ -48,6 +48,7 @@ from clicket.server.request_body import BodyReader
 from clicket.server.revocation import RevocationWatch
 from clicket.server.shutdown import Shutdown
 from clicket.server.tool_states import ToolStateHandlers
+from clicket.server.unknown_outcomes import UnknownOutcomeHandlers
 from clicket.telemetry.turns import TurnCounts
 
 __all__ = ["Parts", "create_app"]
@@ -167,6 +168,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *CallHandlers(runtime, lookup, body_reader, grants).operations(),
         *CallActionHandlers(runtime, lookup, body_reader).operations(),
         *DeadLetterHandlers(runtime, lookup).operations(),
+        *UnknownOutcomeHandlers(runtime, lookup, body_reader).operations(),
         *EventHandlers(lookup, grants, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),

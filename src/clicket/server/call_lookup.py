@@ -8,24 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import quote
 
+import msgspec
+
 from clicket.errors import NotFound, UsageError
 from clicket.kernel import State
-from clicket.model import Record, is_seen, read
+from clicket.model import Page, Record, is_seen, is_unresolved, read
 from clicket.ports import Handle, Store
 from clicket.runtime import Runtime
 from clicket.server.parameters import Parameter
 from clicket.server.problems import Refused, problem_of_result
 from clicket.server.request import Request
-from clicket.server.responses import Response
+from clicket.server.responses import Response, json_response
+from clicket.server.schemas import Listing, record_json, summary_of, without_tracebacks
 
 __all__ = [
     "CALLER",
     "REFUSALS",
     "THREAD",
     "CallLookup",
+    "as_seen_by",
     "begun",
     "call_path",
     "own_runtime",
+    "page_response",
     "thread_of",
     "visible_runtime",
 ]
@@ -35,7 +40,7 @@ REFUSALS = frozenset({"invalid_input", "tool_not_found", "permission_denied", "q
 _MAX_NAMED = 10
 THREAD = Parameter(name="thread", description="The call's thread; needed when two threads used one id.")
 CALLER = Parameter(
-    name="caller", description="The id of the key that made it. Another key's only for admin, and for approve if the call waits.",
+    name="caller", description="The id of the key that made it. Another key's only for admin, and for approve if a person must act.",
     max_length=100, min_length=0,
 )  # fmt: skip
 
@@ -81,6 +86,20 @@ def thread_of(request: Request) -> str:
     return thread
 
 
+def as_seen_by(request: Request, record: Record) -> Record:
+    principal = request.principal
+    return record if principal.is_admin or record.caller == principal.id else without_tracebacks(record)
+
+
+def page_response(page: Page, *, whole: bool) -> Response:
+    """`whole`: with the records, else with summaries."""
+    if whole:
+        items = b",".join(record_json(record) for record in page.items)
+        cursor = msgspec.json.encode(page.cursor)
+        return Response(200, b'{"items":[' + items + b'],"cursor":' + cursor + b"}")
+    return json_response(Listing(items=[summary_of(record) for record in page.items], cursor=page.cursor))
+
+
 class CallLookup:
     """`acting_for(caller)` is the runtime for that caller."""
 
@@ -91,8 +110,8 @@ class CallLookup:
     async def find(self, request: Request, *, waiting: bool = True) -> tuple[Runtime, Record]:
         """The call that the request names, and the runtime in which it is found.
 
-        Scope `approve` also finds waiting calls of other callers, unless `waiting` is False: then only calls that the principal can
-        still see after the decision.
+        Scope `approve` also finds calls of other callers that wait for a person, for approval or for a resolution, unless `waiting`
+        is False: then only calls that the principal can still see after the decision.
         """
         id, thread, principal = request.path("id"), request.query("thread"), request.principal
         request.scope["clicket.call"] = id
@@ -135,18 +154,42 @@ class CallLookup:
         record = (seen_ones or visible)[0]
         return self._acting_for(record.caller), record
 
+    async def to_resolve(self, request: Request) -> Record:
+        """The call that a resolution is about. Needs scope `approve`, which finds calls of all callers whose outcome is unknown, or was
+        before another person settled it. The id must be unique among all calls."""
+        id, principal = request.path("id"), request.principal
+        request.scope["clicket.call"] = id
+        stored = await self._store().load(id, request.query("thread"), request.query("caller"))
+        every = [read(each.id, each.events) for each in stored if each.damaged is None]
+        visible = [
+            record
+            for record in every
+            if is_unresolved(record)
+            or record.resolution is not None
+            or principal.is_admin
+            or record.caller == principal.id
+        ]
+        if not visible:
+            raise NotFound(
+                f"there is no call {id!r}. It may have been swept; `GET /unknown` lists what can be settled."
+            )
+        if len(every) > 1:
+            places = [(record.thread, record.caller) for record in every]
+            raise _which(id, places, also=[(record.thread, record.caller) for record in visible])
+        return visible[0]
+
     async def _waiting(self, id: str, thread: str | None, caller: str | None) -> Record:
-        """The call of any caller that has this id and waits for approval. Errors do not mention other calls of this id."""
+        """The call of any caller that has this id and waits for a person. Errors do not mention other calls of this id."""
         found = []
         for stored in await self._store().load(id, thread, caller):
             if stored.damaged is None:
                 record = read(stored.id, stored.events)
-                if record.waiting_for == "approval":
+                if record.waiting_for == "approval" or is_unresolved(record):
                     found.append(record)
         if not found:
             raise NotFound(f"there is no call {id!r}. It may have been swept; `GET /calls` lists what is there.")
         if len(found) > 1:
-            raise _which(id, [(record.thread, record.caller) for record in found], " that wait for approval")
+            raise _which(id, [(record.thread, record.caller) for record in found], " that wait for a person")
         return found[0]
 
     async def ambiguous(self, request: Request, error: UsageError) -> Refused:

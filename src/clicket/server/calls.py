@@ -10,11 +10,21 @@ import msgspec
 
 from clicket.errors import UsageError
 from clicket.kernel import State
-from clicket.model import Page, Record, ToolResult
+from clicket.model import Record, ToolResult
 from clicket.model.codec import clean
 from clicket.ports import Handle
 from clicket.runtime import Runtime
-from clicket.server.call_lookup import CALLER, REFUSALS, THREAD, CallLookup, begun, call_path, visible_runtime
+from clicket.server.call_lookup import (
+    CALLER,
+    REFUSALS,
+    THREAD,
+    CallLookup,
+    as_seen_by,
+    begun,
+    call_path,
+    page_response,
+    visible_runtime,
+)
 from clicket.server.grants import Grants
 from clicket.server.operations import BodySpec, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
@@ -30,8 +40,6 @@ from clicket.server.schemas import (
     Stop,
     record_json,
     result_json,
-    summary_of,
-    without_tracebacks,
 )
 
 __all__ = ["CallHandlers"]
@@ -115,7 +123,7 @@ class CallHandlers:
         _, record = await self._lookup.find(request)
         if record.artifact is not None:
             await self._grants.give(record.caller, record)
-        return Response(200, record_json(_as_seen_by(request, record)))
+        return Response(200, record_json(as_seen_by(request, record)))
 
     async def listing(self, request: Request) -> Response:
         waiting, principal, caller = request.query("waiting_for"), request.principal, request.query("caller")
@@ -137,8 +145,8 @@ class CallHandlers:
             limit=min(limit, _MAX_FULL_RECORDS) if whole else limit,
         )
         if whole:
-            page = msgspec.structs.replace(page, items=[_as_seen_by(request, record) for record in page.items])
-        return _page(page, whole=whole)
+            page = msgspec.structs.replace(page, items=[as_seen_by(request, record) for record in page.items])
+        return page_response(page, whole=whole)
 
     # Cancel.
 
@@ -271,16 +279,3 @@ async def _accepted(request: Request, handle: Handle, tool: str) -> Response:
         return refusal
     accepted = Accepted(id=handle.id, thread=handle.thread, tool=clean(tool), state=state)
     return json_response(accepted, 202, request.location(call_path(handle)))
-
-
-def _as_seen_by(request: Request, record: Record) -> Record:
-    principal = request.principal
-    return record if principal.is_admin or record.caller == principal.id else without_tracebacks(record)
-
-
-def _page(page: Page, *, whole: bool) -> Response:
-    if whole:
-        items = b",".join(record_json(record) for record in page.items)
-        cursor = msgspec.json.encode(page.cursor)
-        return Response(200, b'{"items":[' + items + b'],"cursor":' + cursor + b"}")
-    return json_response(Listing(items=[summary_of(record) for record in page.items], cursor=page.cursor))

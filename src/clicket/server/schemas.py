@@ -14,7 +14,8 @@ from clicket.model.codec import encode
 
 __all__ = [
     "Accepted", "Again", "AgainAccepted", "BulkRequest", "CallFilter", "CallRequest", "CallSummary", "Cancelled", "Decided",
-    "Decision", "Denial", "Listing", "Name", "Reason", "Stop", "record_json", "result_json", "summary_of", "without_tracebacks",
+    "Decision", "Denial", "Listing", "Name", "Reason", "Resolution", "Stop", "record_json", "result_json", "summary_of",
+    "without_tracebacks",
 ]  # fmt: skip
 
 Name = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]*$")]
@@ -142,6 +143,16 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     state: State
 
 
+class Resolution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`happened`: did the call have its effect? `output`: what it returned, if that is known. `rerun`: it did not happen, so run it
+    again, as a new call."""
+
+    happened: bool
+    output: Any = None
+    note: Reason = ""
+    rerun: bool = False
+
+
 class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A call in a listing: everything except its events, arguments and output."""
 
@@ -171,10 +182,12 @@ class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None
     cancel_requested: bool
     metadata: dict[str, Any]
+    resolution: dict[str, Any] | None
+    """How a person settled an unknown outcome."""
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of calls, the newest first. `cursor` fetches the next; null on the last."""
+    """A page of calls. `cursor` fetches the next; null on the last."""
 
     items: list[CallSummary]
     cursor: str | None = None

@@ -245,6 +245,13 @@ async def requests_of_outsiders_are_kept(store: Store) -> None:
     (stored,) = await store.load("b")
     law.equal([event.seq for event in stored.events], [1, 2, 3], "events are numbered without a gap")
     law.equal(len(await store.history(Query(state=State.COMPLETED))), 1, "a late result does not change the outcome")
+    law.equal(await store.history(Query(active=True, id_prefix="b")), [], "a call that ended stays ended")
+    two = [news(late, state=State.COMPLETED, fence=-1) for _ in range(2)]
+    answers = await append(store, *two)
+    law.equal(
+        [type(a) for a in answers], [type(None), Stale], "of two events behind the end with one number the first wins"
+    )
+    law.equal(await seqs(store, "b"), [1, 2, 3, 4], "the other one is not there")
 
 
 @laws

@@ -48,6 +48,24 @@ async def test_a_call_that_has_ended_takes_a_late_result_alone() -> None:
     assert await low.store.requests() == [], "a late result asks nothing of the owner"
 
 
+async def test_a_resolution_is_written_only_into_a_call_of_unknown_outcome_and_once() -> None:
+    low = Lower(echo)
+    known = low.running("echo")
+    assert not await low.requests.write(low.store.of(known), "resolved", {"happened": True}), "it has not ended"
+    low.finish(known)
+    assert not await low.requests.write(low.store.of(known), "resolved", {"happened": True})
+    low = Lower(echo)
+    lost = low.running("echo")
+    error = {"code": "outcome_unknown", "message": "", "type": "OutcomeUnknown"}
+    low.journal.advance(lost.entry, State.FAILED, {"error": error})
+    low.journal.commit(lost.entry)
+    seen = low.store.of(lost)
+    assert await low.requests.write(seen, "resolved", {"happened": False})
+    assert not await low.requests.write(seen, "resolved", {"happened": True}), "of two resolutions one is first"
+    assert [event.data for event in low.store.events_of(lost) if event.type == "resolved"] == [{"happened": False}]
+    assert await low.store.requests() == [], "a resolution asks nothing of the owner"
+
+
 async def test_an_approval_is_written_only_into_a_call_that_waits_for_one() -> None:
     low = Lower(echo)
     call = low.pending("echo")

@@ -14,7 +14,18 @@ from tests.unit.model.arguments_kit import JSON, OBJECTS, exactly
 
 from clicket.errors import InvalidTransition, StoreUnavailable
 from clicket.kernel import CALL, State
-from clicket.model import Event, EventType, Record, ToolError, dump_unit, fold, load_events, result_of, rows_of
+from clicket.model import (
+    Event,
+    EventType,
+    Record,
+    ToolError,
+    dump_unit,
+    fold,
+    is_unresolved,
+    load_events,
+    result_of,
+    rows_of,
+)
 from clicket.model.ids import new_id
 from clicket.model.record import read
 
@@ -140,6 +151,24 @@ def test_a_late_result_changes_nothing_but_the_list_of_events(script: Script) ->
     for record in (before, after):
         del record["events"], record["updated_at"]
     assert after == before
+
+
+def test_a_resolution_stands_beside_the_outcome_and_the_first_one_counts() -> None:
+    unknown = {"code": "outcome_unknown", "message": "it may have run", "type": "OutcomeUnknown"}
+    script = Script().to("initializing").to("running").to("failed", error=unknown)
+    before = script.record
+    assert is_unresolved(before)
+    data = {"happened": True, "output": {"id": 7}, "by": "ann", "note": "on the statement"}
+    after = script.add("resolved", data).record
+    assert after.resolution == {**data, "at": after.events[-1].at, "rerun_as": None}
+    assert not is_unresolved(after)
+    assert (after.state, after.error, after.output, after.ended_at) == (
+        State.FAILED,
+        before.error,
+        None,
+        before.ended_at,
+    )
+    assert script.add("resolved", {"happened": False}).record.resolution == after.resolution
 
 
 @given(st.lists(st.tuples(TIMES, st.sampled_from(get_args(EventType)), st.sampled_from(State), OBJECTS), max_size=5))

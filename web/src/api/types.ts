@@ -59,6 +59,17 @@ export interface Call {
   request_id: string | null;
   cancel_requested: boolean;
   metadata: JsonObject;
+  resolution: Resolution | null;
+}
+
+/** How a person settled an unknown outcome. */
+export interface Resolution {
+  happened: boolean;
+  output: Json;
+  by: string;
+  note: string;
+  at: number;
+  rerun_as: string | null;
 }
 
 export interface CallPage {

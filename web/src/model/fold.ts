@@ -15,7 +15,7 @@ export function callOf(event: FeedEvent): Call {
     created_at: event.at, updated_at: event.at, started_at: null, ended_at: null, duration: null, attempts: 0,
     waiting_for: null, approval: null, progress: null, error: null, truncated: false, artifact: null, cached: false,
     priority: (data["priority"] as number | undefined) ?? 0, request_id: (data["request_id"] as string | undefined) ?? null,
-    cancel_requested: false, metadata: (data["metadata"] as JsonObject | undefined) ?? {},
+    cancel_requested: false, metadata: (data["metadata"] as JsonObject | undefined) ?? {}, resolution: null,
   };
 }
 
@@ -47,6 +47,12 @@ function changed<T extends Foldable>(call: T, event: CallEvent): T {
       next.approval = {
         ...(call.approval ?? NO_DECISION), approved: data["approved"] === true, by: text(data["by"]), reason: text(data["reason"]),
         at: event.at, edited: "arguments" in data,
+      };
+      break;
+    case "resolved":
+      next.resolution ??= {
+        happened: data["happened"] === true, output: data["output"] ?? null, by: text(data["by"]), note: text(data["note"]), at: event.at,
+        rerun_as: (data["rerun_as"] as string | undefined) ?? null,
       };
       break;
     case "state_changed":

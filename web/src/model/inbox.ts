@@ -2,7 +2,6 @@
 import { computed, signal } from "@preact/signals";
 import { json } from "../api/client";
 import type { Call, CallPage } from "../api/types";
-import { may } from "../session";
 import { subscribe } from "./feed";
 
 const LIMIT = 200;
@@ -12,9 +11,10 @@ export const approvals = signal<Call[]>([]);
 export const unknownOutcomes = signal<Call[]>([]);
 export const inboxError = signal("");
 
-/** Unknown outcomes that a person has settled are history, not work. */
-const isOpen = (call: Call): boolean => !call.metadata["resolution"];
-export const inboxCount = computed(() => approvals.value.length + unknownOutcomes.value.filter(isOpen).length);
+export const inboxCount = computed(() => approvals.value.length + unknownOutcomes.value.length);
+
+/** Did the call end with an unknown outcome that no person has settled? */
+export const isUnresolved = (call: Pick<Call, "error" | "resolution">): boolean => call.error?.code === "outcome_unknown" && !call.resolution;
 
 let timer = 0;
 let unsubscribe: (() => void) | null = null;
@@ -54,7 +54,7 @@ export async function refreshInbox(): Promise<void> {
   try {
     const [waiting, unknown] = await Promise.all([
       json<CallPage>(`/calls?waiting_for=approval&limit=${LIMIT}`),
-      may("read") ? json<CallPage>(`/calls?code=outcome_unknown&limit=${LIMIT}`) : Promise.resolve({ items: [], cursor: null }),
+      json<CallPage>(`/unknown?limit=${LIMIT}`),
     ]);
     approvals.value = waiting.items;
     unknownOutcomes.value = unknown.items;

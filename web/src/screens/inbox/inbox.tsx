@@ -1,19 +1,17 @@
 // "Action required": what waits for a person, live.
-import { json, post, query, quoted } from "../../api/client";
+import { json, query, quoted } from "../../api/client";
 import type { Call, CallRecord } from "../../api/types";
 import { t } from "../../i18n";
-import { approvals, inboxError, refreshInbox, unknownOutcomes } from "../../model/inbox";
+import { approvals, inboxError, unknownOutcomes } from "../../model/inbox";
 import { keyOf } from "../../model/fold";
 import { runLink } from "../../router";
-import { may, offers } from "../../session";
-import { Action } from "../../ui/button";
 import { Empty, Failure } from "../../ui/empty";
 import { JsonView } from "../../ui/json";
 import { useLoaded } from "../../ui/loaded";
-import { notify } from "../../ui/notices";
 import { StateBadge } from "../../ui/state";
 import { Ago } from "../../ui/time";
 import { Decide } from "./decide";
+import { maySettle, Settle } from "./settle";
 
 export function InboxScreen() {
   const waiting = approvals.value;
@@ -59,12 +57,6 @@ function Unknown({ call }: { call: Call }) {
   const place = query({ thread: call.thread, caller: call.caller });
   const { value } = useLoaded(() => json<CallRecord>(`/calls/${quoted(call.id)}${place}`), [keyOf(call)]);
   const record = value.value;
-  const canSettle = offers("POST /calls/{id}/resolve") && may("approve");
-  const settle = async (happened: boolean) => {
-    await post(`/calls/${quoted(call.id)}/resolve${place}`, { happened });
-    notify(t("inbox.settled"));
-    await refreshInbox();
-  };
   return (
     <article class="panel">
       <CardHead call={call} />
@@ -75,12 +67,7 @@ function Unknown({ call }: { call: Call }) {
         {record?.attempts.at(-1)?.worker && <><dt>{t("run.worker")}</dt><dd class="mono">{record.attempts.at(-1)?.worker}</dd></>}
       </dl>
       {record && <details><summary>{t("run.arguments")}</summary><JsonView value={record.arguments} label={t("run.arguments")} /></details>}
-      {canSettle && (
-        <div class="decide-actions">
-          <Action icon="check" onClick={() => settle(true)}>{t("inbox.happened")}</Action>
-          <Action icon="close" onClick={() => settle(false)}>{t("inbox.didNotHappen")}</Action>
-        </div>
-      )}
+      {maySettle() && <Settle call={call} />}
     </article>
   );
 }

@@ -3,7 +3,9 @@ import { signal } from "@preact/signals";
 import { errorText, json, query, quoted } from "../../api/client";
 import { follow } from "../../api/stream";
 import type { CallEvent, CallRecord } from "../../api/types";
-import { foldedRecord } from "../../model/fold";
+import { subscribe } from "../../model/feed";
+import { foldedRecord, keyOf } from "../../model/fold";
+import { isUnresolved } from "../../model/inbox";
 import { isTerminal } from "../../model/tables";
 
 export class LiveRecord {
@@ -33,9 +35,25 @@ export class LiveRecord {
       this.record.value = record;
       this.error.value = "";
       if (!isTerminal(record.state)) this.#follow(place, record);
+      else this.#awaitResolution(place, record);
     } catch (error) {
       this.error.value = errorText(error);
     }
+  }
+
+  /** An unknown outcome may be settled while it is looked at. */
+  #awaitResolution(place: string, record: CallRecord): void {
+    if (!isUnresolved(record)) return;
+    const reload = () => {
+      this.#stop();
+      void this.#load(place);
+    };
+    this.#stop = subscribe({
+      onEvents: (events) => {
+        if (events.some((event) => event.type === "resolved" && keyOf({ ...event, id: event.call_id }) === keyOf(record))) reload();
+      },
+      onGap: reload,
+    });
   }
 
   #follow(place: string, record: CallRecord): void {
@@ -59,7 +77,9 @@ export class LiveRecord {
     this.record.value = next;
     if (isTerminal(next.state)) {
       // The whole record also has what the server adds: the model's text, hashes, results that were cut.
-      this.record.value = await json<CallRecord>(`${this.#path}${place}`).catch(() => next);
+      const whole = await json<CallRecord>(`${this.#path}${place}`).catch(() => next);
+      this.record.value = whole;
+      if (!this.#closed) this.#awaitResolution(place, whole);
     }
   }
 }

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { json, post, query, quoted } from "../../api/client";
 import type { CallRecord } from "../../api/types";
 import { t } from "../../i18n";
+import { isUnresolved } from "../../model/inbox";
 import { callPath } from "../../model/path";
 import { CALL, isTerminal } from "../../model/tables";
 import { go, link, route, runLink } from "../../router";
@@ -17,6 +18,7 @@ import { CALL_LAYOUT, StateDiagram } from "../../ui/state-diagram";
 import { StateBadge } from "../../ui/state";
 import type { JsonObject, JsonSchema, Tool } from "../../api/types";
 import { Decide } from "../inbox/decide";
+import { maySettle, Settle, Settled } from "../inbox/settle";
 import { CopyMenu } from "./copy-menu";
 import { Details } from "./details";
 import { Facts } from "./facts";
@@ -51,6 +53,8 @@ function Run({ record }: { record: CallRecord }) {
       <RunHeader record={record} />
       {waits && may("approve") && <section class="panel attention"><Decide call={record} record={record} /></section>}
       {record.error && <ErrorPanel record={record} />}
+      {isUnresolved(record) && maySettle() && <section class="panel attention no-save"><Settle call={record} /></section>}
+      <Settled record={record} />
       <div class="columns">
         <div class="main-column">
           <section class="panel">
@@ -128,7 +132,7 @@ function ErrorPanel({ record }: { record: CallRecord }) {
     <section class="panel error-panel" aria-label={t("run.error")}>
       <h2><code>{error.code}</code>{error.type && error.type !== error.code ? ` ${error.type}` : ""}</h2>
       <p>{error.message}</p>
-      {error.code === "outcome_unknown" && <p class="hint">{t("inbox.unknownHint")} <code>{record.idempotency_key}</code></p>}
+      {isUnresolved(record) && <p class="hint">{t("inbox.unknownHint")} <code>{record.idempotency_key}</code></p>}
       {traceback && <details><summary>{t("run.traceback")}</summary><pre class="code" tabIndex={0}>{traceback}</pre></details>}
     </section>
   );

@@ -1,0 +1,134 @@
+"""`Runtime.unknown` and `Runtime.resolve`: calls whose outcome is unknown, and settling one.
+
+After a crash clicket does not guess whether a tool that may not be repeated had its effect: the call fails as `outcome_unknown`. A
+person looks, and says what happened.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypedDict, Unpack
+
+import msgspec
+
+from clicket.call import Origin
+from clicket.call_again import again_request, submit_again
+from clicket.call_history import history_query, page_of
+from clicket.dead_letters import requeued_id
+from clicket.engine import CallHandle, Engine
+from clicket.engine.resolutions import refuse_settled
+from clicket.errors import UsageError
+from clicket.model import Page, Record, ToolCall, is_unresolved, read
+from clicket.ports import Store, Stored
+from clicket.tools import Registry
+
+__all__ = ["UNKNOWN", "UnknownOptions", "check_resolution", "resolve", "unknown"]
+
+UNKNOWN = "outcome_unknown"
+"""The error code of a call whose effect may or may not have happened."""
+_STEP = 200
+
+
+class UnknownOptions(TypedDict, total=False):
+    """Which calls `unknown` lists."""
+
+    tool: str | None
+    thread: str | None
+    since: float | None
+    """Made at or after this time, in seconds since the epoch."""
+    until: float | None
+    """Made before this time."""
+
+
+class _Runtime(Protocol):
+    _caller: str | None
+    _origin: Origin
+
+    @property
+    def _opened(self) -> Engine: ...
+    @property
+    def store(self) -> Store: ...
+    @property
+    def registry(self) -> Registry: ...
+    async def get(self, id: str, *, thread: str | None = None) -> Record: ...
+    async def _submit(self, request: ToolCall) -> CallHandle: ...
+    def acting_for(self, caller: str, scopes: Any = ()) -> Any: ...
+
+
+async def unknown(
+    runtime: _Runtime, *, limit: int = 100, cursor: str | None = None, **which: Unpack[UnknownOptions]
+) -> Page:
+    """Calls whose outcome is unknown and not settled, the oldest first, in pages of up to 1,000; `cursor` of one page fetches the
+    next. `resolve` settles one. The store reads the calls that failed: in a big one give a tool, a thread or a time, too."""
+    query = history_query(runtime._caller, limit, cursor, order="asc", code=UNKNOWN, **which)
+    query = msgspec.structs.replace(query, limit=_STEP)
+    found: list[Stored] = []
+    while True:
+        some = await runtime.store.history(query)
+        found += [stored for stored in some if is_unresolved(read(stored.id, stored.events))]
+        if len(some) < query.limit or len(found) > limit:
+            return page_of(found, limit)
+        query = msgspec.structs.replace(query, after=some[-1].key)
+
+
+async def resolve(
+    runtime: _Runtime,
+    id: str,
+    *,
+    happened: bool,
+    output: Any = None,
+    by: str = "",
+    note: str = "",
+    thread: str | None = None,
+    rerun: bool = False,
+) -> Record:
+    """Settle a call whose outcome is unknown: a person says whether its effect happened, and with what `output`.
+
+    The settlement is an event of the call and `record.resolution`; the outcome on record stays as it is. `rerun`: it did not happen, so
+    run it again, as a new call whose `metadata["again_of"]` is the id of the old one and whose id is `resolution["rerun_as"]`.
+
+    `Conflict`: the outcome is known, or a person settled it already. If the process ended between the settlement and the new call, the
+    same request of the same person makes that call. Returns the record.
+    """
+    engine = runtime._opened
+    stored = await engine.stored_calls.find_named(id, thread, runtime._caller)
+    record = read(stored.id, stored.events)
+    if not (rerun and record.resolution is not None and record.resolution["rerun_as"]):
+        refuse_settled(record)
+    check_resolution(happened, output, rerun)
+    new, by = _new_call(runtime, record) if rerun else None, by or runtime._caller or ""
+    if new is None or not await _lacks_its_rerun(runtime.store, record, new, by):
+        planned = None if new is None else new.id
+        record = await engine.resolutions.resolve(
+            stored, happened=happened, output=output, by=by, note=note, rerun_as=planned
+        )
+    if new is not None:
+        await submit_again(runtime, record, new)
+    return record
+
+
+def check_resolution(happened: bool, output: Any, rerun: bool) -> None:
+    """Raise `UsageError` if these do not go together."""
+    if type(happened) is not bool:
+        raise UsageError(f"happened must be True or False, not {happened!r}.")
+    if output is not None and not happened:
+        raise UsageError("a call that did not happen has no output. Leave output out, or say happened=True.")
+    if rerun and happened:
+        raise UsageError("a call that happened is not run again by a settlement. `again` runs any call again.")
+
+
+def _new_call(runtime: _Runtime, record: Record) -> ToolCall:
+    """The request that runs the call again. Its id is always the same, so it is run again once, also if `requeue` did it."""
+    if runtime.registry.get(record.tool) is None:
+        raise UsageError(
+            f"the tool {record.tool!r} of call {record.id!r} is not registered here, so the call cannot be run again from here. "
+            "Settle it without rerun, or from a program that has the tool."
+        )
+    return again_request(runtime._opened, record, None, requeued_id(record.id, record.thread, record.caller))
+
+
+async def _lacks_its_rerun(store: Store, record: Record, new: ToolCall, by: str) -> bool:
+    """Did this person settle the call to be run again, in a process that ended before it made the new call?"""
+    settled = record.resolution
+    if settled is None or settled["by"] != by or settled["rerun_as"] is None or settled["rerun_as"] != new.id:
+        return False
+    return not await store.load(settled["rerun_as"], record.thread, record.caller)

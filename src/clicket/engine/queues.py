@@ -100,8 +100,8 @@ class Queues:
 
     def all(self) -> frozenset[str]:
         """The queues of every tool whose calls this process may continue."""
-        names = (name for name in self._registry.names if self._continues(name))
-        return self.claimed_from(names)
+        names = frozenset(name for name in self._registry.names if self._continues(name))
+        return self.claimed_from(names) | names  # a call that was never given away has no queue but its tool's name
 
     def _continues(self, name: str) -> bool:
         tool = self._registry.get(name)

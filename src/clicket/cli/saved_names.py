@@ -16,7 +16,7 @@ _OPTIONAL = frozenset(
     "anthropic anyio apsw chardet cryptography docstring_parser httpcore2 httptools httpx2 jsonschema_rs langchain_core "
     "markdown_it matplotlib mcp mcp_types msgspec numpy onnxruntime openai opentelemetry pandas prometheus_client psycopg "
     "pydantic pydantic_ai pydantic_core pypdf redis rich sitecustomize starlette tantivy tokenizers typer usercustomize "
-    "uvicorn uvloop".split()
+    "uvicorn uvloop dbos nats ray temporalio".split()
 )
 """Modules that clicket imports, installed or not, and those that Python imports when it starts."""
 

@@ -41,7 +41,7 @@ COMMANDS: dict[str, Entry] = {
         "demo",
         "Take a tour in half a minute: calls that succeed and fail, recovery after kill -9, and an agent that survives it. Needs nothing.",
     ),
-    "serve": Entry("serve", "serve", "Serve the tools over HTTP."),
+    "serve": Entry("serve", "serve", "Serve the tools over HTTP, and the console at `/`."),
     "call": Entry("call", "call", "Run a tool and print its output."),
     "code": Entry("code", "code", "Run a Markdown file as a live notebook, in the sandbox."),
     "index": Entry(

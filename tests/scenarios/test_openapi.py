@@ -17,7 +17,7 @@ from tests.scenarios.server_kit import served, serving_in_thread
 
 pytestmark = pytest.mark.timeout(600)  # a busy machine takes minutes
 
-EXAMPLES = 4 if settings.get_current_profile_name() == "short" else 50
+EXAMPLES = 2 if settings.get_current_profile_name() == "short" else 50
 PHASES = "examples,coverage,fuzzing,stateful"
 ENDLESS = (
     "/events",

@@ -325,7 +325,7 @@ class TestAcrossTheNetwork:
         import httpx2
 
         # What holds itself is looked at until it is too large: with a runtime's limit that is soon.
-        monkeypatch.setattr("clicket.client.client._MAX_ARGUMENTS", Settings().max_arguments_size)
+        monkeypatch.setattr("clicket.client.request_body.MAX_ARGUMENTS", Settings().max_arguments_size)
         sent = []
 
         def answer(request: httpx2.Request) -> httpx2.Response:

@@ -39,6 +39,8 @@ async def ask(it: Api, operation: Any, headers: dict[str, str], **names: str) ->
     body: dict[str, Any] = {}
     if operation.body is not None and operation.body.model is not None:
         body = {"json": {"tool": "add", "arguments": {"a": 1, "b": 1}} if operation.path == "/calls" else {}}
+        if operation.path.endswith("/resolve"):
+            body = {"json": {"happened": True}}
         if operation.method == "PUT":
             body = {"json": {"status": "maintenance"}}
     request = it.client.build_request(operation.method, path_of(operation, **names), headers=headers, **body)
@@ -91,7 +93,7 @@ async def test_every_operation_needs_its_scope(store: str) -> None:
                 refused = response.status_code == 403 and response.json()["code"] == "missing_scope"
                 if operation.path == "/calls" and operation.method == "GET" and scope == "approve":
                     assert refused  # it lists what waits, and nothing else
-                elif operation.path.endswith(("/approve", "/deny")):
+                elif operation.path.endswith(("/approve", "/deny", "/resolve")):
                     assert response.status_code == 404  # also without the scope approve: there is no such call
                 else:
                     assert refused is not may, (operation.method, operation.path, scope, response.status_code)

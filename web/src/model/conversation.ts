@@ -140,7 +140,8 @@ export class Conversation {
 
   #delta(piece: string): void {
     const last = this.live.peek().at(-1);
-    if (last?.kind === "assistant" && this.#streaming) this.#replaceLast({ ...last, text: last.text + piece });
+    if (last?.kind === "assistant" && !this.#streaming) return; // the whole message is there already: a late piece of it
+    if (last?.kind === "assistant") this.#replaceLast({ ...last, text: last.text + piece });
     else this.#append({ kind: "assistant", text: piece, tools: [] });
     this.#streaming = true;
   }

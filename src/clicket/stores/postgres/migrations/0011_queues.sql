@@ -63,8 +63,10 @@ BEGIN
         ORDER BY u.place LIMIT most FOR UPDATE OF c SKIP LOCKED);
 END $$;
 
--- As before, without a limit on the calls that are looked at (`looked_at` is not used any more).
-CREATE OR REPLACE FUNCTION claim_waiting(
+-- As `claim_in_turn`, with the calls themselves, and without a limit on the calls that are looked at (`looked_at` is not used any more).
+-- `passed`: how many more waited, and were locked by other transactions; if there are some, and no call was taken, there is one row
+-- without a call.
+CREATE FUNCTION claim_waiting(
     me bigint, my_epoch bigint, my_ticket bigint, unheard bigint[], tools text[], last_caller text, looked_at integer, most integer
 ) RETURNS TABLE (key bigint, id text, fence integer, claims integer, owner bigint, taken_from bigint, bodies bytea[], passed integer)
 LANGUAGE plpgsql AS $$
@@ -130,8 +132,10 @@ BEGIN
     END IF;
 END $$;
 
--- As before, with the queue of a call.
-CREATE OR REPLACE FUNCTION append(
+-- As before, with the queue of a call. A claiming unit (`claim`) takes a call that has no owner: the call must be as its writer knows it,
+-- and its fence the one before the unit's. It never waits for a lock: another process that has the row locked is claiming it or writing
+-- to it. `givers`: for each unit the giver of its call, 0 if there is none.
+CREATE FUNCTION append(
     me bigint, my_epoch bigint, again boolean, units json, uses json, bodies bytea,
     runs json DEFAULT NULL, sums json DEFAULT NULL, alone boolean DEFAULT true,
     OUT outcomes bigint[], OUT followed bigint[], OUT givers bigint[]

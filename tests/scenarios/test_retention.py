@@ -174,6 +174,18 @@ async def test_what_is_swept_goes_whole_and_its_id_is_free(store: str) -> None:
 # Readers --------------------------------------------------------------------------------------------------------------
 
 
+def hold_news(rt: Runtime) -> asyncio.Lock:
+    """A lock under which followers of calls read nothing from the store: a poll would find the outcome before it is swept."""
+    held, news = asyncio.Lock(), rt.store.news
+
+    async def read(known: Any) -> Any:
+        async with held:
+            return await news(known)
+
+    rt.store.news = read  # type: ignore[method-assign]
+    return held
+
+
 async def test_a_reader_in_the_middle_gets_a_clear_end_not_a_gap(sqlite: str) -> None:
     gate = asyncio.Event()
 
@@ -182,14 +194,16 @@ async def test_a_reader_in_the_middle_gets_a_clear_end_not_a_gap(sqlite: str) ->
         await gate.wait()
 
     async with make([slow], sqlite) as rt, make([slow], sqlite) as other:
+        news = hold_news(other)
         await rt.submit("slow", id="s")
         reader = (await other.handle("s")).events()
         seen = [await anext(reader)]
         while seen[-1].type != "attempt_started":
             seen.append(await anext(reader))
-        gate.set()
-        await (await rt.handle("s")).result()
-        await other.sweep(other.retention(2e9))
+        async with news:
+            gate.set()
+            await (await rt.handle("s")).result()
+            await other.sweep(other.retention(2e9))
         with pytest.raises(NotFound, match="swept"):
             while True:
                 seen.append(await anext(reader))
@@ -207,18 +221,20 @@ async def test_a_reader_never_slides_into_another_call_of_the_same_name(sqlite: 
         return x
 
     async with make([slow], sqlite) as rt, make([slow], sqlite, outcome_retention=0.0) as other:
+        news = hold_news(other)
         await rt.submit("slow", {"x": 1}, id="s")
         handle = await other.handle("s")
         reader = handle.events()
         seen = [await anext(reader)]
         while seen[-1].type != "attempt_started":
             seen.append(await anext(reader))
-        gates[1].set()
-        await (await rt.handle("s")).result()
-        await other.sweep(other.retention(2e9))
-        await rt.submit("slow", {"x": 2}, id="s")
-        gates[2].set()
-        await (await rt.handle("s")).result()
+        async with news:
+            gates[1].set()
+            await (await rt.handle("s")).result()
+            await other.sweep(other.retention(2e9))
+            await rt.submit("slow", {"x": 2}, id="s")
+            gates[2].set()
+            await (await rt.handle("s")).result()
         with pytest.raises(NotFound):
             while True:
                 seen.append(await anext(reader))

@@ -7,6 +7,8 @@
  * A sync does not wait for the real disk: the log is the disk. Its record says up to where in the log it covers, which is
  * what had been written when it began; it takes effect where the record stands, which is when it ended. The record's place
  * is taken before the caller hears of it, so an acknowledgement that was written because of a sync always stands behind it.
+ *
+ * As on Linux, a sync that fails is reported once through each descriptor of the file that was open at the time.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -47,7 +49,13 @@ struct header {
 };
 
 #define MAX_FD 65536
+#define MAX_FAILED 64
 static unsigned char kinds[MAX_FD];
+static uint32_t reported[MAX_FD]; /* how many failed syncs of its file a descriptor has reported, or came after */
+static struct {
+    uint64_t inode;
+    uint32_t count;
+} failures[MAX_FAILED];
 static char root[4096];
 static size_t root_size;
 static int log_fd = -1;
@@ -179,6 +187,17 @@ static uint64_t inode(int fd)
     return fstat(fd, &facts) ? 0 : facts.st_ino;
 }
 
+/* How many syncs of a file have failed. Called with the lock. */
+static volatile uint32_t *failed_syncs(uint64_t inode)
+{
+    int slot = 0;
+    while (failures[slot].inode && failures[slot].inode != inode)
+        if (++slot == MAX_FAILED)
+            abort();
+    failures[slot].inode = inode;
+    return &failures[slot].count;
+}
+
 static int opened(int folder, const char *path, int flags, mode_t mode)
 {
     char whole[4096];
@@ -196,6 +215,8 @@ static int opened(int folder, const char *path, int flags, mode_t mode)
         if (!fstat(fd, &facts) && S_ISDIR(facts.st_mode))
             found = FOLDER;
         kinds[fd] = found;
+        if (found == DB || found == WAL)
+            reported[fd] = *failed_syncs(inode(fd));
         if (found != SHM && new)
             record(CREATE, inode(fd), 0, whole, NULL, NULL, 0);
         else if (found != SHM && (flags & O_TRUNC) && writes)
@@ -296,6 +317,14 @@ int fsync(int fd)
     int failed = strikes(AT_SYNC, found) ? errno : 0;
     pthread_mutex_lock(&lock);
     record(failed ? SYNC_FAILED : SYNC, inode(fd), covered, NULL, NULL, NULL, 0);
+    if (found == DB || found == WAL) {
+        volatile uint32_t *count = failed_syncs(inode(fd));
+        if (failed)
+            ++*count;
+        else if (reported[fd] != *count)
+            failed = EIO;
+        reported[fd] = *count;
+    }
     pthread_mutex_unlock(&lock);
     errno = failed;
     return failed ? -1 : 0;

@@ -46,7 +46,7 @@ from clicket.ports import (
 from clicket.private_files import make_folder
 from clicket.stores.news import news_by_call
 from clicket.stores.sqlite import cache, listing, owners, queues, records, retention
-from clicket.stores.sqlite.checkpoint import Checkpointer
+from clicket.stores.sqlite.checkpoint import Checkpointer, end_old_log
 from clicket.stores.sqlite.failures import unavailable
 from clicket.stores.sqlite.files import ArtifactFiles, sync
 from clicket.stores.sqlite.rows import conditions, read_events, select
@@ -120,6 +120,8 @@ class SqliteStore:
             )
             try:
                 prepare(self.path, connection)
+                if self.durability == "power":
+                    end_old_log(connection)
                 reader, peek, copier = (
                     connect(self.path, busy=b, synchronous="NORMAL", create=False) for b in (self._busy, 0, 0)
                 )
@@ -153,17 +155,12 @@ class SqliteStore:
         await writer.drain()
         self._writer = self._peek = None
 
-        def end() -> None:
-            with contextlib.suppress(apsw.Error):
-                writer.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            writer.connection.close()
-
         if peek is not None:
             peek.close()
         if reader is not None:
             await self._reading.run(reader.close)
         await self._checkpointer.close()
-        await self._writing.run(end)
+        await self._writing.run(lambda: self._checkpointer.close_last(writer.connection))
         self._close_threads()
 
     def _close_threads(self) -> None:
@@ -419,7 +416,7 @@ class SqliteStore:
         def vacuum() -> None:
             writer.connection.execute("VACUUM")
             with contextlib.suppress(apsw.BusyError):  # a reader is active: the log is cut later
-                writer.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                self._checkpointer.copy(writer.connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
         try:
             await writer.alone(vacuum)

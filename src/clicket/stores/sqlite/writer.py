@@ -434,9 +434,8 @@ class Writer:
         """Copy the rest of the log while nothing is written, so that it starts anew."""
         try:
             self._set_busy(100)
-            frames, _ = self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            if frames > _HUGE_LOG:
-                self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            if self._checkpointer.copy(self.connection) > _HUGE_LOG:
+                self._checkpointer.copy(self.connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
             logger.info("%s: the checkpoint is put off: %s", self.path, error)
 

@@ -340,30 +340,34 @@ async def test_old_standings_are_not_waited_for(make: Make, server: PostgresServ
 # Processes of the version before.
 
 
-async def test_a_process_without_tallies_continues(make: Make, sql: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(schemas, "_MIGRATIONS", schemas._MIGRATIONS[:2])
-        patch.setattr(schemas, "VERSION", 2)
-
-        async def no_documents(records: Any) -> bytes:
-            return b"secret"
-
-        patch.setattr("clicket.stores.postgres.store.notice_secret", no_documents)
-        old = make()
-        await old.open(ALIVE)
-    desk = old._open
+async def test_a_process_without_tallies_continues(make: Make, server: PostgresServer, schema: str) -> None:
     unit = """[{"id": "a", "place": "00", "thread": "t", "caller": "", "tool": "tool", "expect": 0, "last": 1, "fence": 1,
         "state": "pending", "created_at": 1, "request": false, "key": 0, "owned": true, "priority": 0, "size": 2}]"""
-    ask = "SELECT outcomes FROM append($1::bigint, $2::bigint, $3::boolean, $4::json, $5::json, $6::bytea)"
-    erase = "SELECT erase($1::bigint, $2::bigint, $3::json, $4::bytea)"
-    for turn in range(2):
-        ((keys,),) = await desk.membership.run(desk.pool.run, ask, False, unit, None, b"[]")
-        assert keys[0] > 0
-        assert await desk.membership.run(desk.pool.run, erase, unit, b"[]") == [(1,)]
-        if turn == 0:
-            async with opened(make) as store:
-                await recorded(store, "b", stats())
-                assert sql("SELECT max(number) FROM clicket_migrations") == [(schemas.VERSION,)]
-    await old.close()
     async with opened(make) as store:
+        with psycopg.connect(server.url(), autocommit=True, options=f"-c search_path={schema}") as old:
+            ((me, epoch),) = old.execute("SELECT id, epoch FROM owners").fetchall()
+            append = "SELECT outcomes FROM append(%s, %s, false, %s::json, NULL, %s)"
+            ((keys,),) = old.execute(append, [me, epoch, unit, b"[]"]).fetchall()
+            assert keys[0] > 0
+            assert old.execute("SELECT erase(%s, %s, %s::json, %s)", [me, epoch, unit, b"[]"]).fetchall() == [(1,)]
+        await recorded(store, "b", stats())
         assert await _counted(store) == 1
+
+
+async def test_tables_and_functions_of_an_older_version_are_migrated(
+    make: Make, sql: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = "CREATE FUNCTION append(me bigint) RETURNS bigint LANGUAGE sql AS 'SELECT me'"
+    with monkeypatch.context() as patch:
+        patch.setattr(schemas, "_MIGRATIONS", schemas._MIGRATIONS[:2])
+        patch.setattr(schemas, "VERSION", schemas._MIGRATIONS[-1][0])
+        patch.setattr(schemas, "_FUNCTIONS", [older])
+        with pytest.raises(StoreUnavailable):  # the tables are made, and then functions are missing
+            await make().open(ALIVE)
+    assert sql("SELECT max(number) FROM clicket_migrations") == [(schemas._MIGRATIONS[1][0],)]
+    async with opened(make) as store:
+        await recorded(store, "b", stats())
+        assert await _counted(store) == 1
+    assert sql(
+        "SELECT count(*) FROM pg_proc WHERE proname = 'append' AND pronamespace = current_schema()::regnamespace"
+    ) == [(1,)]

@@ -1,7 +1,7 @@
 """Callers take turns when waiting calls are claimed, so that one caller's many calls do not delay another's first.
 
 The order itself is in each store: `memory_queues.py`, `sqlite/queues.py`, `redis/lua/in_turn.lua`, and `next_in_turn` in
-`postgres/migrations/0011_queues.sql`. Here is what they share. Each store object remembers the caller that it served last, and goes on
+`postgres/functions/claims.sql`. Here is what they share. Each store object remembers the caller that it served last, and goes on
 after it in the order of names. An index leads from caller to caller, so that a claim costs the same however many calls of one wait.
 """
 
@@ -11,9 +11,7 @@ from collections.abc import Sequence
 
 from clicket.ports import Stored
 
-__all__ = ["LOOKED_AT", "last_caller"]
-
-LOOKED_AT = 1_000
+__all__ = ["last_caller"]
 
 
 def last_caller(claimed: Sequence[Stored], before: str) -> str:

@@ -9,7 +9,7 @@
 - `calls`: rows as calls, and filters
 - `records`, `cache`, `artifacts`: tool health, stats, documents, the audit log; cached results; artifacts
 - `retention`: removal of ended calls
-- `schema`, `migrations/`: tables, functions and their versions
+- `schema`, `migrations/`, `functions/`: tables and their versions, and the functions of the newest version
 """
 
 from __future__ import annotations

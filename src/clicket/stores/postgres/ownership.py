@@ -13,7 +13,7 @@ from clicket.stores.postgres.calls import Calls, claimed_call
 from clicket.stores.postgres.connection import Row
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.pool import Pool
-from clicket.stores.turns import LOOKED_AT, last_caller
+from clicket.stores.turns import last_caller
 
 __all__ = ["Ownership"]
 
@@ -22,7 +22,7 @@ _OWNERS = """SELECT id, host, boot, pid, started, lease, renewed + make_interval
 _CLAIM = """SELECT keys, freed FROM claim($1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text, $6::bigint[],
     $7::text[], $8::bigint, $9::integer)"""
 _CLAIM_WAITING = """SELECT key, id, fence, claims, owner, taken_from, bodies, passed FROM claim_waiting(
-    $1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text[], $6::text, $7::integer, $8::integer)"""
+    $1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text[], $6::text, $7::integer)"""
 _HOLD = "SELECT granted, freed FROM hold($1::bigint, $2::bigint, $3::text, $4::integer, $5::bigint)"
 _MOST = 2**31 - 1
 _LOCKED = 0.02
@@ -100,7 +100,7 @@ class Ownership:
                 nonlocal first
                 unheard = [] if first else sorted(asked)
                 first = False
-                params = (ticket, unheard, tools, self._last_caller, LOOKED_AT, min(limit, _MOST // 8))
+                params = (ticket, unheard, tools, self._last_caller, min(limit, _MOST // 8))
                 return await self._membership.run(self._pool.run, _CLAIM_WAITING, *params)
 
             rows = await self._pool.patiently(once)

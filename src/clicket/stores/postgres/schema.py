@@ -37,6 +37,22 @@ def _migrations() -> list[tuple[int, str, str]]:
 
 _MIGRATIONS = _migrations()
 VERSION = _MIGRATIONS[-1][0]
+_FUNCTIONS = [
+    file.read_text(encoding="utf-8")
+    for file in files("clicket.stores.postgres").joinpath("functions").iterdir()
+    if file.name.endswith(".sql")
+]
+"""What must be one transaction is one function, called in one round trip."""
+_DROP_FUNCTIONS = """DO $do$
+DECLARE
+    old regprocedure;
+BEGIN
+    FOR old IN SELECT p.oid FROM pg_proc p
+        WHERE p.pronamespace = current_schema()::regnamespace AND p.prorettype <> 'trigger'::regtype
+    LOOP
+        EXECUTE 'DROP FUNCTION ' || old;
+    END LOOP;
+END $do$"""
 
 
 async def prepare(server: Server, connection: Connection, durability: str) -> list[str]:
@@ -125,6 +141,11 @@ async def _migrate(server: Server, connection: Connection) -> None:
             await connection.script(sql, limit=_PATIENCE)
             note = "INSERT INTO clicket_migrations (number, name) VALUES ($1::integer, $2::text)"
             await connection.run(note, [number, name], limit=server.limit)
+        if version < VERSION:
+            # They call each other, so none can be checked before all are there.
+            await connection.script(f"{_DROP_FUNCTIONS}; SET LOCAL check_function_bodies = off", limit=_PATIENCE)
+            for sql in _FUNCTIONS:
+                await connection.script(sql, limit=_PATIENCE)
         await connection.script("COMMIT", limit=_PATIENCE)
     except Refused as refused:
         connection.close()

@@ -5,36 +5,3 @@ CREATE TABLE pins (
     until float8 NOT NULL
 );
 CREATE INDEX pins_until ON pins (until);
-
--- Is the artifact there? Then it stays until that time, or until a later one that it was pinned to before.
-CREATE FUNCTION pin(what text, keep_until float8) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM FROM blobs WHERE name = what FOR KEY SHARE;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    INSERT INTO pins AS p (name, until) VALUES (what, keep_until)
-        ON CONFLICT (name) DO UPDATE SET until = greatest(p.until, excluded.until);
-    RETURN true;
-END $$;
-
--- Remove those artifacts of the given names that no call names, nobody has just put and nothing pins.
-CREATE FUNCTION drop_blobs(names text[], OUT number integer, OUT weight bigint) LANGUAGE plpgsql AS $$
-DECLARE
-    locked text[];
-    ids bigint[];
-BEGIN
-    locked := ARRAY(SELECT b.name FROM blobs b WHERE b.name = ANY (names) ORDER BY b.name FOR UPDATE SKIP LOCKED);
-    WITH gone AS (
-        DELETE FROM blobs b WHERE b.name = ANY (locked)
-            AND NOT EXISTS (SELECT FROM artifacts a WHERE a.name = b.name)
-            AND NOT EXISTS (SELECT FROM puts p WHERE p.name = b.name)
-            AND NOT EXISTS (SELECT FROM pins p WHERE p.name = b.name) RETURNING b.id, b.size)
-    SELECT coalesce(array_agg(gone.id), '{}'), count(*), coalesce(sum(gone.size), 0) INTO ids, number, weight FROM gone;
-    DELETE FROM pieces WHERE blob = ANY (ids);
-END $$;
-
--- The same under its old name: processes that opened the store before this migration still ask for it.
-CREATE OR REPLACE FUNCTION remove_blobs(names text[]) RETURNS integer LANGUAGE sql AS $$
-    SELECT number FROM drop_blobs(names)
-$$;

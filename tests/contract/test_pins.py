@@ -22,7 +22,6 @@ from clicket.kernel import State
 from clicket.ports import Keep, Store
 from clicket.stores.memory import MemoryStore
 from clicket.stores.postgres import PostgresStore
-from clicket.stores.postgres import schema as schemas
 from clicket.stores.redis import RedisStore
 from clicket.stores.sqlite import SqliteStore
 from clicket.testing.store_kit import ALIVE, append, created, ended, news, opened

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import show
-from benchmarks.question import Column, Contender, Question, Required, high
+from benchmarks.question import Column, Contender, Question, Required, high, median, ratio
 
 __all__ = ["QUESTION"]
 
@@ -91,6 +91,47 @@ QUESTION = Question(
             limit=0,
             at_most=True,
             show=show.count,
+        ),
+        Required(
+            text="PostgreSQL, 1 worker: submit to result, one caller, p50",
+            measure=median("postgres-1", "result_ms"),
+            limit=4,
+            at_most=True,
+            show=show.milli,
+        ),
+        Required(
+            text="PostgreSQL, 1 worker: submit to result, one caller, p95",
+            measure=median("postgres-1", "result_p95_ms"),
+            limit=12,
+            at_most=True,
+            show=show.milli,
+        ),
+        Required(
+            text="PostgreSQL, 1 worker, against DBOS: calls per second at 100 callers",
+            measure=ratio("postgres-1", "dbos", "per_second"),
+            limit=12,
+        ),
+        Required(
+            text="Redis, 1 worker, against Celery: one caller, p50",
+            measure=ratio("redis-1", "celery", "p50_us"),
+            limit=0.5,
+            at_most=True,
+            show=show.percent,
+        ),
+        Required(
+            text="Redis, 1 worker, against taskiq: calls per second at 100 callers",
+            measure=ratio("redis-1", "taskiq", "per_second"),
+            limit=3,
+        ),
+        *(
+            Required(
+                text=f"{title}: CPU of a call with 4 workers against 1",
+                measure=ratio(f"{name}-4", f"{name}-1", "cpu_ms"),
+                limit=1.25,
+                at_most=True,
+                show=show.percent,
+            )
+            for name, title in (("redis", "Redis"), ("postgres", "PostgreSQL"))
         ),
     ),
     max_rounds=3,

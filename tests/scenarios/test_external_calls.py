@@ -85,7 +85,9 @@ async def _waits(rt: Runtime, id: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("render", {"video": "a"}), ("sign", {"document": "d"}), ("order", {"item": "x"})])
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("render", {"video": "a"}), ("sign", {"document": "d"}), ("order", {"item": "x"})]
+)
 async def test_a_token_completes_its_call(store: str, name: str, arguments: dict[str, str]) -> None:
     async with make(ALL, store) as rt:
         handle = await rt.submit(name, arguments, id="c")
@@ -216,7 +218,16 @@ async def test_wrong_tokens_have_one_answer(store: str) -> None:
         await rt.submit("render", {"video": "a"}, id="c")
         token = await waiting(rt, "c")
         swapped = ("B" if token[10] == "A" else "A").join((token[:10], token[11:]))
-        wrong = ["", "x", "ckx_", token[:-1], token + "A", swapped, "ckx_" + "a" * 43 + "-Yw", "ckx_" + "a" * 43 + "-\udcff"]
+        wrong = [
+            "",
+            "x",
+            "ckx_",
+            token[:-1],
+            token + "A",
+            swapped,
+            "ckx_" + "a" * 43 + "-Yw",
+            "ckx_" + "a" * 43 + "-\udcff",
+        ]
         answers = set()
         for each in wrong:
             with pytest.raises(NotFound) as refused:

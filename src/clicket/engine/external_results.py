@@ -60,6 +60,10 @@ class ExternalResults:
         self._claimer = claimer
         self._max_size = max_output_size
 
+    async def check(self, token: str) -> None:
+        """Raise the error that a result with this token would get now, if any."""
+        self._refuse_ended(await self._find(token), token)
+
     async def complete(self, token: str, output: Any) -> str:
         """Record the output; returns the id of the call. None after streamed output: what was streamed is the output."""
         plain = self._plain(output)
@@ -163,11 +167,15 @@ class ExternalResults:
         if any(event.type == "reported" for event in events):
             raise Conflict(f"call {id!r} has its result already: a token works once. Nothing was changed.")
         if state.is_terminal:
-            raise Conflict(f"call {id!r} has ended as {state}, so its token does not work any more. Nothing was changed.")
+            raise Conflict(
+                f"call {id!r} has ended as {state}, so its token does not work any more. Nothing was changed."
+            )
         if any(event.type == "cancel_requested" for event in events):
             raise Conflict(f"call {id!r} was cancelled, so its token does not work any more. Nothing was changed.")
         if any("external_closed" in event.data for event in events if event.type == "note"):
-            raise Conflict(f"call {id!r} has run out of time, so its token does not work any more. Nothing was changed.")
+            raise Conflict(
+                f"call {id!r} has run out of time, so its token does not work any more. Nothing was changed."
+            )
         attempts = sum(event.type == "attempt_started" for event in events)
         issued = _issued(events)[-1]
         if issued.get("attempt") != attempts or not fits(token, str(issued["hash"])):

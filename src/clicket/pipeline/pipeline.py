@@ -285,9 +285,7 @@ class Pipeline:
 
     # Ending.
 
-    def stop(
-        self, call: Call, reason: str, then: Then, *, execute: bool = False, ran: float | None = None
-    ) -> None:
+    def stop(self, call: Call, reason: str, then: Then, *, execute: bool = False, ran: float | None = None) -> None:
         """End a call that `perform` does not run (any more): queued, waiting, or abandoned. `ran`: seconds since its attempt began."""
         self._stopped(call, reason)
         if execute or ran is not None:

@@ -121,7 +121,9 @@ class ToolContext:
         without external=True, `await ctx.drain()` before the token leaves the process: it works once that has returned.
         """
         if not isinstance(token_for, str):
-            raise UsageError(f"ctx.pending takes a text that says for whom the token is, not {type(token_for).__name__}.")
+            raise UsageError(
+                f"ctx.pending takes a text that says for whom the token is, not {type(token_for).__name__}."
+            )
         return Pending(self._sink.pending(token_for))
 
     @property

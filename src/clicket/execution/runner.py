@@ -15,6 +15,7 @@ from msgspec import to_builtins
 
 from clicket.bridge import Workers, fulfil
 from clicket.call import Call, Late
+from clicket.errors import UsageError
 from clicket.execution.clocks import Clocks
 from clicket.execution.loop_lane import LoopLane, inline
 from clicket.execution.process_lane import ProcessLane
@@ -23,7 +24,6 @@ from clicket.execution.ray.cluster import Cluster
 from clicket.execution.ray_lane import RayLane
 from clicket.execution.retry import backoff, describe, transient
 from clicket.execution.sink import CallSink
-from clicket.errors import UsageError
 from clicket.execution.stopping import (
     Parked,
     Stopped,

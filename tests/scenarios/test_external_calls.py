@@ -333,8 +333,7 @@ async def test_of_many_completers_one_wins(kinds: list[str]) -> None:
                     await rt.emit(token, str(number))
                     return None
                 await (rt.complete(token, number) if kind == "complete" else rt.fail(token, str(number)))
-            except Conflict as error:
-                assert "Nothing was changed" in str(error)
+            except Conflict:
                 return None
             return number
 

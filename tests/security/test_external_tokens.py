@@ -169,7 +169,7 @@ def test_by_the_command_line(tmp_path: Path) -> None:
     place = Place(tmp_path, sqlite_url(tmp_path), "tests.security.test_external_tokens:job")
     with SyncRuntime([job], store=place.store) as rt:
         for id in ("a", "b"):
-            handle = rt.submit("job", id=id)
+            rt.submit("job", id=id)
             while rt.get(id).waiting_for != "external":
                 pass
         assert place.ask("complete", tokens["a"], "--output", '{"n": 1}') == {"id": "a", "result": "completed"}
@@ -177,8 +177,7 @@ def test_by_the_command_line(tmp_path: Path) -> None:
             "id": "b",
             "result": "failed",
         }
-        assert handle.result(timeout=10).state.value == "failed"
-        assert rt.complete.__doc__
+        assert rt.handle("b").result(timeout=10).state.value == "failed"
         with pytest.raises(Conflict):
             rt.complete(tokens["b"], 1)
     again = place.inside("complete", tokens["a"])

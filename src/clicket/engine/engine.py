@@ -205,13 +205,17 @@ class Engine:
             resume=lambda claimed: recovery.resume(claimed),
             release=gate.release, give_slot=slots.give, spawn=spawn,
         )  # fmt: skip
-        external = External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn)
-        reconciling = Reconciling(
-            journal, pipeline, ending, workers, chance,
-            worker=worker, make_sink=runner.sink_of, run_again=lambda call: recovery.run_again(call), spawn=spawn,
+        external, reconciling = (
+            External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn),
+            Reconciling(
+                journal, pipeline, ending, workers, chance,
+                worker=worker, make_sink=runner.sink_of, run_again=lambda call: recovery.run_again(call), spawn=spawn,
+            ),
         )  # fmt: skip
-        parking = Parking(pipeline, ending, external, reconciling, release=gate.release)
-        stopping = Stopping(journal, pipeline, limiter, ending, external)
+        parking, stopping = (
+            Parking(pipeline, ending, external, reconciling, release=gate.release),
+            Stopping(journal, pipeline, limiter, ending, external),
+        )
         running = Running(
             journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits, parked=parking.park
         )  # fmt: skip
@@ -228,14 +232,16 @@ class Engine:
         )  # fmt: skip
         recovery = Recovery(
             journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
-            admission, claimer, queues, external, reconciling, parking, limits, gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update,
-            spawn=spawn,
+            admission, claimer, queues, external, reconciling, parking, limits,
+            gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update, spawn=spawn,
         )  # fmt: skip
         chores = Chores(
             store, clock, registry, live, claimer, requests, recovery, limits, kept, lose=ending.lose, spawn=spawn
         )
-        draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
-        background = Background(clock, spawn)
+        draining, background = (
+            Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn),
+            Background(clock, spawn),
+        )
         _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
@@ -255,11 +261,11 @@ class Engine:
         self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
-        self.external_results = ExternalResults(
-            store, clock, live, requests, arguments, audit, claimer, max_output_size=max_size
+        self._external, self.external_results, self.resolutions = (
+            external,
+            ExternalResults(store, clock, live, requests, arguments, audit, claimer, max_output_size=max_size),
+            Resolutions(store, journal, live, requests, arguments, audit, max_output_size=max_size),
         )
-        self._external = external
-        self.resolutions = Resolutions(store, journal, live, requests, arguments, audit, max_output_size=max_size)
         self.recovery, self.chores, self.background, self.share, self.queues = (
             recovery,
             chores,

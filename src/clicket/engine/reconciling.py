@@ -180,7 +180,8 @@ def _name(answer: Any) -> str:
 
 
 def _is_async(check: Any) -> bool:
-    return inspect.iscoroutinefunction(check) or inspect.iscoroutinefunction(getattr(check, "__call__", None))
+    """Also for an object with an async `__call__`."""
+    return inspect.iscoroutinefunction(check) or inspect.iscoroutinefunction(type(check).__call__)
 
 
 async def _awaited(work: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Requests into calls that other processes own: a cancel, an approval, a late result, a resolution, a result from outside. Each is an event of the call."""
+"""Requests into calls that other processes own: a cancel, an approval, a late result, a resolution, a result from outside.
+
+Each is an event of the call.
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from clicket.model.codec import decode
 __all__ = ["complete", "fail"]
 
 _MAX_TOKEN = 4_000
+_STDIN = "-"
 TokenArgument = Annotated[
     str,
     typer.Argument(metavar="TOKEN", help="The token; `-` reads it from stdin, so that no list of processes shows it."),
@@ -50,7 +51,7 @@ async def fail(
 
 
 def _read(token: str) -> str:
-    return sys.stdin.read(_MAX_TOKEN).strip() if token == "-" else token
+    return sys.stdin.read(_MAX_TOKEN).strip() if token == _STDIN else token
 
 
 def _json(text: str) -> object:

@@ -41,6 +41,8 @@ async def ask(it: Api, operation: Any, headers: dict[str, str], **names: str) ->
         body = {"json": {"tool": "add", "arguments": {"a": 1, "b": 1}} if operation.path == "/calls" else {}}
         if operation.path.endswith("/resolve"):
             body = {"json": {"happened": True}}
+        if operation.path.endswith("/report"):
+            body = {"json": {"ok": True}}
         if operation.method == "PUT":
             body = {"json": {"status": "maintenance"}}
     request = it.client.build_request(operation.method, path_of(operation, **names), headers=headers, **body)

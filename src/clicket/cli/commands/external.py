@@ -31,7 +31,10 @@ async def complete(
         str | None, typer.Option(metavar="JSON|@FILE", help="The output; default: what was streamed into the call.")
     ] = None,
 ) -> None:
-    """Complete a call that waits for a result from outside. A token completes or fails its call once."""
+    """Complete a call that waits for a result from outside, with its token.
+
+    A token completes or fails its call once.
+    """
     given = None if output is None else _json(read_option(output))
     async with session.watcher() as runtime:
         id = await runtime.complete(_read(token), given)
@@ -44,7 +47,10 @@ async def fail(
     error: Annotated[str, typer.Option(metavar="TEXT", help="Why it failed, for the caller and the model.")],
     type: Annotated[str, typer.Option(metavar="NAME", help="The type of the error.")] = "ExternalError",
 ) -> None:
-    """Fail a call that waits for a result from outside. It counts as a failure of the tool."""
+    """Fail a call that waits for a result from outside, with its token.
+
+    It counts as a failure of the tool.
+    """
     async with session.watcher() as runtime:
         id = await runtime.fail(_read(token), error, type=type)
     _report(session, id, "failed")

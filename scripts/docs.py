@@ -42,6 +42,11 @@ OPTIONS = {
         "After a crash in mid-attempt: `auto` (by the two above), `rerun`, `fail` (`outcome_unknown`) or `ask`.",
         True,
     ),
+    "reconcile": (
+        "Called as `check(call, ctx)` when the outcome of an attempt is unknown; returns `Happened`, `DidNotHappen` or `Unknown`.",
+        True,
+    ),
+    "external": ("The body only begins the work; the token of `ctx.pending()` ends the call from outside.", True),
     "isolation": ("Where the body runs: `auto`, `inline`, `thread`, `process` or `ray`.", True),
     "resources": (
         'With `isolation="ray"`: `{"cpu": 1, "gpu": 0, "memory": "2GB"}`, what the body needs on the cluster.',
@@ -218,6 +223,9 @@ EVENTS = {
     "approval_requested": "`reason`: why it is asked; `timeout`, `deadline`; `purpose`: `run` or `recovery`.",
     "approval_given": "`approved`, `by`, `reason`; `arguments`, if it came with others.",
     "late_result": "`output` or `error` that came after the outcome; it changes nothing.",
+    "reconcile_started": "`attempt`, `try`, `worker`: the tool's own check is asked. Durable before it runs.",
+    "reconcile_ended": "`attempt`, `try`, `outcome` (`happened`, `did_not_happen`, `unknown`, `failed`); `reason`, `error`, `delay`.",
+    "reported": "`output` or `error`: the result that a token brought from outside.",
     "resolved": "`happened`, `output`, `by`, `note`; `rerun_as`, if it runs again: how a person settled an unknown outcome.",
     "note": "`text`, and more: a remark of the tool, a take-over, where journaled output ends.",
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clicket.pipeline import Condition, Policy, Rule
     from clicket.runtime import Runtime
     from clicket.settings import Settings
-    from clicket.tools import NativeTool, ToolContext, tool
+    from clicket.tools import DidNotHappen, Happened, NativeTool, ToolContext, Unknown, tool
     from clicket.tools.rest import RestTool
 
 __version__ = "0.1.0"
@@ -30,7 +30,9 @@ __all__ = [
     "ClicketError",
     "Condition",
     "Conflict",
+    "DidNotHappen",
     "Event",
+    "Happened",
     "InvalidTransition",
     "NativeTool",
     "Policy",
@@ -47,6 +49,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolResult",
+    "Unknown",
     "tool",
 ]
 
@@ -59,7 +62,7 @@ _HOMES = {
     "clicket.pipeline": "Condition Policy Rule",
     "clicket.runtime": "Runtime",
     "clicket.settings": "Settings",
-    "clicket.tools": "NativeTool ToolContext tool",
+    "clicket.tools": "DidNotHappen Happened NativeTool ToolContext Unknown tool",
     "clicket.tools.rest": "RestTool",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -23,6 +23,7 @@ __all__ = [
     "LoopThread",
     "Repeating",
     "Workers",
+    "block_on",
     "fulfil",
     "on_loop",
     "on_loop_thread",
@@ -256,6 +257,11 @@ async def on_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Corout
     if on_loop_thread(loop):
         return await function()
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(function(), loop))
+
+
+def block_on(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine function on the loop that started this worker thread, and wait for it."""
+    return asyncio.run_coroutine_threadsafe(function(), loop).result()
 
 
 def wait_on(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]], what: str) -> T:

@@ -89,6 +89,10 @@ class Attempt(msgspec.Struct, eq=False):
     """The last report of progress."""
     recorded_progress: dict[str, Any] | None = None
     """The last report that is on record: reports that come fast are merged."""
+    doubt: BaseException | None = None
+    """What ended the attempt, if its tool is asked whether it had its effect."""
+    wait: Any = None
+    """The wait for a result from outside."""
 
 
 class Call(msgspec.Struct, eq=False):
@@ -321,6 +325,8 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "outputs": "clicket.execution.sink",
     "progress": "clicket.execution.sink",
     "recorded_progress": "clicket.execution.sink",
+    "doubt": "clicket.execution.stopping",
+    "wait": "clicket.engine.external",
 }
 """The module that writes each field after its constructor; the others call a function of that module. Fields that are not here
 never change. Only `clicket.journal` writes to entries."""

@@ -27,6 +27,7 @@ from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
 from clicket.execution import grant, name_of, read_artifact
+from clicket.external_calls import complete, emit, fail, heartbeat, report_progress
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
@@ -287,8 +288,8 @@ class Runtime:
         stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
-    again, bulk = again, bulk
-    dead, requeue, unknown, resolve = dead, requeue, unknown, resolve
+    again, bulk, dead, requeue, unknown, resolve = again, bulk, dead, requeue, unknown, resolve
+    complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""

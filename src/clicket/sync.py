@@ -265,6 +265,26 @@ class Runtime:
         record: Record = self._wait(self._runtime.resolve(id, happened=happened, **settlement))
         return record
 
+    def complete(self, token: str, output: Any = None) -> str:
+        """Complete the call of a token; see `clicket.Runtime.complete`."""
+        return str(self._wait(self._runtime.complete(token, output)))
+
+    def fail(self, token: str, error: str, *, type: str = "ExternalError") -> str:
+        """Fail the call of a token; see `clicket.Runtime.fail`."""
+        return str(self._wait(self._runtime.fail(token, error, type=type)))
+
+    def emit(self, token: str, output: Any) -> str:
+        """Stream a piece of output into the call of a token; see `clicket.Runtime.emit`."""
+        return str(self._wait(self._runtime.emit(token, output)))
+
+    def heartbeat(self, token: str) -> str:
+        """Say that the work on the call of a token goes on; see `clicket.Runtime.heartbeat`."""
+        return str(self._wait(self._runtime.heartbeat(token)))
+
+    def report_progress(self, token: str, step: float, total: float | None = None, text: str = "") -> str:
+        """Report progress of the call of a token; see `clicket.Runtime.report_progress`."""
+        return str(self._wait(self._runtime.report_progress(token, step, total, text)))
+
     @property
     def workers(self) -> BlockingWorkers:
         """The runtimes over the store: `rt.workers.list()`, `rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""

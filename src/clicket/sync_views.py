@@ -136,6 +136,11 @@ class ThreadHub:
         names: list[str] = self._ask("reset", name, by=by)
         return names
 
+    def report(self, name: str, *, ok: bool, error: str = "") -> ToolState:
+        """Report how a run of a tool ended that clicket did not make."""
+        state: ToolState = self._ask("report", name, ok=ok, error=error)
+        return state
+
     def snapshot(self) -> str:
         return str(self._ask("snapshot"))
 

@@ -37,6 +37,7 @@ EXPECTED = [
     ("deep_search", "completed", 1, None),
     ("index_site", "completed", 2, None),
     ("send_payment", "failed", 1, "outcome_unknown"),
+    ("charge_card", "completed", 1, None),
     ("deep_search", "completed", 1, None),
     ("code_interpreter", "completed", 1, None),
     ("code_interpreter", "completed", 2, None),

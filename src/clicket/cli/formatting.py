@@ -288,6 +288,18 @@ def _resolved(data: dict[str, Any], width: int) -> Text:
     return Text(f"settled by {short(data.get('by') or 'unknown', 40)}: {what}{output}{again}{note}")
 
 
+def _reported(data: dict[str, Any], width: int) -> Text:
+    if data.get("error"):
+        return Text(f"failed outside: {short(data['error'].get('message', ''), width)}", style="red")
+    return Text(f"completed outside: {short(data.get('output'), width)}")
+
+
+def _reconcile_ended(data: dict[str, Any], width: int) -> Text:
+    why = data.get("reason") or (data.get("error") or {}).get("message", "")
+    found = str(data.get("outcome", "")).replace("_", " ")
+    return Text(f"the tool's check: {found}{f': {short(why, width)}' if why else ''}")
+
+
 def on_worker(data: Mapping[str, Any]) -> str:
     """Where an attempt ran, by the data of `attempt_started`."""
     return f" on {short(data['worker'], 60)}" if data.get("worker") else ""
@@ -306,5 +318,8 @@ _DESCRIPTIONS: dict[str, Callable[[dict[str, Any], int], Text]] = {
     "approval_given": _approval_given,
     "late_result": _late_result,
     "resolved": _resolved,
+    "reported": _reported,
+    "reconcile_started": lambda data, width: Text(f"asks the tool's check, try {data.get('try', 1)}{on_worker(data)}"),
+    "reconcile_ended": _reconcile_ended,
     "note": lambda data, width: Text(short(data.get("text", ""), width)),
 }

@@ -20,6 +20,7 @@ from clicket.call_history import HistoryOptions
 from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
 from clicket.client.cache import Cache
 from clicket.client.connection import Connection, Problem, ProblemResponse, decoded, path_segment
+from clicket.client.external_calls import complete, emit, fail, heartbeat, report_progress
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.request_body import MAX_ARGUMENTS, body_of, written_arguments
@@ -194,6 +195,7 @@ class Client:
         return CallHandle(self._connection, made.id, made.thread)
 
     unknown, resolve = unknown, resolve
+    complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
 
     async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
         """Refuse a call that waits for approval. False: it is not waiting (any more)."""

@@ -70,6 +70,12 @@ class ThreadHub:
         names = before if name is None else [name]
         return [each for each in names if before[each].status != "available" or before[each].consecutive_failures]
 
+    async def report(self, name: str, *, ok: bool, error: str = "") -> ToolState:
+        """Report how a run of a tool ended that clicket did not make; as in `clicket.hub.ThreadHub.report`."""
+        body = {"ok": ok, "error": error}
+        await self._connection.send("POST", f"{self._path}/{path_segment(name)}/report", body=body)
+        return await self.status(name)
+
     async def snapshot(self) -> str:
         return (await self._connection.send("GET", f"{self._path}/snapshot")).decode()
 

@@ -12,12 +12,15 @@
 - `approvals`, `questions`: the owner's side of an approval: ask, apply the decision; the event that asks
 - `decisions`: the other side: approve, deny or cancel a call of any process
 - `resolutions`: settles calls whose outcome is unknown
+- `parking`, `reconciling`: calls whose body is over without an outcome; asking a tool's own check
+- `external`, `external_results`: calls that end elsewhere: the wait of the owner; what a token brings, in any process
+- `attempt_history`: what the events of a call say about its attempts
 - `requests`: events that one process writes into a call of another
 - `handles`, `stored_calls`: follow, await and cancel a call; calls of other processes, read from the store
 - `handover`, `claimer`: calls that change their owner; claiming calls that wait
 - `hearing`: hints and notices of other processes
 - `placement`, `offers`: which worker is told of a call; starting a call that a notice offers, telling of room
-- `recovery`: takes over the calls of dead owners
+- `recovery`, `recovered`: takes over the calls of dead owners; its report
 - `background`, `chores`: timers of repeated work; the work itself
 - `closing`: closes a runtime in order
 - `live_calls`, `timers`, `tasks`, `loop_share`: calls of this process, timers of waits, tasks, fair use of the event loop
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from clicket.engine.engine import Engine
     from clicket.engine.handles import CallHandle
     from clicket.engine.limits import Limits
-    from clicket.engine.recovery import Progress, Recovered
+    from clicket.engine.recovered import Progress, Recovered
 
 __all__ = [
     "Activity",
@@ -60,7 +63,7 @@ _HOMES = {
     "engine": "Engine",
     "handles": "CallHandle",
     "limits": "Limits",
-    "recovery": "Progress Recovered",
+    "recovered": "Progress Recovered",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

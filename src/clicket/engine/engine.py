@@ -28,6 +28,8 @@ from clicket.engine.closing import Closing
 from clicket.engine.decisions import Decisions
 from clicket.engine.draining import Draining
 from clicket.engine.ending import Ending
+from clicket.engine.external import External
+from clicket.engine.external_results import ExternalResults
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
 from clicket.engine.handover import HandOver
@@ -37,10 +39,12 @@ from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
 from clicket.engine.offers import Offers
+from clicket.engine.parking import Parking
 from clicket.engine.placement import ROOM_EVERY, Placement
 from clicket.engine.plans import Plans
 from clicket.engine.queues import Queues
 from clicket.engine.rates import Rates
+from clicket.engine.reconciling import Reconciling
 from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.engine.resolutions import Resolutions
@@ -201,10 +205,20 @@ class Engine:
             resume=lambda claimed: recovery.resume(claimed),
             release=gate.release, give_slot=slots.give, spawn=spawn,
         )  # fmt: skip
-        stopping = Stopping(journal, pipeline, limiter, ending)
-        running = Running(
-            journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits
+        external, reconciling = (
+            External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn),
+            Reconciling(
+                journal, pipeline, ending, workers, chance,
+                worker=worker, make_sink=runner.sink_of, run_again=lambda call: recovery.run_again(call), spawn=spawn,
+            ),
+        )  # fmt: skip
+        parking, stopping = (
+            Parking(pipeline, ending, external, reconciling, release=gate.release),
+            Stopping(journal, pipeline, limiter, ending, external),
         )
+        running = Running(
+            journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits, parked=parking.park
+        )  # fmt: skip
         approvals = Approvals(
             journal, pipeline, policy, timers, ending, caching, arguments, resume=lambda call: admission.resume(call)
         )
@@ -218,14 +232,16 @@ class Engine:
         )  # fmt: skip
         recovery = Recovery(
             journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
-            admission, claimer, queues, limits, gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update,
-            spawn=spawn,
+            admission, claimer, queues, external, reconciling, parking, limits,
+            gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update, spawn=spawn,
         )  # fmt: skip
         chores = Chores(
             store, clock, registry, live, claimer, requests, recovery, limits, kept, lose=ending.lose, spawn=spawn
         )
-        draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
-        background = Background(clock, spawn)
+        draining, background = (
+            Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn),
+            Background(clock, spawn),
+        )
         _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
@@ -245,7 +261,11 @@ class Engine:
         self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
-        self.resolutions = Resolutions(store, journal, live, requests, arguments, audit, max_output_size=max_size)
+        self._external, self.external_results, self.resolutions = (
+            external,
+            ExternalResults(store, clock, live, requests, arguments, audit, claimer, max_output_size=max_size),
+            Resolutions(store, journal, live, requests, arguments, audit, max_output_size=max_size),
+        )
         self.recovery, self.chores, self.background, self.share, self.queues = (
             recovery,
             chores,
@@ -302,6 +322,7 @@ class Engine:
         call = self._call_of(entry)
         if call is None:
             return
+        self._external.take(call, events)
         for event in events:
             if event.type == "cancel_requested" and can_stop(call):
                 self.stopping.stop(call, "cancel", clean(event.data.get("reason", "")))

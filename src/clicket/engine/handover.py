@@ -158,6 +158,9 @@ class HandOver:
             code="outcome_unknown", message=f"{text}; it may have had its effect.", type="OutcomeUnknown"
         )
         asks = options.recovery == "ask"
+        if options.reconcile is not None and not options.repeatable:  # the next owner asks the tool's check
+            self._give_up_ownership(call)
+            return
         if not (asks or options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable)):
             self._pipeline.fail(call, unknown, self._ending.on_outcome_durable)
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,14 +18,19 @@ from clicket.call import Call, Origin
 from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals, edit_of, unfit
 from clicket.engine.arguments import LOST, ArgumentsOnRecord
+from clicket.engine.attempt_history import deaths_of, denial_in, retries_of, unknown_outcome
 from clicket.engine.caching import Caching
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.ending import Ending
+from clicket.engine.external import External
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
+from clicket.engine.parking import Parking
 from clicket.engine.plans import Plans
 from clicket.engine.queues import Queues
+from clicket.engine.reconciling import Reconciling
+from clicket.engine.recovered import Progress, Recovered
 from clicket.engine.timers import WaitTimers
 from clicket.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from clicket.execution import Limiter, explain
@@ -37,35 +43,11 @@ from clicket.pipeline import Pipeline
 from clicket.ports import Store, Stored, elapsed
 from clicket.tools import Registry
 
-__all__ = ["Progress", "Recovered", "Recovery"]
+__all__ = ["Recovery"]
 
 logger = logging.getLogger("clicket.engine")
 _BATCH = 200
 _DUE = 0.05
-_AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
-
-
-class Recovered(msgspec.Struct, kw_only=True):
-    """How many calls were found, and how each was handled."""
-
-    queued: int = 0
-    rerun: int = 0
-    unknown: int = 0
-    asked: int = 0
-    unavailable: int = 0
-    cancelled: int = 0
-    damaged: int = 0
-
-    @property
-    def total(self) -> int:
-        return sum(msgspec.structs.astuple(self))
-
-    def count(self, what: str) -> None:
-        """Count one more call under a field."""
-        setattr(self, what, getattr(self, what) + 1)
-
-
-Progress = Callable[[Recovered], None]
 
 
 class Recovery:
@@ -90,6 +72,9 @@ class Recovery:
         admission: Admission,
         claimer: WorkClaimer,
         queues: Queues,
+        external: External,
+        reconciling: Reconciling,
+        parking: Parking,
         limits: Limits,
         *,
         gives_away: bool,
@@ -116,6 +101,9 @@ class Recovery:
         self._admission = admission
         self._claimer = claimer
         self._queues = queues
+        self._external = external
+        self._reconciling = reconciling
+        self._parking = parking
         self._max_claims = limits.max_claims
         self._gives_away = gives_away
         self._spawn = spawn
@@ -261,14 +249,15 @@ class Recovery:
         self._pipeline.restore(call, record.stages)
         self._pipeline.find.identify(call, self._registry)
         outputs = sum(1 for event in stored.events if event.type == "output")
-        resume_attempts(call, retries=_retries(call), outputs=outputs, progress=record.progress)
+        resume_attempts(call, retries=retries_of(call), outputs=outputs, progress=record.progress)
         return call, record
 
     def _resume(self, call: Call, record: Record, stored: Stored) -> str:
         """Decide from the journal; returns the report's field."""
         entry = call.entry
         started = entry.state in (State.RUNNING, State.STREAMING)
-        deaths = _deaths(entry) if stored.taken_from is not None else 0
+        waits_outside = started and self._external.has(record)
+        deaths = deaths_of(entry) if stored.taken_from is not None and not waits_outside else 0
         most = self._max_claims * (
             2 if entry.internal else 1
         )  # a turn survives a call of its own that kills the process
@@ -282,6 +271,9 @@ class Recovery:
         tool = call.tool
         if tool is None or not (self._gives_away or self._queues.runs(tool)):
             return self._without_tool(call, record, stored, started=started)
+        if waits_outside:
+            self._keep_waiting(call, record)
+            return "external"
         options = tool.options
         # A call that makes calls itself, as a turn does, is resumed in any case: it ends its calls, and updates its thread.
         cancelled = record.cancel_requested and (tool.traits.holds_slot or not entry.attempts)
@@ -289,7 +281,7 @@ class Recovery:
             return self._resume_started(call, record)
         if cancelled:
             return self._cancelled(call)
-        denial = _denial(entry)
+        denial = denial_in(entry)
         if denial is not None:
             self._approvals.apply(call, denial)
             return "cancelled"
@@ -321,17 +313,64 @@ class Recovery:
         self._stop(call, "cancel")
         return "cancelled"
 
+    def _keep_waiting(self, call: Call, record: Record) -> None:
+        with suppress(Exception):  # for its secrets; the tool may take other arguments by now, but it is not run again
+            self._pipeline.readmit(call)
+        self._live.add(call)
+        self._external.wait_again(call, record)
+
+    def run_again(self, call: Call) -> None:
+        """The tool's check found that the last attempt had no effect."""
+        entry = call.entry
+        record = read(call.id, entry.events)
+        if record.cancel_requested:
+            self._cancelled(call)
+            return
+        if call.attempt is not None and call.attempt.doubt is not None and entry.attempts > call.plan.max_retries:
+            self._parking.end_in_doubt(call)
+            return
+        error = unknown_outcome(f"attempt {entry.attempts} had no effect, as the tool's check found; it is run again.")
+        data = {"attempt": entry.attempts, "error": msgspec.to_builtins(error), "delay": 0.0}
+        self._journal.advance(entry, State.RETRYING, data)
+        self._queue_again(call, msgspec.structs.replace(record, waiting_for=None), "rerun")
+
+    def _can_ask(self, call: Call) -> bool:
+        """Has the tool a check, and are the call's arguments readable here?"""
+        if call.required_tool().options.reconcile is None or call.arguments_lost:
+            return False
+        try:
+            self._pipeline.readmit(call)
+        except Exception as error:
+            logger.warning("call %s: its tool's check is not asked, because the tool changed: %s", call.id, error)
+            return False
+        return True
+
     def _resume_started(self, call: Call, record: Record) -> str:
         options, entry = call.required_tool().options, call.entry
         number = entry.attempts
         if options.recovery == "rerun" or (options.recovery == "auto" and options.repeatable):
-            error = _unknown(f"the process that ran attempt {number} died; the tool may be run again.")
+            error = unknown_outcome(f"the process that ran attempt {number} died; the tool may be run again.")
             data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": 0.0}
             self._journal.advance(entry, State.RETRYING, data)
             return self._queue_again(call, record, "rerun")
+        if self._can_ask(call):
+            self._live.add(call)
+            self._reconciling.begin(call, lambda reason: self._settle_unknown(call, reason))
+            return "reconciling"
+        return self._end_unknown(call, record)
+
+    def _settle_unknown(self, call: Call, reason: str) -> None:
+        """The tool's check could not tell."""
+        self._end_unknown(call, read(call.id, call.entry.events), reason)
+        if not call.entry.is_idle:
+            self._journal.commit(call.entry)
+
+    def _end_unknown(self, call: Call, record: Record, reason: str = "") -> str:
+        options, entry = call.required_tool().options, call.entry
+        number, why = entry.attempts, f" The tool's check cannot tell: {reason}" if reason else ""
         if options.recovery == "ask" and not record.cancel_requested:  # a cancelled call needs no decision
-            error = _unknown(
-                f"the process that ran attempt {number} died; a person must decide whether to run it again."
+            error = unknown_outcome(
+                f"the process that ran attempt {number} died; a person must decide whether to run it again.{why}"
             )
             data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": None, "waiting_for": "approval"}
             self._journal.advance(entry, State.RETRYING, data)
@@ -343,6 +382,7 @@ class Recovery:
         text = (
             f"the process that ran attempt {number} died before an outcome was recorded: the tool's effect may or may not "
             "have happened. Check, then submit a new call; tools that may repeat declare read_only or idempotent."
+            f"{why}"
         )
         self._fail(call, "outcome_unknown", text)
         return "unknown"
@@ -405,34 +445,3 @@ class Recovery:
 
     def _end(self, call: Call, error: ToolError) -> None:
         self._pipeline.fail(call, error, self._ending.on_outcome_durable)
-
-
-def _denial(entry: Entry) -> dict[str, Any] | None:
-    """The decision of a person who denied the call while no process had it."""
-    given = next((e for e in reversed(entry.events) if e.type == "approval_given"), None)
-    return given.data if given is not None and given.data.get("approved") is not True else None
-
-
-def _deaths(entry: Entry) -> int:
-    """How often a worker died over this call. Waiting and a release do not count. A turn of an agent takes long, so only deaths
-    since its last step count, or since it waited for a person."""
-    before = 0
-    for event in entry.events:
-        if event.type == "note":
-            if "claims" in event.data and event.state in _AT_WORK:
-                before += 1
-            elif entry.internal and ("entry" in event.data or "waits" in event.data):
-                before = 0
-    return before + (entry.state in _AT_WORK)
-
-
-def _retries(call: Call) -> int:
-    """How many retries were used. A run after a death is not a retry."""
-    retrying = (
-        e.data.get("error") or {} for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
-    )
-    return sum(1 for error in retrying if error.get("code") != "outcome_unknown")
-
-
-def _unknown(message: str) -> ToolError:
-    return ToolError(code="outcome_unknown", message=message, type="OutcomeUnknown")

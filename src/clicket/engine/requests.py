@@ -1,4 +1,7 @@
-"""Requests into calls that other processes own: a cancel, an approval, a late result, a resolution. Each is an event of the call."""
+"""Requests into calls that other processes own: a cancel, an approval, a late result, a resolution, a result from outside.
+
+Each is an event of the call.
+"""
 
 from __future__ import annotations
 
@@ -29,33 +32,46 @@ class Requests:
         """
         data = plain_output(data)[0]
         while True:
-            last, first = stored.events[-1], stored.events[0]
+            last = stored.events[-1]
             if last.state.is_terminal and kind not in _AFTER_THE_END:
                 return False
+            if kind == "cancel_requested" and any(event.type == "reported" for event in stored.events):
+                return False  # it has its outcome
             if kind == "resolved" and not is_unresolved(read(stored.id, stored.events)):
                 return False
             if kind == "approval_given":
                 asked = asked_in(stored)
                 if asked is None or (question and asked != question):
                     return False
-            thread, caller = first.data["thread"], first.data.get("caller", "")
-            now = self._journal.clock.now()
-            event = Event(stored.id, last.seq + 1, max(now, last.at), kind, last.state, data)
-            row = CallRow(stored.id, thread, caller, first.data["tool"], first.at)
-            change = Append(
-                row, last.seq, -1, rows_of([event]), last.state, key=stored.key, request=kind not in _AFTER_THE_END
-            )
-            error = await self._journal.append(change)
-            if error is None:
+            newer = await self.append(stored, kind, data)
+            if newer is None:
                 return True
-            if error.code != "stale":
-                raise error
-            found = await self._store.load(stored.id, thread, caller)
-            if not found or found[0].damaged is not None:
+            if not newer.events:
                 return False
-            if found[0].events[-1].seq == last.seq:
-                raise StoreUnavailable(f"call {stored.id} cannot be written to: its row and its events disagree.")
-            stored = found[0]
+            stored = newer
+
+    async def append(self, stored: Stored, kind: EventType, data: dict[str, Any]) -> Stored | None:
+        """Append one event to a call as it was read. None: it is written. Else another process wrote first, and this is the call as it
+        is now; without events, if it is not there any more."""
+        last, first = stored.events[-1], stored.events[0]
+        thread, caller = first.data["thread"], first.data.get("caller", "")
+        now = self._journal.clock.now()
+        event = Event(stored.id, last.seq + 1, max(now, last.at), kind, last.state, data)
+        row = CallRow(stored.id, thread, caller, first.data["tool"], first.at)
+        change = Append(
+            row, last.seq, -1, rows_of([event]), last.state, key=stored.key, request=kind not in _AFTER_THE_END
+        )
+        error = await self._journal.append(change)
+        if error is None:
+            return None
+        if error.code != "stale":
+            raise error
+        found = await self._store.load(stored.id, thread, caller)
+        if not found or found[0].damaged is not None:
+            return Stored(key=stored.key, fence=0, claims=0, owner=None, events=[], id=stored.id)
+        if found[0].events[-1].seq == last.seq:
+            raise StoreUnavailable(f"call {stored.id} cannot be written to: its row and its events disagree.")
+        return found[0]
 
     async def read(self, entry: Entry) -> None:
         """Read what other processes wrote into a live call: an append without events is stale if they wrote, and the journal then

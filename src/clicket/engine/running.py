@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from clicket.bridge import fulfil
 from clicket.call import Call, Late
@@ -21,7 +21,7 @@ from clicket.engine.stopping import Stopping
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
-from clicket.execution import PREPARED, Limiter
+from clicket.execution import PARKED, PREPARED, Limiter
 from clicket.execution.stopping import CALLER_LEFT, abandon, returned
 from clicket.journal import Journal
 from clicket.kernel import State
@@ -34,6 +34,8 @@ logger = logging.getLogger("clicket.engine")
 
 
 class Running:
+    """`parked(call)`: the body is over, and the call is not: it ends elsewhere, or its tool is asked about the attempt."""
+
     def __init__(
         self,
         journal: Journal,
@@ -48,8 +50,11 @@ class Running:
         share: LoopShare,
         tasks: Tasks,
         limits: Limits,
+        *,
+        parked: Callable[[Call], None],
     ) -> None:
         self._journal = journal
+        self._parked = parked
         self._pipeline = pipeline
         self._live = live
         self._limiter = limiter
@@ -183,10 +188,19 @@ class Running:
         if call.attempt is not None and call.attempt.caller_left:
             raise asyncio.CancelledError
         if call.result is None:
-            return await self._ending.outcome(call)
+            return await self._outcome(call)
         if self._monotonic() >= self._share.over_at:
             await self._share.rest()
         return call.result
+
+    async def _outcome(self, call: Call) -> ToolResult:
+        """Wait for the outcome. A caller that leaves a call that was parked cancels it, as it would cancel the body."""
+        try:
+            return await self._ending.outcome(call)
+        except asyncio.CancelledError:
+            if not call.in_callers_task and not call.ended:
+                await self._on_caller_left(call)
+            raise
 
     def run_in_own_task(self, call: Call) -> None:
         call.in_callers_task = False
@@ -209,6 +223,9 @@ class Running:
         if not call.ending:
             if call.stopping == "shutdown" and call.outcome is State.CANCELLED:
                 self._handover.close_stopped(call)
+            elif call.stopping in PARKED:
+                call.in_callers_task = call.ready = False  # the caller waits for the outcome
+                self._parked(call)
             else:
                 self._pipeline.finish(call, self._on_outcome_durable)
         elif (

@@ -7,6 +7,7 @@ from functools import partial
 
 from clicket.call import Call
 from clicket.engine.ending import Ending
+from clicket.engine.external import External
 from clicket.errors import ClicketError
 from clicket.execution import Limiter, can_stop, explain, stop
 from clicket.journal import Journal
@@ -18,11 +19,14 @@ __all__ = ["Stopping"]
 
 
 class Stopping:
-    def __init__(self, journal: Journal, pipeline: Pipeline, limiter: Limiter, ending: Ending) -> None:
+    def __init__(
+        self, journal: Journal, pipeline: Pipeline, limiter: Limiter, ending: Ending, external: External
+    ) -> None:
         self._journal = journal
         self._pipeline = pipeline
         self._limiter = limiter
         self._ending = ending
+        self._external = external
 
     def cancel(self, call: Call, reason: str) -> bool:
         """Ask a live call to end as cancelled. False: it has ended, or is just about to."""
@@ -55,6 +59,10 @@ class Stopping:
     def stop(self, call: Call, reason: str, why: str = "") -> None:
         if call.slot and not call.queued and call.entry.waiting_for is None:
             stop(call, reason, why)
+            return
+        if call.entry.waiting_for == "reconcile" and reason != "shutdown":
+            return  # the tool's check is under way; what it finds decides how the call ends
+        if self._external.stop(call, reason, why):
             return
         self._limiter.leave(call)
         self._journal.wait_for(call.entry, None)

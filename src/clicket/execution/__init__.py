@@ -29,12 +29,15 @@ from clicket.execution.runner import PREPARED, Runner, lane_of
 from clicket.execution.sink import CallSink, progress_data, turn_log
 from clicket.execution.spool import Spool
 from clicket.execution.stopping import (
+    PARKED,
+    Parked,
     Stopped,
     attempt_of,
     caller_left,
     can_stop,
     explain,
     is_abandoned,
+    park,
     state_of,
     stop,
     stop_error,
@@ -44,12 +47,14 @@ from clicket.execution.turn_log import TurnLog, entries_in
 
 __all__ = [
     "GRANT",
+    "PARKED",
     "PREPARED",
     "RUNTIME",
     "CallSink",
     "Cluster",
     "Limiter",
     "LoopWatch",
+    "Parked",
     "ProcessPool",
     "Runner",
     "Spool",
@@ -70,6 +75,7 @@ __all__ = [
     "lane_of",
     "log_failure",
     "name_of",
+    "park",
     "progress_data",
     "read_artifact",
     "state_of",

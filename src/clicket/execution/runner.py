@@ -15,6 +15,7 @@ from msgspec import to_builtins
 
 from clicket.bridge import Workers, fulfil
 from clicket.call import Call, Late
+from clicket.errors import UsageError
 from clicket.execution.clocks import Clocks
 from clicket.execution.loop_lane import LoopLane, inline
 from clicket.execution.process_lane import ProcessLane
@@ -23,13 +24,22 @@ from clicket.execution.ray.cluster import Cluster
 from clicket.execution.ray_lane import RayLane
 from clicket.execution.retry import backoff, describe, transient
 from clicket.execution.sink import CallSink
-from clicket.execution.stopping import Stopped, attempt_of, can_stop, forget_stop, set_stopper, stop, stop_error
+from clicket.execution.stopping import (
+    Parked,
+    Stopped,
+    attempt_of,
+    can_stop,
+    forget_stop,
+    set_stopper,
+    stop,
+    stop_error,
+)
 from clicket.execution.thread_lane import ThreadLane
 from clicket.execution.tracebacks import log_failure, traceback_of
 from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.ports import Store
-from clicket.tools import Options, Tool
+from clicket.tools import Options, Pending, Tool
 from clicket.vault import Vault, hide_error, hide_text
 
 __all__ = ["PREPARED", "Runner", "lane_of"]
@@ -43,6 +53,8 @@ PREPARED = ("process", "ray")
 def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
     """Where a tool's body runs. Nothing sync runs on the loop unless its author wrote isolation="inline"."""
     isolation = tool.options.isolation
+    if tool.options.external and tool.is_async and isolation == "auto":
+        return "external"
     if isolation != "auto":
         return "loop" if isolation == "inline" and tool.is_async else isolation
     if prefer_sync and tool.run_sync is not None:
@@ -87,6 +99,7 @@ class Runner:
         )  # fmt: skip
         self._lanes: dict[str, Callable[[Call, Tool], Awaitable[Any]]] = {
             "loop": self._loop.attempt,
+            "external": self._attempt_external,
             "inline": inline,
             "thread": ThreadLane(workers, self._clocks, on_returned=on_returned).attempt,
             "process": self._processes.attempt,
@@ -132,15 +145,34 @@ class Runner:
             while call.stopping is None or begun is not None:
                 try:
                     call.output = await (lane(call, tool) if begun is None else self._loop.guarded(call, tool, begun))
+                    if call.output is None and tool.options.external:
+                        call.output = _left_open(attempt_of(call).sink)
                     return
                 except asyncio.CancelledError:
                     raise
                 except BaseException as error:
                     begun = None
-                    await self._retry(call, tool.options, error)
+                    await self._retry_or_ask(call, tool.options, error)
             raise Stopped(call.stopping)
         finally:
             (self._ray if call.plan.lane == "ray" else self._processes).release(call)
+
+    async def _attempt_external(self, call: Call, tool: Tool) -> Any:
+        """An async body that gets a token: the token works before the body runs."""
+        self.sink_of(call).make_token()
+        await self._journal.flush(call.entry)
+        return await self._loop.attempt(call, tool)
+
+    async def _retry_or_ask(self, call: Call, options: Options, error: BaseException) -> None:
+        """As `_retry`. If the last attempt may have had its effect, and its tool has a check for that, `Parked` is raised."""
+        try:
+            await self._retry(call, options, error)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as last:
+            if _in_doubt(call, options, last):
+                raise Parked("reconcile", last) from last
+            raise
 
     async def _retry(self, call: Call, options: Options, error: BaseException) -> None:
         """Back off and begin another attempt, or raise the error that ended the last one."""
@@ -195,3 +227,23 @@ class Runner:
             timer.cancel()
         if call.stopping is not None:
             raise Stopped(call.stopping)
+
+
+def _left_open(sink: CallSink | None) -> Pending:
+    """What an external tool meant that returned nothing."""
+    if sink is None or not sink.gave_token:
+        raise UsageError(
+            "the body of an external tool returned without ctx.pending(), so no system has the token that ends the call. Call "
+            "ctx.pending(), and send its token to the system that does the work."
+        )
+    return Pending("")
+
+
+def _in_doubt(call: Call, options: Options, error: BaseException) -> bool:
+    """May the attempt have had its effect, and can its tool tell? A body that still runs may yet have it, so it is not asked then."""
+    attempt = attempt_of(call)
+    if options.reconcile is None or options.repeatable or attempt.abandoned or attempt.caller_left:
+        return False
+    if isinstance(error, Stopped):
+        return error.reason in ("attempt", "idle")
+    return getattr(error, "code", None) == "outcome_unknown"

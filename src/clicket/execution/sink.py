@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clicket.bridge import on_loop, on_loop_thread
+from clicket.bridge import block_on, on_loop, on_loop_thread
 from clicket.call import Attempt, Call
 from clicket.execution.artifacts import grant, name_of, read_artifact
 from clicket.execution.checkpoints import Checkpoints
@@ -27,6 +27,7 @@ from clicket.model.codec import clean, decode
 from clicket.model.output import encode_output
 from clicket.ports import Store
 from clicket.tools import ToolContext
+from clicket.tools.pending import digest_of, new_token
 from clicket.vault import Vault, Window, has_token, hide, hide_text
 
 __all__ = ["CallSink", "ThreadSink", "context_for", "progress_data", "relay", "sent_context", "turn_log"]
@@ -36,7 +37,9 @@ MAX_OUTPUT_BYTES = 1024 * 1024
 MAX_REPORTS = 1_000
 _REPORT_EVERY = 1.0
 _BACKLOG = 64
-_OURS = frozenset({"claims", "declared", "entry", "masked", "sealed", "waiting_for", "waits"})
+_OURS = frozenset(
+    {"claims", "declared", "entry", "external", "external_closed", "masked", "sealed", "waiting_for", "waits"}
+)
 """Fields of notes that the runtime reads back after a crash. A tool's notes do not have them."""
 _REASONS = frozenset({"checkpoint", "output_limit"})
 
@@ -45,7 +48,7 @@ class CallSink:
     """For bodies on the loop. One per call; attempts share it, and each attempt starts with empty output."""
 
     __slots__ = (
-        "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_store", "_vault", "_window",
+        "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_store", "_token", "_token_given", "_vault", "_window",
         "active_at", "announced", "attempt_at", "deadline_at", "spool",
     )  # fmt: skip
 
@@ -59,6 +62,7 @@ class CallSink:
         self._last_report = 0.0
         self._window: Window | None = None
         self._checkpoints: Checkpoints | None = None
+        self._token, self._token_given = (0, ""), False
         self.spool: Spool | None = None
         self.announced = False
         self.active_at = self.attempt_at = self._clock()
@@ -203,6 +207,35 @@ class CallSink:
             self._checkpoints = Checkpoints(self._journal, self._store, self._vault, self._call)
         return self._checkpoints
 
+    @property
+    def gave_token(self) -> bool:
+        """Has the body of this attempt asked for its token?"""
+        return self._token[0] == self._call.entry.attempts and self._token_given
+
+    def make_token(self) -> None:
+        """Make the token of this attempt before its body runs. It works once its hash is durable."""
+        if self._token[0] != self._call.entry.attempts:
+            self._token, self._token_given = (self._call.entry.attempts, new_token(self._call.entry.id)), False
+            self._issue("")
+
+    def pending(self, token_for: str) -> str:
+        """The token of this attempt, for its body."""
+        known = self._token[0] == self._call.entry.attempts
+        if not known:
+            self._token = (self._call.entry.attempts, new_token(self._call.entry.id))
+        if not known or (token_for and not self._is_over()):
+            self._issue(token_for)
+        self._token_given = True
+        return self._token[1]
+
+    def _issue(self, token_for: str) -> None:
+        shown = hide_text(clean(token_for), self._call.secrets)[:200]
+        issued = {"hash": digest_of(self._token[1]), "for": shown, "attempt": self._call.entry.attempts}
+        self._journal.record(
+            self._call.entry, "note", {"text": "A token that ends this call was issued.", "external": issued}
+        )
+        self._journal.commit(self._call.entry)
+
     def turn_log(self) -> TurnLog:
         return TurnLog(self._journal, self._vault, self._call)
 
@@ -275,6 +308,17 @@ class ThreadSink:
 
     async def checkpoints(self) -> dict[str, bytes]:
         return await on_loop(self._loop, self._sink.checkpoints)
+
+    def pending(self, token_for: str) -> str:
+        """Returns when the token works."""
+        if on_loop_thread(self._loop):
+            return self._sink.pending(token_for)
+        return block_on(self._loop, lambda: self._pending(token_for))
+
+    async def _pending(self, token_for: str) -> str:
+        token = self._sink.pending(token_for)
+        await self._sink.drain()
+        return token
 
 
 def _foreign(data: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from clicket.model import ToolError
 
 __all__ = [
     "CALLER_LEFT",
+    "PARKED",
+    "Parked",
     "Stopped",
     "abandon",
     "attempt_of",
@@ -24,6 +26,7 @@ __all__ = [
     "forget_stop",
     "is_abandoned",
     "keep_late",
+    "park",
     "resume_attempts",
     "returned",
     "set_stopper",
@@ -34,6 +37,8 @@ __all__ = [
 ]
 
 CALLER_LEFT = "its caller was cancelled"
+PARKED = frozenset({"external", "reconcile"})
+"""Why a call that has not ended has no body any more: it ends elsewhere, or its tool is asked whether the attempt had its effect."""
 _ENDS_ATTEMPT = (None, "attempt", "idle")
 """Reasons that a stronger one (a cancel, the call's deadline, closing) may replace."""
 _ADVICE = {
@@ -63,6 +68,17 @@ class Stopped(ClicketError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Parked(ClicketError):
+    """The body is over, and the call is not. `reason`: one of `PARKED`. `error`: what ended the attempt, if its outcome is unknown."""
+
+    code = "parked"
+
+    def __init__(self, reason: str, error: BaseException | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.error = error
 
 
 def attempt_of(call: Call) -> Attempt:
@@ -98,6 +114,12 @@ def stop_inside(call: Call, reason: str, why: str = "") -> None:
     call.stopping = reason
     if why:
         call.cancel_reason = why
+
+
+def park(call: Call, parked: Parked) -> None:
+    """The body is over without an outcome; the engine takes the call out of its slot and continues it (`forget_stop`)."""
+    call.stopping = parked.reason
+    attempt_of(call).doubt = parked.error
 
 
 def explain(call: Call, why: str) -> None:

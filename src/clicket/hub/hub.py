@@ -215,15 +215,16 @@ class Hub:
         known = self._known.get((call.caller, call.thread))
         if known is None:
             if stats.effect == "failed":
-                self._announce(call.caller, call.thread, stats.tool)
+                self.announce(call.caller, call.thread, stats.tool)
             return
         old = known.health.get(stats.tool)
         quiet = old is None or (not old.consecutive_failures and old.announced == "available")
         if stats.effect == "failed" or not quiet:
             known.health[stats.tool] = health_after(old, stats)
-            self._announce(call.caller, call.thread, stats.tool)
+            self.announce(call.caller, call.thread, stats.tool)
 
-    def _announce(self, caller: str, thread: str, name: str) -> None:
+    def announce(self, caller: str, thread: str, name: str) -> None:
+        """Announce the status of a tool, if it is another than the one that was announced last."""
         tool = self.registry.get(name)
         if tool is not None:
             self._spawn(self._announce_change(caller, thread, tool))

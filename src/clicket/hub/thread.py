@@ -16,7 +16,8 @@ from clicket.hub.snapshot import dump, load
 from clicket.kernel import TOOL_STATUS, ToolStatus
 from clicket.model.codec import clean
 from clicket.model.request import check_name
-from clicket.ports import SHARED_PLACE, ToolHealth
+from clicket.ports import SHARED_PLACE, OutcomeStats, ToolHealth
+from clicket.ports.health import health_after
 from clicket.tools import Tool
 from clicket.vault import hide_known
 
@@ -26,6 +27,7 @@ logger = logging.getLogger("clicket.hub")
 
 _LOOK_EVERY = 1.0
 _TRIES = 20
+_MAX_CAUSE = 300
 
 Audit = Callable[..., Awaitable[None]]
 
@@ -169,6 +171,35 @@ class ThreadHub:
             if done:
                 reset.append(each)
         return reset
+
+    async def report(self, name: str, *, ok: bool, error: str = "") -> ToolState:
+        """Report how a run of the tool ended that clicket did not make, such as one in a browser or in another program.
+
+        It counts as the outcome of a call: for the tool's health, its breaker, and the tools that depend on it. No call is recorded.
+        """
+        if type(ok) is not bool:
+            raise UsageError(f"ok must be True or False, not {ok!r}.")
+        tool, hub = self._find(name), self._hub
+        places = [self._place, *([SHARED_PLACE] if tool.options.breaker == "shared" else [])]
+        for place in places:
+            await self._count(place, tool, ok=ok, cause=_fit(error)[:_MAX_CAUSE])
+        if not ok:
+            hub.degraded.add(self._place)
+        await self._health()
+        hub.announce(*self._place, tool.name)
+        return await self.status(name)
+
+    async def _count(self, place: Place, tool: Tool, *, ok: bool, cause: str) -> None:
+        """Count an outcome at a place, as a store counts that of a call."""
+        for _ in range(_TRIES):
+            old = (await self._hub.rows(*place)).get(tool.name) or ToolHealth(tool=tool.name)
+            stats = OutcomeStats(
+                tool.name, "completed" if ok else "failed", "", None, 0.0, "completed" if ok else "failed",
+                max(self._hub.clock.now(), old.updated_at), "" if ok else cause, "" if ok else tool.options.version,
+            )  # fmt: skip
+            if await self._hub.store.put_tool_health(*place, health_after(old, stats), old.version):
+                return
+        raise self._busy(tool.name)
 
     def _on_record(self, name: str, health: ToolHealth, place: Place) -> tuple[ToolStatus, int]:
         """The status of a row and its failures in a row, as far as they count there."""

@@ -22,6 +22,9 @@ EventType = Literal[
     "approval_requested",
     "approval_given",
     "late_result",
+    "reconcile_started",
+    "reconcile_ended",
+    "reported",
     "resolved",
     "note",
 ]

@@ -76,6 +76,12 @@ class Record(msgspec.Struct, kw_only=True):
     resolution: dict[str, Any] | None = None
     """How a person settled an unknown outcome: `happened`, `output`, `by`, `note`, `at`, and `rerun_as`: the id of the call that runs
     it again, or None. The outcome stays as it is."""
+    reconciliation: dict[str, Any] | None = None
+    """What the tool's own check found about an attempt whose outcome was unknown: the `attempt`, how many `tries`, the `outcome` of the
+    last one (`happened`, `did_not_happen`, `unknown`, `failed`; None: it runs), the `reason`, and `at`."""
+    external: dict[str, Any] | None = None
+    """How the call ends elsewhere: for whom its token is (`for`), `since` when it waits, its `deadline`, and `reported_at`: when the
+    result came."""
 
     @property
     def call_id(self) -> str:
@@ -227,8 +233,33 @@ def _progress(record: Record, event: Event) -> None:
 
 
 def _note(record: Record, event: Event) -> None:
-    if "waiting_for" in event.data:  # until the next change of state
-        record.waiting_for = event.data["waiting_for"]
+    data = event.data
+    if "external" in data:
+        record.external = {"for": data["external"].get("for", ""), "since": None, "deadline": None, "reported_at": None}
+    if "waiting_for" in data:  # until the next change of state
+        record.waiting_for = data["waiting_for"]
+        if data["waiting_for"] == "external" and record.external is not None:
+            record.external = {**record.external, "since": event.at, "deadline": data.get("deadline")}
+
+
+def _reported(record: Record, event: Event) -> None:
+    record.waiting_for = None
+    if record.external is not None:
+        record.external = {**record.external, "reported_at": event.at}
+
+
+def _reconcile_started(record: Record, event: Event) -> None:
+    record.waiting_for = "reconcile"
+    data = event.data
+    record.reconciliation = {
+        "attempt": data.get("attempt"), "tries": data.get("try"), "outcome": None, "reason": "", "at": event.at,
+    }  # fmt: skip
+
+
+def _reconcile_ended(record: Record, event: Event) -> None:
+    data, known = event.data, record.reconciliation or {}
+    reason = data.get("reason") or (data.get("error") or {}).get("message", "")
+    record.reconciliation = {**known, "outcome": data.get("outcome"), "reason": reason, "at": event.at}
 
 
 def _cancel_requested(record: Record, event: Event) -> None:
@@ -291,6 +322,9 @@ _APPLY = {
     "approval_requested": _approval_requested,
     "approval_given": _approval_given,
     "resolved": _resolved,
+    "reported": _reported,
+    "reconcile_started": _reconcile_started,
+    "reconcile_ended": _reconcile_ended,
 }
 
 

@@ -17,11 +17,13 @@ from clicket.bridge import Workers
 from clicket.call import Call, Late
 from clicket.errors import ClicketError
 from clicket.execution import (
+    Parked,
     Stopped,
     caller_left,
     describe,
     is_abandoned,
     log_failure,
+    park,
     state_of,
     stop_error,
     traceback_of,
@@ -71,7 +73,7 @@ class Pipeline:
         # Bound methods: calling an object costs twice as much.
         self._find, self._validate, self._execute = find.__call__, validate.__call__, execute.start
         self._process, self._persist = process.__call__, persist.__call__
-        self._take_cached = process.take_cached
+        self._take_cached, self._take_result = process.take_cached, process.take_result
         self._has_policy = not authorize.policy.is_open
         self._journal = journal
         self._vault = vault
@@ -242,6 +244,11 @@ class Pipeline:
             error = Stopped(call.stopping or "cancel")
         if call.ending:
             return
+        if isinstance(error, Parked):
+            if call.stopping in (None, "attempt", "idle"):
+                park(call, error)
+                return
+            error = Stopped(call.stopping)
         if isinstance(error, Stopped):
             self._stopped(call, error.reason)
             outcome = str(call.outcome)
@@ -260,13 +267,30 @@ class Pipeline:
         if is_abandoned(call):
             call.add_metadata("abandoned", True)
 
+    async def take_result(self, call: Call, output: Any, seconds: float) -> None:
+        """Process an output that did not come from the body: from outside, or from the tool's check. `seconds`: since the attempt began."""
+        call.stages["execute"] = Stage("ok", seconds)
+        call.stage_at = self._clock()
+        try:
+            waiting = self._take_result(call, output)
+            if waiting is not None:
+                await waiting
+            if call.ending:
+                return
+            self._stage_ended(call, "process")
+        except BaseException as error:
+            self._stage_failed(call, "process", error)
+        else:
+            call.outcome = State.COMPLETED
+
     # Ending.
 
-    def stop(self, call: Call, reason: str, then: Then, *, execute: bool = False) -> None:
-        """End a call that `perform` does not run (any more): queued, waiting, or abandoned."""
+    def stop(self, call: Call, reason: str, then: Then, *, execute: bool = False, ran: float | None = None) -> None:
+        """End a call that `perform` does not run (any more): queued, waiting, or abandoned. `ran`: seconds since its attempt began."""
         self._stopped(call, reason)
-        if execute:
-            call.stages["execute"] = Stage(str(call.outcome), self._clock() - call.stage_at)
+        if execute or ran is not None:
+            seconds = self._clock() - call.stage_at if ran is None else ran
+            call.stages["execute"] = Stage(str(call.outcome), seconds)
         self.finish(call, then)
 
     def serve(self, call: Call, output: Any, text: str, then: Then) -> None:
@@ -278,9 +302,17 @@ class Pipeline:
         call.outcome = State.COMPLETED
         self.finish(call, then)
 
-    def fail(self, call: Call, error: ToolError, then: Then) -> None:
-        """End a call as failed, for a reason that its tool has nothing to do with: its host died, or somebody refused it."""
-        call.outcome, call.error, call.is_blameless = State.FAILED, error, True
+    def fail(self, call: Call, error: ToolError, then: Then, *, ran: float | None = None) -> None:
+        """End a call as failed, for a reason that its tool has nothing to do with: its host died, or somebody refused it. `ran`: the
+        tool itself failed, so many seconds after the attempt began."""
+        call.outcome, call.error, call.is_blameless = State.FAILED, error, ran is None
+        if ran is not None:
+            call.stages["execute"] = Stage(error.code, ran)
+        self.finish(call, then)
+
+    def end_with(self, call: Call, error: BaseException, then: Then) -> None:
+        """End a call with what ended its last attempt."""
+        self._stage_failed(call, "execute", error)
         self.finish(call, then)
 
     def finish(self, call: Call, then: Then) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 
 from clicket.bridge import Workers
 from clicket.call import Call
-from clicket.execution import CallSink, Spool, grant
+from clicket.execution import CallSink, Parked, Spool, grant
 from clicket.journal import Journal
 from clicket.model.codec import CUT_NOTE, is_small, without_notes
 from clicket.model.output import plain_output, plain_pieces
 from clicket.ports import Store
-from clicket.tools import Streamed
+from clicket.tools import Pending, Streamed
 from clicket.vault import MIN_TOKEN, Secrets, has_marker, hide
 
 __all__ = ["Process", "cut"]
@@ -42,7 +42,10 @@ class Process:
         sink: CallSink | None = None if attempt is None else attempt.sink
         if sink is not None:
             sink.flush()
-            if type(output) is Streamed:
+            kind = type(output)
+            if kind is Pending:
+                raise Parked("external")
+            if kind is Streamed:
                 spool = sink.spool
                 if spool is None:
                     call.output = ""
@@ -79,6 +82,11 @@ class Process:
     def take_cached(self, call: Call, output: Any, text: str) -> None:
         """Use the output of an equal call, unchanged."""
         call.output, call.content = output, text
+
+    def take_result(self, call: Call, output: Any) -> Awaitable[None] | None:
+        """As the stage itself, for an output that did not come from the body."""
+        call.output = output
+        return self(call)
 
     async def _in_thread(self, call: Call, output: Any, sink: CallSink | None) -> None:
         """For a big or streamed output: encode, hash and store it without blocking the loop."""

@@ -35,6 +35,7 @@ from clicket.server.endpoint import Endpoint
 from clicket.server.event_log import EventLog
 from clicket.server.event_stream import EventStreams
 from clicket.server.events import EventHandlers
+from clicket.server.external_calls import ExternalCallHandlers
 from clicket.server.grants import Grants
 from clicket.server.health import HealthHandlers
 from clicket.server.host_check import HostCheck
@@ -50,6 +51,7 @@ from clicket.server.shutdown import Shutdown
 from clicket.server.tool_states import ToolStateHandlers
 from clicket.server.unknown_outcomes import UnknownOutcomeHandlers
 from clicket.telemetry.turns import TurnCounts
+from clicket.vault import hide_text
 
 __all__ = ["Parts", "create_app"]
 
@@ -169,6 +171,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *CallActionHandlers(runtime, lookup, body_reader).operations(),
         *DeadLetterHandlers(runtime, lookup).operations(),
         *UnknownOutcomeHandlers(runtime, lookup, body_reader).operations(),
+        *ExternalCallHandlers(runtime, body_reader).operations(),
         *EventHandlers(lookup, grants, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),
@@ -255,7 +258,7 @@ async def _http_problem(request: Any, error: HTTPException) -> Any:
         text = f"{request.method} is not for this path; it takes {methods}."
         return problem_of_error(Refused("method_not_allowed", text, (b"allow", methods.encode())))
     if error.status_code == 404:
-        text = f"there is nothing at {request.url.path[:200]}. `GET /openapi.json` lists every route."
+        text = f"there is nothing at {hide_text(request.url.path)[:200]}. `GET /openapi.json` lists every route."
         return problem_of_error(Refused("not_found", text))
     return problem_of_error(Refused("usage" if error.status_code < 500 else "internal", str(error.detail)))
 

@@ -103,6 +103,10 @@ class Authenticator:
             self._anonymous = Principal(id="", name="", scopes=_EVERYTHING, own=self._runtime, sees=self._runtime)
         return self._anonymous
 
+    def token_holder(self) -> Principal:
+        """The principal of requests that a token in their path authorises: it has no scope."""
+        return Principal(id="", name="", scopes=frozenset(), own=self._runtime, sees=self._runtime)
+
     async def _stored(self, text: str) -> keys.Key | None:
         parts = text.split("_", 2)
         if (

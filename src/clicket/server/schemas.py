@@ -13,8 +13,29 @@ from clicket.model import Record, ToolResult
 from clicket.model.codec import encode
 
 __all__ = [
-    "Accepted", "Again", "AgainAccepted", "BulkRequest", "CallFilter", "CallRequest", "CallSummary", "Cancelled", "Decided",
-    "Decision", "Denial", "Listing", "Name", "Reason", "Resolution", "Stop", "record_json", "result_json", "summary_of",
+    "Accepted",
+    "Again",
+    "AgainAccepted",
+    "BulkRequest",
+    "CallFilter",
+    "CallRequest",
+    "CallSummary",
+    "Cancelled",
+    "Decided",
+    "Decision",
+    "Denial",
+    "ExternalCall",
+    "ExternalFailure",
+    "ExternalOutput",
+    "ExternalProgress",
+    "Listing",
+    "Name",
+    "Reason",
+    "Resolution",
+    "Stop",
+    "record_json",
+    "result_json",
+    "summary_of",
     "without_tracebacks",
 ]  # fmt: skip
 
@@ -151,6 +172,33 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     output: Any = None
     note: Reason = ""
     rerun: bool = False
+
+
+class ExternalOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An output, or a piece of one: any JSON."""
+
+    output: Any = None
+
+
+class ExternalFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why the work failed, for the caller and the model."""
+
+    error: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
+    type: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] = "ExternalError"
+
+
+class ExternalProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far the work is; without `step` it only goes on."""
+
+    step: float | None = None
+    total: float | None = None
+    text: Reason = ""
+
+
+class ExternalCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The call into which the result was written."""
+
+    id: str
 
 
 class CallSummary(msgspec.Struct, frozen=True, kw_only=True):

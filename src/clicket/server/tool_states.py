@@ -54,6 +54,13 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: Reason = ""
 
 
+class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a run of the tool ended that clicket did not make."""
+
+    ok: bool
+    error: Reason = ""
+
+
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """`restored` is false if the snapshot cannot be read: then nothing was changed."""
 
@@ -80,6 +87,12 @@ class ToolStateHandlers:
         body = await self._body_reader.json(request, Setting)
         hub = _hub(request)
         await hub.set(request.path("name"), body.status, body.reason, by=request.principal.name)
+        return await _states(hub)
+
+    async def report(self, request: Request) -> Response:
+        body = await self._body_reader.json(request, Report)
+        hub = _hub(request)
+        await hub.report(request.path("name"), ok=body.ok, error=body.error)
         return await _states(hub)
 
     async def snapshot(self, request: Request) -> Response:
@@ -118,6 +131,17 @@ class ToolStateHandlers:
                 scopes=("call",),
                 parameters=(CALLER,),
                 body=BodySpec(model=Setting),
+                responses=_STATES,
+                problems=(404, 409, 422),
+            ),
+            Operation(
+                route="POST /agents/{threadId}/tool-states/{name}/report",
+                description="Report how a run of a tool ended that clicket did not make. It counts for the tool's health, its breaker, and "
+                "the tools that depend on it.",
+                handler=self.report,
+                scopes=("call",),
+                parameters=(CALLER,),
+                body=BodySpec(model=Report),
                 responses=_STATES,
                 problems=(404, 409, 422),
             ),

@@ -4,6 +4,7 @@
 - `function`: `@tool`, which makes a tool of a function
 - `options`, `resources`, `depends`: options of a tool; what it needs on a Ray cluster; the tools that must have completed before it
 - `context`: `ToolContext`, what a running tool knows and reports
+- `pending`, `reconcile`: calls that end elsewhere, and their tokens; a tool's own check of an unknown outcome
 - `registry`: the tools of a runtime by name
 - `schema`, `plain_signature`, `pydantic_arguments`, `output_schema`: JSON Schema from type hints, and the conversion of arguments
 - `check`, `model_arguments`: the compiled check of a schema; arguments as a model wrote them, normalised
@@ -24,20 +25,26 @@ from clicket.tools.depends import Group, names_of
 from clicket.tools.function import FunctionTool, tool
 from clicket.tools.native import NativeTool, Session, SessionKey, SessionTool, session_key
 from clicket.tools.options import Isolation, Options, Recovery, make_options
+from clicket.tools.pending import Pending
 from clicket.tools.protocol import BasicTool, Tool, Traits
+from clicket.tools.reconcile import CallInDoubt, DidNotHappen, Happened, Unknown
 from clicket.tools.registry import Registered, Registry, as_tool
 from clicket.tools.resources import Resources
 
 __all__ = [
     "STREAMED",
     "BasicTool",
+    "CallInDoubt",
     "Check",
     "CompletedTool",
+    "DidNotHappen",
     "FunctionTool",
     "Group",
+    "Happened",
     "Isolation",
     "NativeTool",
     "Options",
+    "Pending",
     "Recovery",
     "Registered",
     "Registry",
@@ -50,6 +57,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "Traits",
+    "Unknown",
     "as_tool",
     "compile_schema",
     "make_options",

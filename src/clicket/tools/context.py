@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any, Protocol
 
 from clicket.errors import UsageError
+from clicket.tools.pending import Pending
 
 __all__ = ["STREAMED", "Sink", "Streamed", "ToolContext"]
 
@@ -23,6 +24,7 @@ class Sink(Protocol):
     async def artifact(self, name: str, start: int, end: int | None) -> bytes: ...
     async def checkpoint(self, key: str, data: bytes) -> None: ...
     async def checkpoints(self) -> dict[str, bytes]: ...
+    def pending(self, token_for: str) -> str: ...
     @property
     def cancelled(self) -> bool: ...
     @property
@@ -110,6 +112,19 @@ class ToolContext:
     async def checkpoints(self) -> dict[str, bytes]:
         """What this call has kept so far, in any attempt: the last bytes of each key."""
         return await self._sink.checkpoints()
+
+    def pending(self, token_for: str = "") -> Pending:
+        """Leave the call open when the body returns this: it waits, without a slot, until `token` of the returned value completes or
+        fails it (`rt.complete`, HTTP, CLI). `token_for` says on record for whom the token is. An attempt has one token.
+
+        The tool's `timeout` bounds the wait, and `idle_timeout` the time without output, progress or heartbeat. In an async tool
+        without external=True, `await ctx.drain()` before the token leaves the process: it works once that has returned.
+        """
+        if not isinstance(token_for, str):
+            raise UsageError(
+                f"ctx.pending takes a text that says for whom the token is, not {type(token_for).__name__}."
+            )
+        return Pending(self._sink.pending(token_for))
 
     @property
     def cancelled(self) -> bool:

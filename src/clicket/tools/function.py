@@ -18,6 +18,7 @@ from clicket.tools.output_schema import return_schema
 from clicket.tools.place import placed
 from clicket.tools.plain_signature import always_judged
 from clicket.tools.protocol import Traits
+from clicket.tools.reconcile import Reconcile
 from clicket.tools.schema import Binding, bind_signature, docstring_of
 
 __all__ = ["FunctionTool", "name_of", "tool"]
@@ -168,6 +169,8 @@ def tool(
     idempotent: bool = False,
     read_only: bool = False,
     recovery: Recovery | None = None,
+    reconcile: Reconcile | None = None,
+    external: bool = False,
     isolation: Isolation = "auto",
     resources: Mapping[str, Any] | None = None,
     cache: float | bool | None = None,

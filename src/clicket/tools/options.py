@@ -10,6 +10,7 @@ import msgspec
 from clicket.errors import UsageError, did_you_mean
 from clicket.tools.depends import Group, make_groups
 from clicket.tools.rate import Rate, parse_rate
+from clicket.tools.reconcile import Reconcile, check_reconcile
 from clicket.tools.resources import Resources, make_resources
 
 __all__ = ["Breaker", "Isolation", "Options", "Recovery", "make_options"]
@@ -40,6 +41,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool = False
     read_only: bool = False
     recovery: Recovery = "auto"
+    reconcile: Reconcile | None = None
+    """Asks the outside system whether an attempt had its effect, when its outcome is unknown."""
+    external: bool = False
+    """The body only begins the work; the call ends when the token of `ctx.pending()` completes or fails it."""
     isolation: Isolation = "auto"
     resources: Resources | None = None
     """What a body on a Ray cluster needs (isolation="ray")."""
@@ -93,6 +98,8 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
         if key in values:
             values[key] = _names(where, key, values[key])
     _check_resources(where, values)
+    _check_external(where, values)
+    values["reconcile"] = check_reconcile(where, values.get("reconcile"))
     for key, made in (("retry_on", _exceptions), ("depends_on", make_groups), ("version", _text), ("rate", parse_rate)):
         if key in values:
             values[key] = made(where, values[key])
@@ -105,6 +112,16 @@ def _check_resources(where: str, values: dict[str, Any]) -> None:
     if values.get("isolation") != "ray":
         raise UsageError(f"{where}: resources are for tools that run on a Ray cluster: add isolation='ray'.")
     values["resources"] = make_resources(where, values["resources"])
+
+
+def _check_external(where: str, values: dict[str, Any]) -> None:
+    if type(values.get("external", False)) is not bool:
+        raise UsageError(f"{where}: external must be True or False, not {values['external']!r}.")
+    if values.get("external") and values.get("isolation", "auto") not in ("auto", "thread"):
+        raise UsageError(
+            f"{where}: the body of an external tool gets its token from the runtime, so isolation={values['isolation']!r} is for other "
+            "tools. Leave isolation at 'auto'."
+        )
 
 
 def _positive(where: str, values: Mapping[str, Any], *keys: str) -> None:

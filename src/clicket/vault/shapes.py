@@ -69,6 +69,7 @@ _JWT_RUN = re.compile(r"[A-Za-z0-9_-]*")
 _SHAPES = (
     _word("sk-"),  # OpenAI, Anthropic (sk-ant-), and many others
     _word("ck_"),  # clicket's own
+    _token("ckx_", least=40),  # tokens of external calls
     _word("hf_", more="", least=20),
     _word("npm_", more="", least=20),
     _token("sk_live_"),

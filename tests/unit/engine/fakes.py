@@ -9,6 +9,7 @@ from typing import Any
 
 from clicket.call import Call, Origin
 from clicket.engine.ending import Ending
+from clicket.engine.external import External
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.plans import Plans
@@ -200,6 +201,9 @@ class Lower:
             give_slot=lambda name: self.log.append(("slot", name)),
             release=self.release,
             spawn=self.spawn,
+        )
+        self.external = External(
+            self.journal, self.pipeline, self.timers, self.ending, release=self.release, spawn=self.spawn
         )
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:

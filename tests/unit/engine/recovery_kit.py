@@ -12,7 +12,8 @@ from clicket.engine.approvals import Approvals
 from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.limits import Limits
 from clicket.engine.questions import ask_for_approval
-from clicket.engine.recovery import Recovered, Recovery
+from clicket.engine.recovered import Recovered
+from clicket.engine.recovery import Recovery
 from clicket.model import Record
 from clicket.pipeline import Policy
 from clicket.ports import Stored
@@ -76,6 +77,8 @@ class World(Lower):
             self.claims += 1
 
         self.takes, self.entered = True, False
+        self.reconciling: Any = Recorder()
+        self.parking: Any = Recorder()
         claimer: Any = Recorder(claim=claim)
         self.recovery = Recovery(
             self.journal,
@@ -94,6 +97,9 @@ class World(Lower):
             self.admission,
             claimer,
             self.queues,
+            self.external,
+            self.reconciling,
+            self.parking,
             self.limits,
             gives_away=gives_away,
             takes=lambda: self.takes,

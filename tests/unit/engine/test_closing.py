@@ -59,7 +59,7 @@ class World(Lower):
             processes,
             workers,
             self.ending,
-            Stopping(self.journal, self.pipeline, self.limiter, self.ending),
+            Stopping(self.journal, self.pipeline, self.limiter, self.ending, self.external),
             self.tasks,
             shares=shares,
             cancel_grace=grace,

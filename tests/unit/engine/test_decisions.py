@@ -61,7 +61,7 @@ class World(Lower):
             self.claimer,
             self.ending,
             handover,
-            Stopping(self.journal, self.pipeline, self.limiter, self.ending),
+            Stopping(self.journal, self.pipeline, self.limiter, self.ending, self.external),
             max_arguments_size=10_000,
         )
 

@@ -43,6 +43,7 @@ class World(Lower):
         self.admits = True
         self.tasks = Tasks()
         self.ran: list[Call] = []
+        self.parked: list[Call] = []
         self.body = self._body
         gate: Any = Recorder(admits=lambda call: self.admits, release=self.release)
         handover: Any = Recorder(end_stopped=self._end_stopped)
@@ -57,10 +58,11 @@ class World(Lower):
             self.timers,
             self.ending,
             handover,
-            Stopping(self.journal, self.pipeline, self.limiter, self.ending),
+            Stopping(self.journal, self.pipeline, self.limiter, self.ending, self.external),
             share,
             self.tasks,
             self.limits,
+            parked=self.parked.append,
         )
 
     def _body(self, call: Call) -> Any:

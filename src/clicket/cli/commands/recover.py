@@ -32,6 +32,8 @@ _MEANINGS = {
     "rerun": "had started, and may be repeated",
     "unknown": "had started, and may not be repeated: failed as outcome_unknown",
     "asked": "wait for approval",
+    "reconciling": "had started: their tools are asked whether they had their effect",
+    "external": "wait for a result from outside",
     "unavailable": "do not fit their tool any more: failed as tool_unavailable",
     "cancelled": "had been cancelled or denied",
     "damaged": "cannot be read, and were set aside",
@@ -83,7 +85,7 @@ class RecoveryReport:
     def handed_back(self) -> int:
         """Calls that have not ended: they wait in the store for a worker."""
         report = self.report
-        return max(report.total - report.damaged - report.asked - self.ended.total(), 0)
+        return max(report.total - report.damaged - report.asked - report.external - self.ended.total(), 0)
 
     def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
         for event in events:
@@ -126,7 +128,7 @@ async def _count_waiting(runtime: Runtime, tools: set[str]) -> int:
 
 async def _wait_for_calls(runtime: Runtime, bar: ProgressBar) -> None:
     """Wait until every call that was queued has ended here. Calls that wait for approval are not waited for."""
-    queued = [call for call in runtime.held_calls() if call.waiting_for is None]
+    queued = [call for call in runtime.held_calls() if call.waiting_for in (None, "reconcile")]
     ended, total = 0, len(queued)
     bar.show(f"{total} calls to run" if total else "", total=total)
 

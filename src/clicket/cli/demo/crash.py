@@ -1,4 +1,4 @@
-"""Kills a process that runs two calls, and recovers them. The child process loads nothing of the command line."""
+"""Kills a process that runs three calls, and recovers them. The child process loads nothing of the command line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ _START_TIMEOUT = 30.0
 _POLL_EVERY = 0.03
 
 
-def run_calls(store: str, index: str, payment: str) -> None:
+def run_calls(store: str, index: str, payment: str, charge: str, bank: str) -> None:
     """The main function of the process that is killed. If its parent dies first, it ends by itself."""
 
     async def work() -> None:
@@ -35,6 +36,7 @@ def run_calls(store: str, index: str, payment: str) -> None:
             handles = [
                 await runtime.submit("index_site", {"pages": 20}, id=index, thread="demo"),
                 await runtime.submit("send_payment", {"amount": 250.0, "to": "ACME"}, id=payment, thread="demo"),
+                await runtime.submit("charge_card", {"cents": 1_250, "bank": bank}, id=charge, thread="demo"),
             ]
             for handle in handles:
                 await handle.result()
@@ -59,18 +61,28 @@ async def killed_child(function: str, *arguments: str, **options: Any) -> AsyncI
 
 async def crash_step(output: TourOutput, runtime: Runtime, store: str) -> None:
     code = "os.kill(child.pid, signal.SIGKILL)"
-    await output.step("kill -9", "another process runs two calls, and is killed in the middle of both", code)
-    index, payment = new_id(), new_id()
-    async with killed_child("clicket.cli.demo.crash:run_calls", store, index, payment) as child:
-        started = await wait_until_running(runtime, child, index, payment)
-        output.remark(f"process {child.pid}: index_site is {started[0]}, send_payment is {started[1]}")
+    await output.step("kill -9", "another process runs three calls, and is killed in the middle of them", code)
+    index, payment, charge = new_id(), new_id(), new_id()
+    with tempfile.TemporaryDirectory(prefix="clicket-demo-bank-") as bank:
+        await _kill_and_recover(output, runtime, store, bank, (index, payment, charge))
+
+
+async def _kill_and_recover(
+    output: TourOutput, runtime: Runtime, store: str, bank: str, ids: tuple[str, str, str]
+) -> None:
+    index, payment, charge = ids
+    async with killed_child("clicket.cli.demo.crash:run_calls", store, *ids, bank) as child:
+        started = await wait_until_running(runtime, child, *ids)
+        names = ("index_site", "send_payment", "charge_card")
+        output.remark(f"process {child.pid}: {', '.join(f'{n} is {s}' for n, s in zip(names, started, strict=True))}")
         handle = await runtime.handle(index)
         await output.watch("index_site", handle.events(), steps=2)
     output.remark(f"kill -9 {child.pid}, then a new runtime opens the store:", "yellow")
     async with Runtime(CRASH_TOOLS, settings=Settings(store=store)) as second:
         handle = await second.handle(index)
         await output.watch("index_site", handle.events(len((await second.get(index)).events)))
-        rerun, unknown = await second.get(index), await second.get(payment)
+        await (await second.handle(charge)).result()
+        rerun, unknown, charged = await second.get(index), await second.get(payment), await second.get(charge)
     output.remark("index_site is idempotent: it was run again, with the same idempotency key")
     keys = {rerun.idempotency_key, rerun.output["idempotency_key"] if rerun.success else ""}
     checks = {
@@ -82,6 +94,13 @@ async def crash_step(output: TourOutput, runtime: Runtime, store: str) -> None:
     error = unknown.error.code if unknown.error else None
     reported = error == "outcome_unknown" and len(unknown.attempts) == 1
     output.outcome(unknown, {"it fails as outcome_unknown": reported})
+    output.remark("charge_card has a check (reconcile=…): it asked the bank by the idempotency key, and found the charge")
+    found = charged.success and charged.metadata.get("reconciled") is True
+    checks = {
+        "it completed with what the bank has": found and charged.output == {"receipt": "1250 cents"},
+        "it was charged once": len(charged.attempts) == 1 and len(os.listdir(bank)) == 1,
+    }
+    output.outcome(charged, checks)
 
 
 async def wait_until_running(runtime: Runtime, child: asyncio.subprocess.Process, *ids: str) -> list[State]:

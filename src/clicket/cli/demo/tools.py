@@ -7,11 +7,12 @@ import os
 import subprocess
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Literal
 
 from clicket.errors import RetryableError
 from clicket.interpreter import code_interpreter
-from clicket.tools import ToolContext, tool
+from clicket.tools import CallInDoubt, DidNotHappen, Happened, ToolContext, tool
 
 __all__ = ["CRASH_TOOLS", "TOUR_TOOLS"]
 
@@ -85,8 +86,22 @@ async def send_payment(amount: float, to: str) -> str:
     return f"paid {amount} to {to}"
 
 
+def _was_charged(call: CallInDoubt, ctx: ToolContext) -> Happened | DidNotHappen:
+    """The check of `charge_card`: asks the bank, by the idempotency key, and changes nothing there."""
+    receipt = Path(call.arguments["bank"], call.idempotency_key)
+    return Happened({"receipt": receipt.read_text()}) if receipt.exists() else DidNotHappen()
+
+
+@tool(reconcile=_was_charged)
+async def charge_card(cents: int, bank: str, ctx: ToolContext) -> dict[str, Any]:
+    """Charges a card. Repeating it would charge twice, so the bank is asked. A folder stands for the bank."""
+    Path(bank, ctx.idempotency_key).write_text(f"{cents} cents")
+    await asyncio.sleep(15)
+    return {"receipt": f"{cents} cents"}
+
+
 # The strongest sandbox that this machine has; the step shows which one that is.
 interpreter = code_interpreter(require="process", timeout=1, warm=False)
 
 TOUR_TOOLS = [weather, tell_story, exchange_rate, read_scan, crawl, read_log, interpreter]
-CRASH_TOOLS = [index_site, send_payment]
+CRASH_TOOLS = [index_site, send_payment, charge_card]

@@ -165,6 +165,12 @@ class _WireSink:
     async def checkpoints(self) -> NoReturn:
         raise _no_way_to_the_store()
 
+    def pending(self, token_for: str) -> NoReturn:
+        raise UsageError(
+            "a tool in a process of its own cannot leave its call open: it has no connection to the store. Declare the tool with "
+            "isolation='thread', or write it as an async function."
+        )
+
     @property
     def cancelled(self) -> bool:
         return is_stopping()

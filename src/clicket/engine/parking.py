@@ -1,0 +1,53 @@
+"""Calls whose body is over without an outcome: their slots are released, and they go on without a body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from clicket.call import Call
+from clicket.engine.ending import Ending
+from clicket.engine.external import External
+from clicket.engine.reconciling import Reconciling
+from clicket.execution import attempt_of
+from clicket.execution.stopping import forget_stop
+from clicket.pipeline import Pipeline
+
+__all__ = ["Parking"]
+
+
+class Parking:
+    """`release(call)` releases every slot of the call."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        ending: Ending,
+        external: External,
+        reconciling: Reconciling,
+        *,
+        release: Callable[[Call], None],
+    ) -> None:
+        self._pipeline = pipeline
+        self._ending = ending
+        self._external = external
+        self._reconciling = reconciling
+        self._release = release
+
+    def park(self, call: Call) -> None:
+        """The call ends elsewhere, or its tool is asked whether the attempt had its effect."""
+        reason = call.stopping
+        forget_stop(call)
+        if reason == "external":
+            self._external.park(call)
+            return
+        self._release(call)
+        self._reconciling.begin(call, partial(self.end_in_doubt, call))
+
+    def end_in_doubt(self, call: Call, reason: str = "") -> None:
+        """End the call with what ended its attempt, as without a check. `reason`: why the check could not tell."""
+        error = attempt_of(call).doubt
+        assert error is not None, "the runner set it"
+        if reason:
+            call.add_metadata("reconcile", reason)
+        self._pipeline.end_with(call, error, self._ending.on_outcome_durable)

@@ -1,0 +1,188 @@
+"""Asks a tool's own check whether an attempt whose outcome is unknown had its effect (`@tool(reconcile=…)`).
+
+Each try of the check is on record before it runs and after it, and has the tool's timeout. The call stays `running`: it completes with
+the output that the check found, or runs again, or ends as it would have ended without a check. A process that dies meanwhile leaves
+the call as it was, and the process that takes it over asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from msgspec import to_builtins
+
+from clicket.bridge import Workers
+from clicket.call import Call
+from clicket.engine.ending import Ending
+from clicket.errors import ClicketError
+from clicket.execution import CallSink, backoff, describe
+from clicket.execution.sink import ThreadSink, context_for
+from clicket.journal import Journal
+from clicket.pipeline import Pipeline
+from clicket.ports import sleep
+from clicket.tools.reconcile import CallInDoubt, DidNotHappen, Happened, Unknown, is_answer
+from clicket.vault import hide_error, hide_text
+
+__all__ = ["Reconciling"]
+
+_TIMEOUT = 30.0
+"""Seconds for one try, if the tool has no timeout."""
+_AT_ONCE = 20
+"""Checks that run at the same time: after a crash there may be many, and the outside system is asked by all of them."""
+_STOP = 1.0
+"""Seconds that a check which took too long has to stop."""
+
+
+class Reconciling:
+    """`run_again(call)`: the attempt had no effect. `make_sink` makes the sink of a call."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        pipeline: Pipeline,
+        ending: Ending,
+        workers: Workers,
+        chance: random.Random,
+        *,
+        worker: str,
+        make_sink: Callable[[Call], CallSink],
+        run_again: Callable[[Call], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._journal = journal
+        self._clock = journal.clock
+        self._pipeline = pipeline
+        self._ending = ending
+        self._workers = workers
+        self._chance = chance
+        self._worker = worker
+        self._make_sink = make_sink
+        self._run_again = run_again
+        self._spawn = spawn
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    def begin(self, call: Call, unknown: Callable[[str], None]) -> None:
+        """Ask the check. `unknown(reason)` ends the call if the check cannot tell."""
+        self._journal.wait_for(call.entry, "reconcile")
+        self._spawn(self._settle(call, unknown))
+
+    async def _settle(self, call: Call, unknown: Callable[[str], None]) -> None:
+        try:
+            answer = await self._answer(call)
+        except ClicketError:  # another process has the call now, or the store is gone
+            return
+        if answer is None or not self._is_here(call):
+            return
+        self._journal.wait_for(call.entry, None)
+        if isinstance(answer, Happened):
+            call.add_metadata("reconciled", True)
+            began_at = _started_at(call)
+            await self._pipeline.take_result(call, answer.output, max(self._clock.now() - began_at, 0.0))
+            if self._is_here(call):
+                self._pipeline.finish(call, self._ending.on_outcome_durable)
+        elif isinstance(answer, DidNotHappen):
+            self._run_again(call)
+        else:
+            unknown(hide_text(answer.shown, call.secrets))
+
+    async def _answer(self, call: Call) -> Happened | DidNotHappen | Unknown | None:
+        """Try until the check answers. None: the call is not here any more."""
+        entry, options = call.entry, call.required_tool().options
+        answer: Happened | DidNotHappen | Unknown = Unknown("its check was not answered before the process died")
+        tried = sum(
+            event.type == "reconcile_started" and event.data.get("attempt") == entry.attempts for event in entry.events
+        )
+        for number in range(tried + 1, options.max_retries + 2):
+            place = {"attempt": entry.attempts, "try": number}
+            async with self._slots:
+                if not self._is_here(call):
+                    return None
+                self._journal.record(entry, "reconcile_started", {**place, "worker": self._worker})
+                await self._journal.flush(entry)
+                found, error = await self._ask(call)
+            if not self._is_here(call):
+                return None
+            ended: dict[str, Any] = {**place, "outcome": _name(found)}
+            if found is not None:
+                answer = found
+                if isinstance(found, Unknown):
+                    ended["reason"] = hide_text(found.shown, call.secrets)
+            else:
+                shown = hide_error(describe(error or TimeoutError(), retryable=True), call.secrets)
+                answer = Unknown(f"its check failed: {shown.message}")
+                ended["error"] = to_builtins(shown)
+                if number <= options.max_retries:
+                    ended["delay"] = backoff(number, options, error or TimeoutError(), self._chance)
+            self._journal.record(entry, "reconcile_ended", ended)
+            await self._journal.flush(entry)
+            if found is not None:
+                break
+            if "delay" in ended:
+                await sleep(self._clock, ended["delay"])
+        return answer if self._is_here(call) else None
+
+    async def _ask(self, call: Call) -> tuple[Any, BaseException | None]:
+        """One try: the answer, or why there is none."""
+        tool, sink = call.required_tool(), self._make_sink(call)
+        check, seconds = tool.options.reconcile, tool.options.timeout or _TIMEOUT
+        assert check is not None
+        sink.begin(seconds)
+        doubt = CallInDoubt(
+            id=call.id, tool=tool.name, arguments=dict(call.arguments or {}), idempotency_key=call.idempotency_key,
+            attempt=call.entry.attempts, started_at=_started_at(call), thread=call.thread, caller=call.caller,
+        )  # fmt: skip
+        if _is_async(check):
+            work: asyncio.Future[Any] = asyncio.ensure_future(_awaited(check(doubt, context_for(call, sink))))
+        else:
+            context = context_for(call, ThreadSink(sink))
+            work = asyncio.ensure_future(self._workers.run(lambda: check(doubt, context)))
+        late = asyncio.ensure_future(sleep(self._clock, seconds))
+        try:
+            await asyncio.wait({work, late}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                return None, TimeoutError(f"the check took longer than {seconds:g} s")
+            answer = work.result()
+        except asyncio.CancelledError:
+            if not work.cancelled():
+                raise
+            return None, RuntimeError("the check raised CancelledError")
+        except BaseException as error:
+            return None, error
+        finally:
+            late.cancel()
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work}, timeout=_STOP)
+        if not is_answer(answer):
+            kind = type(answer).__name__
+            return Unknown(f"its check returned {kind}, not Happened, DidNotHappen or Unknown"), None
+        return answer, None
+
+    def _is_here(self, call: Call) -> bool:
+        return not call.ending and call.failure is None and not call.entry.fenced
+
+
+def _started_at(call: Call) -> float:
+    """When the last attempt started."""
+    return next(event.at for event in reversed(call.entry.events) if event.type == "attempt_started")
+
+
+def _name(answer: Any) -> str:
+    if isinstance(answer, Happened):
+        return "happened"
+    if isinstance(answer, DidNotHappen):
+        return "did_not_happen"
+    return "unknown" if isinstance(answer, Unknown) else "failed"
+
+
+def _is_async(check: Any) -> bool:
+    """Also for an object with an async `__call__`."""
+    return inspect.iscoroutinefunction(check) or inspect.iscoroutinefunction(type(check).__call__)
+
+
+async def _awaited(work: Any) -> Any:
+    return await work

@@ -33,6 +33,7 @@ from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
 from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.model.worker import WorkerRole
+from clicket.notices_view import Notices
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
 from clicket.queue_view import queue
@@ -287,8 +288,7 @@ class Runtime:
         stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
-    again, bulk = again, bulk
-    dead, requeue, unknown, resolve = dead, requeue, unknown, resolve
+    again, bulk, dead, requeue, unknown, resolve = again, bulk, dead, requeue, unknown, resolve
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -324,8 +324,6 @@ class Runtime:
         For `code`, `request_id` and `metadata` the store reads the calls that fit the rest: give a thread, a tool or a time, too.
         """
         return await find_calls(self._opened.store, self._caller, limit, cursor, **which)
-
-    threads, series = threads, series
 
     # For servers, commands and telemetry.
 
@@ -376,6 +374,11 @@ class Runtime:
         """The runtimes over the store: `await rt.workers.list()`, `await rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
         engine = self._opened
         return Workers(engine.store, engine.worker_entry, engine.draining, self._caller, self.audit.record)
+
+    @property
+    def notices(self) -> Notices:
+        """What webhooks get: `await rt.notices.list()`, `get(id)`, `replay(id)`."""
+        return Notices(self._opened, self.settings, self._caller, self.audit.record)
 
     def activity(self) -> Activity:
         """What this process is doing now."""
@@ -430,7 +433,7 @@ class Runtime:
         """The registered tools."""
         return [info(tool) for tool in self._registry]
 
-    report, anomalies, queue = report, anomalies, queue
+    report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""
@@ -438,9 +441,7 @@ class Runtime:
 
     async def put_artifact(self, data: bytes) -> str:
         """Store a file and return its name, which is passed to tools. It stays for `retention` seconds, or as long as a call names it.
-
-        Equal bytes are stored once, under one name; storing them again restarts the time.
-        """
+        Equal bytes are stored once, under one name; storing them again restarts the time."""
         if not isinstance(data, bytes):
             raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
         name, pieces, _ = await name_of(data)

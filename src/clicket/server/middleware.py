@@ -20,6 +20,8 @@ from clicket.server.shutdown import Shutdown
 __all__ = ["AccessMiddleware"]
 
 _PUBLIC = frozenset({"/", "/console/app.js", "/console/app.css", "/console/icon.svg", "/healthz", "/readyz"})
+_LINKS = "/approvals/"
+"""Pages whose links carry what their holders may do; a key would not add anything."""
 _ALIVE = frozenset({"/healthz", "/readyz"})
 _CORS = (
     (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
@@ -92,6 +94,8 @@ class AccessMiddleware:
                 raise Refused("shutting_down", text, (b"connection", b"close"))
             if path in _PUBLIC:
                 scope["clicket.principal"] = self._authenticator.anonymous()
+            elif path.startswith(_LINKS):
+                scope["clicket.principal"] = self._authenticator.link_holder()
             else:
                 # Metrics must report that the store is down.
                 patient = path == "/metrics"

@@ -10,6 +10,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
 - `workers`, `dead` (and `requeue`): workers over the store; calls that were given up
 - `unknown` (and `resolve`): calls whose outcome is unknown; settling one
+- `notices`: what webhooks got; sending one again
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
 - `report`, `series`, `keys`: statistics; statistics over time; API keys of the server
 """
@@ -74,6 +75,7 @@ COMMANDS: dict[str, Entry] = {
     "requeue": Entry("dead", "requeue", "Run calls that were given up again, as new calls that wait for a worker."),
     "unknown": Entry("unknown", "unknown", "List calls whose outcome is unknown and not settled, the oldest first."),
     "resolve": Entry("unknown", "resolve", "Settle a call whose outcome is unknown: say whether it happened."),
+    "notices": Entry("notices", "notices", "List notices to webhooks, newest first, or send some again."),
     "tools": Entry("tools", "tools", "List the tools, or show one with its input schema."),
     "states": Entry(
         "states", "states", "Show which tools a thread may use now, why not the others, and which to call first."

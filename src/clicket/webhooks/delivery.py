@@ -77,7 +77,7 @@ class Delivery:
             return
         self._looking = True
         try:
-            await self._read_disabled()
+            await self.read_disabled()
             for _ in range(_PAGES):
                 page = await self._outbox.pending(self._cursor)
                 for document in page:
@@ -105,12 +105,15 @@ class Delivery:
                 problem = "no endpoint of this name is in the settings any more"
                 await self._outbox.end(claimed, Attempt(at=self._clock.now(), seconds=0.0, problem=problem), "failed")
 
-    async def _read_disabled(self) -> None:
+    async def read_disabled(self) -> None:
+        """Which endpoints answered 410, also to other processes."""
+        before = self._disabled
         found = await self._store.documents(DISABLED)
         marks = {each.key: each.body.decode("ascii", "replace") for each in found}
-        self._disabled = frozenset(
-            name for name, endpoint in self._outbox.endpoints.items() if marks.get(name) == endpoint.mark
-        )
+        if self._disabled is before:  # an attempt that ended meanwhile knows better
+            self._disabled = frozenset(
+                name for name, endpoint in self._outbox.endpoints.items() if marks.get(name) == endpoint.mark
+            )
 
     def _is_ready(self, name: str) -> bool:
         if self._closed or name not in self._waiting or len(self._waiting[name]) >= _MAX_WAITING:

@@ -69,6 +69,7 @@ class Webhooks:
     async def start(self) -> None:
         """Before the runtime takes its first call."""
         await self.follower.begin()
+        await self.delivery.read_disabled()
 
     # Calls of this process.
 

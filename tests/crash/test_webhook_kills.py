@@ -15,7 +15,7 @@ from tests.crash.webhook_scene import Line, deliver_all, finish_lines, live, ope
 from clicket.webhooks import outbox
 
 
-async def facts_after(place: Place, *, killed: bool) -> set[tuple[str, str]]:
+async def facts_after(place: Place) -> set[tuple[str, str]]:
     """Let a second process finish what the first one left; the facts that the store has then."""
     finish_lines(place)
     async with open_runtime(place) as rt:
@@ -26,16 +26,16 @@ async def facts_after(place: Place, *, killed: bool) -> set[tuple[str, str]]:
         await deliver_all(rt)
         facts: set[tuple[str, str]] = set()
         for record in (await rt.history()).items:
-            facts |= {("approval.requested", record.id) for event in record.events if event.type == "approval_requested"}
+            facts |= {
+                ("approval.requested", record.id) for event in record.events if event.type == "approval_requested"
+            }
             if record.state.is_terminal:
                 facts.add(("call.ended", record.id))
             if record.error is not None and record.error.code == "outcome_unknown":
                 facts.add(("call.unknown", record.id))
         if (await rt.hub("t1").status("pay")).status == "maintenance":
             facts.add(("tool.health", "maintenance"))
-        if killed:
-            [lost] = [worker.id for worker in await rt.workers.list() if worker.state == "lost"]
-            facts.add(("worker.lost", lost))
+        facts |= {("worker.lost", worker.id) for worker in await rt.workers.list() if worker.state == "lost"}
     return facts
 
 
@@ -45,7 +45,7 @@ async def check(nest: Nest, place: Place, at: int) -> bool:
     ending = await nest.raise_child(live, {"place": msgspec.to_builtins(place), "at": at})
     assert not ending.hung
     assert ending.code == 0
-    facts = await facts_after(place, killed=ending.signal != 0)
+    facts = await facts_after(place)
     ids: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for line in place.lines("received", Line):
         ids[line.endpoint, line.type, line.about].add(line.id)

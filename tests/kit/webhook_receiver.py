@@ -16,7 +16,7 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tests.kit.children import ROOT, environment
 
@@ -66,7 +66,7 @@ class Receiver:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    seen: Counter[str] = Counter()
+    seen: ClassVar[Counter[str]] = Counter()
     file = ""
 
     def do_POST(self) -> None:

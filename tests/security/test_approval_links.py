@@ -221,11 +221,14 @@ async def test_hostile_text_is_only_text(sent: list[dict[str, Any]]) -> None:
 async def test_the_page_speaks_chinese(sent: list[dict[str, Any]]) -> None:
     async with asking() as it:
         _, path = await ask(it, sent)
-        for accepted, word in (("zh-CN,en;q=0.5", "批准"), ("en,zh;q=0.9", "Approve"), ("fr", "Approve"), (";;q=x", "Approve")):
+        for accepted, word in (
+            ("zh-CN,en;q=0.5", "批准"),
+            ("en,zh;q=0.9", "Approve"),
+            ("fr", "Approve"),
+            (";;q=x", "Approve"),
+        ):
             assert word in (await it.get(path, headers={"accept-language": accepted})).text
-        assert "已批准" in (
-            await it.post(path, data={"decision": "approve"}, headers={"accept-language": "zh"})
-        ).text
+        assert "已批准" in (await it.post(path, data={"decision": "approve"}, headers={"accept-language": "zh"})).text
 
 
 async def test_forms_that_say_nothing_decide_nothing(sent: list[dict[str, Any]]) -> None:

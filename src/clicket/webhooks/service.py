@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from clicket.errors import ClicketError
@@ -27,6 +29,7 @@ __all__ = ["FOLLOW_EVERY", "LOOK_EVERY", "Webhooks"]
 logger = logging.getLogger("clicket.webhooks")
 LOOK_EVERY = 1.0
 FOLLOW_EVERY = 15.0
+_LAST = 2.0
 _MAX_FRESH = 10_000
 """Calls whose facts wait to be recorded; beyond that, the follower finds them."""
 
@@ -56,6 +59,8 @@ class Webhooks:
         self._spawn = spawn
         self._fresh: deque[tuple[Any, int]] = deque()
         self._recording = False
+        self._idle = asyncio.Event()
+        self._idle.set()
         self.links = ApprovalLinks(store, vault, clock.now, public_url)
         self.outbox = Outbox(
             store, clock.now, endpoints,
@@ -79,6 +84,7 @@ class Webhooks:
             self._fresh.append((entry, events[0].seq - 1))
             if not self._recording:
                 self._recording = True
+                self._idle.clear()
                 self._spawn(self._record_fresh())
 
     async def _record_fresh(self) -> None:
@@ -91,6 +97,7 @@ class Webhooks:
             logger.warning("a notice could not be recorded yet; it is found in the journal later: %s", error)
         finally:
             self._recording = False
+            self._idle.set()
 
     # Changes of tools' statuses: the hub calls these around the write.
 
@@ -132,6 +139,7 @@ class Webhooks:
         await self.links.sweep()
 
     async def close(self) -> None:
-        if self._fresh and not self._recording:
-            await self._record_fresh()
+        """What is not recorded within two seconds, another process finds in the journal."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), _LAST)
         await self.delivery.close()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clicket.model.worker import WorkerRole
     from clicket.notices import Carrier
     from clicket.pipeline import Policy
+    from clicket.vault import Vault
 
 __all__ = ["compose", "open_bus", "open_store", "owner_of", "wait_for_store"]
 
@@ -192,8 +193,37 @@ async def compose(
         webhook = Webhook(settings.hub_webhook, settings.hub_webhook_secret, engine.clock, engine.tasks.spawn)
         engine.hub.listeners.append(webhook)
         engine.closing.on_close.append(webhook.close)
+    if settings.webhooks:
+        await _add_webhooks(engine, settings, observers, vault)
     if tracing is not None:
         tracing.observe_queues(lambda: engine.queues.backlog, engine.clock.now)
     if tracing is not None and tracing.flush is not None:
         engine.closing.on_close.append(tracing.flush)
     return engine
+
+
+async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers, vault: Vault) -> None:
+    """Without webhooks in the settings nothing of this exists, and no call does more work."""
+    from clicket.engine.chores import SWEEP_EVERY
+    from clicket.engine.worker_list import listed_workers
+    from clicket.webhooks import Webhooks, endpoints_of
+    from clicket.webhooks.service import FOLLOW_EVERY, LOOK_EVERY
+
+    webhooks = Webhooks(
+        engine.store, engine.clock, random.Random(), vault, endpoints_of(settings.webhooks),
+        me=engine.worker_entry.id, public_url=settings.public_url, link_timeout=settings.approval_link_timeout,
+        retention=settings.notice_retention, workers=lambda: listed_workers(engine.store), spawn=engine.tasks.spawn,
+    )  # fmt: skip
+    await webhooks.start()
+    engine.webhooks, engine.hub.recorder = webhooks, webhooks
+    remove = observers.add(webhooks.on_events)
+    engine.chores.before_removal.append(webhooks.follower.on_remove)
+    engine.background.every(LOOK_EVERY, "webhooks", webhooks.delivery.look)
+    engine.background.every(FOLLOW_EVERY, "notices in the journal", webhooks.follow)
+    engine.background.every(SWEEP_EVERY, "old notices", webhooks.sweep)
+
+    async def close() -> None:
+        remove()
+        await webhooks.close()
+
+    engine.closing.on_close.append(close)

@@ -34,6 +34,7 @@ from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
 from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.model.worker import WorkerRole
+from clicket.notices_view import Notices
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
 from clicket.queue_view import queue
@@ -326,8 +327,6 @@ class Runtime:
         """
         return await find_calls(self._opened.store, self._caller, limit, cursor, **which)
 
-    threads, series = threads, series
-
     # For servers, commands and telemetry.
 
     @property
@@ -377,6 +376,11 @@ class Runtime:
         """The runtimes over the store: `await rt.workers.list()`, `await rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
         engine = self._opened
         return Workers(engine.store, engine.worker_entry, engine.draining, self._caller, self.audit.record)
+
+    @property
+    def notices(self) -> Notices:
+        """What webhooks get: `await rt.notices.list()`, `get(id)`, `replay(id)`."""
+        return Notices(self._opened, self.settings, self._caller, self.audit.record)
 
     def activity(self) -> Activity:
         """What this process is doing now."""
@@ -431,7 +435,7 @@ class Runtime:
         """The registered tools."""
         return [info(tool) for tool in self._registry]
 
-    report, anomalies, queue = report, anomalies, queue
+    report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""
@@ -439,9 +443,7 @@ class Runtime:
 
     async def put_artifact(self, data: bytes) -> str:
         """Store a file and return its name, which is passed to tools. It stays for `retention` seconds, or as long as a call names it.
-
-        Equal bytes are stored once, under one name; storing them again restarts the time.
-        """
+        Equal bytes are stored once, under one name; storing them again restarts the time."""
         if not isinstance(data, bytes):
             raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
         name, pieces, _ = await name_of(data)

@@ -26,7 +26,7 @@ __all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "RuntimeOptions", "Settings"]
 
 FILE_NAME = "clicket.toml"
 _PREFIX = "CLICKET_"
-SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp", "search")
+SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp", "search", "webhooks")
 """Settings that are never shown."""
 
 HIDDEN = "(hidden)"
@@ -116,6 +116,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for which time series (`Runtime.series`) are kept."""
     hub_webhook: str | None = None
     hub_webhook_secret: str | None = None
+    webhooks: tuple[dict[str, Any], ...] = ()
+    """Endpoints that get notices: `[[webhooks]]` of `clicket.toml`, or a JSON list in `CLICKET_WEBHOOKS`. Each has `url`, `secret`
+    (`whsec_…`, or a list of them) and `events`, and may have `name`, `include`, `link`, `allow_private`, `timeout` and `retry`."""
+    notice_retention: float = 7 * 24 * 3600.0
+    """Seconds for which notices that were delivered or given up are kept."""
+    public_url: str | None = None
+    """Where the server is reached from outside. Notices of approvals then carry a link to the approver page. Needs `secret_key`."""
+    approval_link_timeout: float = 24 * 3600.0
+    """Seconds for which an approval link works."""
     telemetry: Telemetry = "auto"
     """`otel` traces calls with OpenTelemetry, `off` does not, `auto` does when OTEL_* variables name an exporter."""
     telemetry_content: bool = False
@@ -160,6 +169,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise UsageError(f"{name} must be {known}, not {getattr(self, name)!r}.")
         if self.hub_webhook is not None:
             _address("hub_webhook", self.hub_webhook)
+        if self.webhooks:
+            from clicket.webhooks.config import endpoints_of
+
+            endpoints_of(self.webhooks, self.origins.get("webhooks", "Settings"))
+        if self.public_url is not None:
+            _address("public_url", self.public_url)
+            if not self.secret_key:
+                raise UsageError(
+                    "public_url needs secret_key: links to the approver page are signed with a key from it."
+                )
         if self.policy:
             from clicket.pipeline import declared_policy
 
@@ -228,8 +247,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return hide_text(self.store)
 
     def secrets(self) -> list[str]:
-        """Every secret in these settings: the secret keys, the webhook's secret, and the API keys."""
+        """Every secret in these settings: the secret keys, the webhooks' secrets and addresses, and the API keys."""
         own = [key.strip() for key in (self.secret_key or "").split(",")]
+        if self.webhooks:
+            from clicket.webhooks.config import secrets_of
+
+            own += secrets_of(self.webhooks)
         return [*own, self.hub_webhook_secret or "", *(entry.rpartition(":")[2] for entry in self.api_keys)]
 
     def caching(self) -> CacheOptions:
@@ -302,6 +325,10 @@ class RuntimeOptions(TypedDict, total=False):
     series_retention: float
     hub_webhook: str | None
     hub_webhook_secret: str | None
+    webhooks: tuple[dict[str, Any], ...]
+    notice_retention: float
+    public_url: str | None
+    approval_link_timeout: float
     telemetry: Telemetry
     telemetry_content: bool
     secret_key: str | None
@@ -358,6 +385,8 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             given = _policy(value, origins[name])
         elif name in ("mcp", "interpreter", "search", "agents") and isinstance(value, str):
             given = _json(value, name, origins[name])
+        elif name == "webhooks" and isinstance(value, str):
+            given = _json(f'{{"webhooks": {value or "[]"}}}', name, origins[name])["webhooks"]
         elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]
         elif value == "" and type(None) in get_args(_TYPES[name]):

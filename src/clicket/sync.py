@@ -17,6 +17,7 @@ from clicket.journal import Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
 from clicket.model.queue import QueueReport
+from clicket.notices_view import BlockingNotices
 from clicket.pipeline import Policy
 from clicket.ports import Handle
 from clicket.runtime import Runtime as AsyncRuntime
@@ -289,6 +290,11 @@ class Runtime:
     def workers(self) -> BlockingWorkers:
         """The runtimes over the store: `rt.workers.list()`, `rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
         return BlockingWorkers(lambda: self._runtime.workers, self._wait)
+
+    @property
+    def notices(self) -> BlockingNotices:
+        """What webhooks get: `rt.notices.list()`, `get(id)`, `replay(id)`."""
+        return BlockingNotices(lambda: self._runtime.notices, self._wait)
 
     def get(self, id: str, *, thread: str | None = None) -> Record:
         record: Record = self._wait(self._runtime.get(id, thread=thread))

@@ -93,7 +93,12 @@ def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
     httpx2.post(f"{url}/calls", json={"tool": "echo", "id": "known", "arguments": {"value": 1}, "wait": True})
     kept = httpx2.post(f"{url}/artifacts", content=b"some bytes").json()
     whole = document(url)
-    names = {"id": [made["call_id"], "known"], "name": ["add", "echo"], "threadId": ["default", "t 1"]}
+    names = {
+        "id": [made["call_id"], "known"],
+        "name": ["add", "echo"],
+        "threadId": ["default", "t 1"],
+        "token": ["msg_x.y"],
+    }
     for path, methods in whole["paths"].items():
         for operation in methods.values():
             for parameter in operation.get("parameters", ()):

@@ -23,6 +23,7 @@ from clicket.client.connection import Connection, Problem, ProblemResponse, deco
 from clicket.client.external_calls import complete, emit, fail, heartbeat, report_progress
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
+from clicket.client.notices import Notices
 from clicket.client.request_body import MAX_ARGUMENTS, body_of, written_arguments
 from clicket.client.subscription import Subscription
 from clicket.client.unknown_outcomes import resolve, unknown
@@ -315,6 +316,11 @@ class Client:
     def workers(self) -> Workers:
         """The workers over the server's store: `await rt.workers.list()`, `drain(id)`, `cordon(id)`, `uncordon(id)`; scope `admin`."""
         return Workers(self._connection)
+
+    @property
+    def notices(self) -> Notices:
+        """What the server's webhooks got: `await rt.notices.list()`, `get(id)`, `replay(id)`; scope `admin`."""
+        return Notices(self._connection)
 
     def subscribe(self, filter: EventFilter | None = None, *, after: str | None = None) -> Subscription:
         """The durable events of all calls that the key may see, of all processes over the server's store:

@@ -23,7 +23,7 @@ from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.errors import ClicketError
 from clicket.journal import Fenced
-from clicket.ports import Clock, Keep, Store, Sweep
+from clicket.ports import Clock, Keep, OnRemove, Store, Stored, Sweep
 from clicket.tools import Registry, session_key
 
 __all__ = ["Chores"]
@@ -61,6 +61,8 @@ class Chores:
         self._kept = kept
         self._spawn = spawn
         self._lose = lose
+        self.before_removal: list[OnRemove] = [kept.keep]
+        """Called with calls that a sweep is about to remove."""
         self._strays: frozenset[int] = frozenset()
         self._lost: frozenset[int] = frozenset()
         self._listening = False
@@ -154,7 +156,7 @@ class Chores:
         keep = self.keep() if keep is None else keep
         total = Sweep()
         while True:
-            step = await self._store.sweep(keep, _SWEEP_STEP, on_remove=self._kept.keep)
+            step = await self._store.sweep(keep, _SWEEP_STEP, on_remove=self._on_remove)
             total.calls += step.calls
             total.artifacts += step.artifacts
             total.bytes += step.bytes
@@ -164,6 +166,10 @@ class Chores:
                 break
         await self._kept.sweep()
         return total
+
+    async def _on_remove(self, calls: list[Stored]) -> None:
+        for callback in self.before_removal:
+            await callback(calls)
 
     async def sweep_all(self) -> None:
         """Remove old records, and close idle sessions of tools."""

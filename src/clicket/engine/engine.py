@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from clicket.bridge import Workers
 from clicket.call import Call
@@ -71,12 +73,17 @@ from clicket.ports import Clock, Owner, Store
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
 
+if TYPE_CHECKING:  # a runtime without webhooks does not import them
+    from clicket.webhooks import Webhooks
+
 __all__ = ["Engine"]
 
 
 class Engine:
     """One per open runtime, on one event loop. `gives_away`: calls are accepted here, and run by other processes. `ray`: the
     address of the Ray cluster for tools with isolation="ray"."""
+
+    webhooks: Webhooks | None = None  # `compose` sets it, if the settings have some
 
     def __init__(
         self,
@@ -299,6 +306,11 @@ class Engine:
             self.background.stop()
             self._loop_watch.close()
             self.chores.closed = True
+
+    async def emit_notice(self, kind: str, data: dict[str, Any], *, key: Sequence[Any], at: float) -> None:
+        """Record a fact for the webhook endpoints that want it; it is durable when this returns. As `Outbox.emit`."""
+        if self.webhooks is not None:
+            await self.webhooks.outbox.emit(kind, data, key=key, at=at)
 
     @property
     def gives_away(self) -> bool:

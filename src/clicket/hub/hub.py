@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -24,7 +24,7 @@ from clicket.model.codec import canonical
 from clicket.ports import SHARED_PLACE, Clock, Store, ToolHealth, health_after
 from clicket.tools import Registry, Tool
 
-__all__ = ["Change", "Hub", "Watcher"]
+__all__ = ["Change", "ChangeRecorder", "Hub", "Step", "Watcher"]
 
 logger = logging.getLogger("clicket.hub")
 
@@ -32,6 +32,8 @@ _FRESH = 0.25
 """Seconds for which a read is fresh enough, if other processes may write and reading the store means waiting."""
 _MAX_THREADS = 10_000
 _TRIES = 20
+Step = tuple[ToolStatus, ToolStatus, str]
+"""A change of status: before, after, reason."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +54,18 @@ class Slots(Protocol):
     def take_spare(self, name: str) -> bool: ...
     async def take(self, name: str, capacity: int) -> bool: ...
     def give(self, name: str) -> None: ...
+
+
+class ChangeRecorder(Protocol):
+    """Records a change of a status before the status is written, so that no crash loses it."""
+
+    async def hold(self, caller: str, thread: str, tool: str, before: str, after: str, reason: str) -> Sequence[str]:
+        """Returns what `settle` needs."""
+        ...
+
+    async def settle(self, held: Sequence[str], written: bool) -> None:
+        """The status was written, or it was not."""
+        ...
 
 
 class Watcher:
@@ -89,6 +103,7 @@ class Hub:
         self.opened_at: float = clock.now()
         self.listeners: list[Callable[[Change], object]] = []
         self.watchers: set[Watcher] = set()
+        self.recorder: ChangeRecorder | None = None
         self._slots = slots
         self._spawn = spawn
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
@@ -103,6 +118,7 @@ class Hub:
         listeners and what is known of threads with this one."""
         other = Hub(registry, self.store, self.clock, self._slots, self._spawn)
         other.listeners, other.degraded, other._known = self.listeners, self.degraded, self._known
+        other.recorder = self.recorder
         return other
 
     # Before a call is accepted.
@@ -240,13 +256,26 @@ class Hub:
                 if record is None or record.announced == status:
                     break
                 announced = msgspec.structs.replace(record, announced=str(status))
-                if await self.store.put_tool_health(caller, thread, announced, record.version):
-                    reason = self._view(tool, health, place).reason
-                    self.changed(caller, thread, tool.name, ToolStatus(record.announced), status, reason)
+                before, reason = ToolStatus(record.announced), self._view(tool, health, place).reason
+                if await self.put(place, announced, record.version, (before, status, reason)):
+                    self.changed(caller, thread, tool.name, before, status, reason)
                     break
         except ClicketError as error:
             logger.warning("the status of %s in thread %s could not be announced: %s", tool.name, thread, error)
             self._wake((caller, thread))
+
+    async def put(self, place: Place, health: ToolHealth, expect: int, *changes: Step) -> bool:
+        """Write a tool's health over version `expect`, or return False. Its changes of status are recorded before (`recorder`)."""
+        if self.recorder is None or not changes:
+            return await self.store.put_tool_health(*place, health, expect)
+        held: list[str] = []
+        for before, after, reason in changes:
+            held += await self.recorder.hold(*place, health.tool, str(before), str(after), reason)
+        written = await self.store.put_tool_health(
+            *place, health, expect
+        )  # if it raises, it may be written: held ones stay
+        await self.recorder.settle(held, written)
+        return written
 
     def changed(self, caller: str, thread: str, tool: str, before: ToolStatus, after: ToolStatus, reason: str) -> None:
         change = Change(

@@ -231,13 +231,14 @@ class ThreadHub:
                 announced=str(wanted),
                 updated_at=max(hub.clock.now(), math.nextafter(health.updated_at, math.inf)),  # after the last outcome
             )
-            if await hub.store.put_tool_health(*place, new, health.version):
+            announced = ToolStatus(health.announced)
+            # The status that follows from the counters may not have been announced yet.
+            steps = ((announced, current, health.last_error), (current, wanted, reason))
+            changes = [step for step in steps if step[0] is not step[1]]
+            if await hub.put(place, new, health.version, *changes):
                 await self._health()
-                announced = ToolStatus(health.announced)
-                if announced is not current:  # the status that follows from the counters was not announced yet
-                    hub.changed(*place, name, announced, current, health.last_error)
-                if current is not wanted:
-                    hub.changed(*place, name, current, wanted, reason)
+                for before, after, why in changes:
+                    hub.changed(*place, name, before, after, why)
                 facts = {"tool": name, "before": str(current), "after": str(wanted), "reason": reason}
                 await self._note("hub.status_set", by, **facts)
                 return True
@@ -276,11 +277,12 @@ class ThreadHub:
         new = msgspec.structs.replace(new, announced=str(after), updated_at=self._hub.clock.now())
         for _ in range(_TRIES):
             old = (await self._hub.rows(*self._place)).get(tool.name) or ToolHealth(tool=tool.name)
-            if await self._hub.store.put_tool_health(self._caller, self.thread, new, old.version):
+            announced = ToolStatus(old.announced)
+            changes = [(announced, after, new.reason)] if announced is not after else []
+            if await self._hub.put(self._place, new, old.version, *changes):
                 state = await self.status(tool.name)
-                announced = ToolStatus(old.announced)
-                if announced is not after:
-                    self._hub.changed(self._caller, self.thread, tool.name, announced, after, state.reason)
+                for before, now, _ in changes:
+                    self._hub.changed(self._caller, self.thread, tool.name, before, now, state.reason)
                 return
         raise self._busy(tool.name)
 

@@ -21,8 +21,9 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, openapi, report, threads, tools, workers
+from clicket.server import cache, notices, openapi, report, threads, tools, workers
 from clicket.server.agents import AgentHandlers
+from clicket.server.approval_page import ApprovalPageHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
 from clicket.server.authentication import Authenticator
@@ -175,6 +176,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *EventHandlers(lookup, grants, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),
+        *ApprovalPageHandlers(runtime, body_reader).operations(),
         *artifacts.operations(),
         *threads.OPERATIONS,
         *tools.OPERATIONS,
@@ -182,6 +184,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *cache.OPERATIONS,
         *report.OPERATIONS,
         *workers.OPERATIONS,
+        *notices.OPERATIONS,
         *health.operations(),
         *ConsoleHandlers(authenticator).operations(),
         *openapi.operations(document_for, needs_key),

@@ -23,6 +23,7 @@ __all__ = ["Authenticator", "Principal", "principal_of"]
 _EVERYTHING = frozenset(keys.SCOPES)
 _CHECK_EVERY = 1.0
 _MAX_CACHED = 1_000
+_LINK_HOLDER = "approval link"
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="clicket"')
 
 
@@ -106,6 +107,10 @@ class Authenticator:
     def token_holder(self) -> Principal:
         """The principal of requests that a token in their path authorises: it has no scope."""
         return Principal(id="", name="", scopes=frozenset(), own=self._runtime, sees=self._runtime)
+    def link_holder(self) -> Principal:
+        """The principal of requests by an approval link: it has no scope and no calls."""
+        nothing = self._runtime.acting_for(_LINK_HOLDER)
+        return Principal(id=_LINK_HOLDER, name=_LINK_HOLDER, scopes=frozenset(), own=nothing, sees=nothing)
 
     async def _stored(self, text: str) -> keys.Key | None:
         parts = text.split("_", 2)

@@ -22,6 +22,8 @@ __all__ = ["AccessMiddleware"]
 _PUBLIC = frozenset({"/", "/console/app.js", "/console/app.css", "/console/icon.svg", "/healthz", "/readyz"})
 _EXTERNAL = "/external/"
 """Below it the token in the path authorises. No other route begins with it."""
+_LINKS = "/approvals/"
+"""Pages whose links carry what their holders may do; a key would not add anything."""
 _ALIVE = frozenset({"/healthz", "/readyz"})
 _CORS = (
     (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
@@ -96,6 +98,8 @@ class AccessMiddleware:
                 scope["clicket.principal"] = self._authenticator.anonymous()
             elif path.startswith(_EXTERNAL):
                 scope["clicket.principal"] = self._authenticator.token_holder()
+            elif path.startswith(_LINKS):
+                scope["clicket.principal"] = self._authenticator.link_holder()
             else:
                 # Metrics must report that the store is down.
                 patient = path == "/metrics"

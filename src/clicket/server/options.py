@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -61,4 +62,6 @@ def with_settings(options: Options | None, settings: Settings) -> Options:
     whatever options are given in Python."""
     options = options or Options()
     both = {name: (*getattr(settings, name), *getattr(options, name)) for name in _FROM_SETTINGS}
+    if settings.public_url is not None:  # links to the approver page lead to this name
+        both["allowed_hosts"] = (*both["allowed_hosts"], urlsplit(settings.public_url).hostname or "")
     return msgspec.structs.replace(options, **{name: tuple(dict.fromkeys(values)) for name, values in both.items()})

@@ -10,6 +10,7 @@ import msgspec
 
 from clicket.errors import ClicketError
 from clicket.model.figures import Figure
+from clicket.model.notice import NoticeFigures
 from clicket.ports import CacheStats, Clock, Store
 from clicket.telemetry.backlog import by_tool
 from clicket.telemetry.turns import PREFIX
@@ -46,6 +47,8 @@ class ProcessStats(msgspec.Struct, frozen=True, kw_only=True):
     cache: CacheStats | None = None
     backlog: dict[str, tuple[int, float]] | None = None
     """How many calls of each tool wait for a worker, in the whole store, and how long the oldest has waited."""
+    notices: NoticeFigures | None = None
+    """Of webhooks; None: this process has none."""
     store_up: bool = True
     store_latency: float | None = None
     store_kind: str = ""
@@ -63,6 +66,10 @@ class OpenRuntime(Protocol):
     def registry(self) -> Registry: ...
     @property
     def clock(self) -> Clock: ...
+    @property
+    def settings(self) -> Any: ...
+    @property
+    def notices(self) -> Any: ...
     def activity(self) -> Any: ...
 
 
@@ -78,13 +85,15 @@ async def collect(runtime: OpenRuntime) -> tuple[list[Figure], ProcessStats]:
             latency = time.perf_counter() - begun
             cache = await runtime.store.cache_stats()
             backlog = await runtime.store.backlog() if runtime.caller is None else None
+            sends = runtime.caller is None and runtime.settings.webhooks
+            notices = await runtime.notices.figures() if sends else None
     except (ClicketError, TimeoutError):
         return [], msgspec.structs.replace(stats, store_up=False)
     waits = None
     if backlog is not None:
         now = runtime.clock.now()
         waits = {tool: (count, max(now - at, 0.0)) for tool, (count, at) in by_tool(backlog, stats.tools).items()}
-    return figures, msgspec.structs.replace(stats, cache=cache, store_latency=latency, backlog=waits)
+    return figures, msgspec.structs.replace(stats, cache=cache, store_latency=latency, backlog=waits, notices=notices)
 
 
 def _in_memory(runtime: OpenRuntime) -> ProcessStats:

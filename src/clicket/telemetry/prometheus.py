@@ -17,6 +17,7 @@ from clicket.errors import UsageError
 from clicket.journal import Observers
 from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
+from clicket.model.notice import NoticeFigures
 from clicket.model.version import version
 from clicket.telemetry.persist_times import BOUNDS as PERSIST_BOUNDS
 from clicket.telemetry.persist_times import PersistTimes
@@ -115,6 +116,7 @@ def _metrics(
         yield from _gauges(stats)
         yield from _store(stats)
         yield from () if stats.backlog is None else _queue(stats.backlog)
+        yield from () if stats.notices is None else _notices(stats.notices)
         yield from (_persist_seconds(persisted),) if persisted is not None else ()
 
 
@@ -232,6 +234,18 @@ def _queue(backlog: dict[str, tuple[int, float]]) -> Iterator[Metric]:
         length.add_metric((tool,), count)
         oldest.add_metric((tool,), seconds)
     yield from (length, oldest)
+
+
+def _notices(figures: NoticeFigures) -> Iterator[Metric]:
+    """Pending ones of the whole store, the rest of this process."""
+    ended = CounterMetricFamily("clicket_notices", "Notices to webhooks that ended in this process.", labels=("state",))
+    ended.add_metric(("delivered",), figures.delivered)
+    ended.add_metric(("failed",), figures.failed)
+    yield ended
+    yield GaugeMetricFamily("clicket_notices_pending", "Notices that are not delivered yet.", value=figures.pending)
+    yield GaugeMetricFamily(
+        "clicket_notices_oldest_seconds", "How long the oldest of them has waited.", value=figures.oldest_seconds
+    )
 
 
 def _persist_seconds(times: PersistTimes) -> Metric:

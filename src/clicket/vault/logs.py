@@ -17,7 +17,7 @@ _OURS = "clicket"
 LOGGERS = (
     "clicket.access", "clicket.agents", "clicket.calls", "clicket.engine", "clicket.execution", "clicket.hub", "clicket.interpreter",
     "clicket.journal", "clicket.mcp", "clicket.notices", "clicket.server", "clicket.stores", "clicket.stores.postgres",
-    "clicket.stores.redis", "clicket.stores.sqlite", "clicket.telemetry", "clicket.tools", "clicket.worker",
+    "clicket.stores.redis", "clicket.stores.sqlite", "clicket.telemetry", "clicket.tools", "clicket.webhooks", "clicket.worker",
 )  # fmt: skip
 """All loggers of ours, also of modules that are imported later."""
 _CLIENTS = (

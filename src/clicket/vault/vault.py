@@ -111,6 +111,10 @@ class Vault:
         name, key = next(iter(self._macs.items()))
         return f"{name}:{_mac(key, data, identity)}"
 
+    def verifies(self, kept: str, data: bytes, identity: Identity) -> bool:
+        """Is `kept` the hash of these bytes with one of our keys?"""
+        return self._matches(kept, data, identity) is True
+
     def _matches(self, kept: Any, data: bytes, identity: Identity) -> bool | None:
         name, _, value = str(kept).partition(":")  # the store may hold anything
         key = self._macs.get(name)

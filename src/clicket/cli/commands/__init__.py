@@ -11,6 +11,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `workers`, `dead` (and `requeue`): workers over the store; calls that were given up
 - `unknown` (and `resolve`): calls whose outcome is unknown; settling one
 - `external` (`complete` and `fail`): ending a call from outside, with its token
+- `notices`: what webhooks got; sending one again
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
 - `report`, `series`, `keys`: statistics; statistics over time; API keys of the server
 """
@@ -77,6 +78,7 @@ COMMANDS: dict[str, Entry] = {
     "resolve": Entry("unknown", "resolve", "Settle a call whose outcome is unknown: say whether it happened."),
     "complete": Entry("external", "complete", "Complete a call that waits for a result from outside, with its token."),
     "fail": Entry("external", "fail", "Fail a call that waits for a result from outside, with its token."),
+    "notices": Entry("notices", "notices", "List notices to webhooks, newest first, or send some again."),
     "tools": Entry("tools", "tools", "List the tools, or show one with its input schema."),
     "states": Entry(
         "states", "states", "Show which tools a thread may use now, why not the others, and which to call first."

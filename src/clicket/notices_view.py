@@ -1,0 +1,102 @@
+"""`Runtime.notices`: what webhook endpoints get, and whether they got it. They are the operator's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clicket.engine import Engine
+from clicket.errors import PermissionDenied
+from clicket.model.notice import Notice, NoticeFigures, NoticePage
+from clicket.settings import Settings
+
+if TYPE_CHECKING:  # a runtime without webhooks does not import them
+    from clicket.webhooks import ApprovalLinks, Outbox
+
+__all__ = ["BlockingNotices", "Notices"]
+
+
+class Notices:
+    """Notices that were delivered or given up are kept for `notice_retention` seconds."""
+
+    def __init__(
+        self, engine: Engine, settings: Settings, caller: str | None, record: Callable[..., Awaitable[None]]
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._caller = caller
+        self._record = record
+
+    async def list(
+        self, *, state: str | None = None, type: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> NoticePage:
+        """Notices without their payloads, the newest first, in pages of up to 1,000; `cursor` of one page fetches the next. `state`:
+        "pending", "delivered" or "failed". `type`: such as "call.ended"."""
+        return await self._outbox().page(state=state, type=type, limit=limit, cursor=cursor)
+
+    async def get(self, id: str) -> Notice:
+        """One notice, with its payload and its last attempts. `NotFound`: there is none."""
+        return await self._outbox().get(id)
+
+    async def replay(self, id: str, *, by: str = "") -> Notice:
+        """Send a notice again that was delivered or given up, under the same id, also to an endpoint that is disabled. `Conflict`: it
+        is not over yet."""
+        notice = await self._outbox().replay(id)
+        await self._record("notice.replayed", by=by, notice=id, endpoint=notice.endpoint)
+        return notice
+
+    async def emit(self, kind: str, data: dict[str, Any], *, key: Sequence[Any], at: float) -> None:
+        """Record a fact for the endpoints that want it; it is durable when this returns. `key` and `at` name the fact: with the
+        same ones it is the same notice, so this may be repeated."""
+        await self._outbox().emit(kind, data, key=key, at=at)
+
+    async def figures(self) -> NoticeFigures:
+        """Delivered and failed since this process began; pending, and the age of the oldest, in the whole store."""
+        return await self._outbox().figures()
+
+    @property
+    def links(self) -> ApprovalLinks:
+        """Links to the approver page, for the server."""
+        from clicket.webhooks import ApprovalLinks
+
+        engine = self._engine
+        return ApprovalLinks(engine.store, engine.vault, engine.clock.now, self._settings.public_url)
+
+    def _outbox(self) -> Outbox:
+        if self._caller is not None:
+            raise PermissionDenied("notices are for the operator of this runtime, not for one of its callers.")
+        engine = self._engine
+        if engine.webhooks is not None:
+            return engine.webhooks.outbox
+        from clicket.webhooks import Outbox
+
+        return Outbox(engine.store, engine.clock.now)
+
+
+class BlockingNotices:
+    """The same names as `Notices`, for programs without an event loop. `wait` runs a coroutine in the loop of the runtime."""
+
+    def __init__(self, notices: Callable[[], Any], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._notices = notices
+        self._wait = wait
+
+    def list(
+        self, *, state: str | None = None, type: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> NoticePage:
+        """Notices without their payloads, the newest first."""
+        page: NoticePage = self._wait(self._ask("list", state=state, type=type, limit=limit, cursor=cursor))
+        return page
+
+    def get(self, id: str) -> Notice:
+        """One notice, with its payload and its last attempts."""
+        notice: Notice = self._wait(self._ask("get", id))
+        return notice
+
+    def replay(self, id: str, *, by: str = "") -> Notice:
+        """Send a notice again, under the same id."""
+        notice: Notice = self._wait(self._ask("replay", id, by=by))
+        return notice
+
+    async def _ask(self, method: str, *args: Any, **options: Any) -> Any:
+        # Looked up in the loop, so that a runtime that is not open raises the error of the blocking interface.
+        return await getattr(self._notices(), method)(*args, **options)

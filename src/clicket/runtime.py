@@ -14,6 +14,7 @@ from typing import Any, Self, Unpack, cast
 import msgspec
 
 from clicket.agent_host import Host, sweep_idle_threads
+from clicket.approval_actions import approve, deny, respond
 from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
 from clicket.bulk_actions import bulk
@@ -27,6 +28,7 @@ from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
 from clicket.execution import grant, name_of, read_artifact
+from clicket.grants_view import Grants
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
@@ -268,25 +270,7 @@ class Runtime:
         """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
         return await self._opened.decisions.cancel(id, thread, self._caller, reason)
 
-    async def approve(
-        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None, seen: str = ""
-    ) -> bool:  # fmt: skip
-        """Let a call run that waits for approval. False: it is not waiting (any more).
-
-        With other `arguments` it runs with those, if they fit: else `InvalidInput` or `PermissionDenied` is raised, and the
-        call goes on waiting. Both versions stay on record. `seen`: `record.approval["hash"]` of what was looked at; if the call
-        waits for another decision than that, `Conflict` is raised.
-        """
-        return await self._decide(id, thread, by, approved=True, reason=reason, arguments=arguments, seen=seen)
-
-    async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
-        """Refuse a call that waits for approval; `seen` as in `approve`. False: it is not waiting (any more)."""
-        return await self._decide(id, thread, by, approved=False, reason=reason, seen=seen)
-
-    async def _decide(self, id: str, thread: str | None, by: str, **decision: Any) -> bool:
-        stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
-        return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
-
+    approve, deny, respond = approve, deny, respond
     again, bulk = again, bulk
     dead, requeue, unknown, resolve = dead, requeue, unknown, resolve
 
@@ -376,6 +360,11 @@ class Runtime:
         """The runtimes over the store: `await rt.workers.list()`, `await rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
         engine = self._opened
         return Workers(engine.store, engine.worker_entry, engine.draining, self._caller, self.audit.record)
+
+    @property
+    def grants(self) -> Grants:
+        """Approvals that also let later calls run: `await rt.grants.list()`, `await rt.grants.revoke(id)`."""
+        return Grants(self._opened.grants, self._caller)
 
     def activity(self) -> Activity:
         """What this process is doing now."""

@@ -289,9 +289,10 @@ class Recovery:
             return self._resume_started(call, record)
         if cancelled:
             return self._cancelled(call)
-        denial = _denial(entry)
-        if denial is not None:
-            self._approvals.apply(call, denial)
+        decision = _last_decision(entry)
+        if decision is not None:
+            self._live.add(call)
+            self._approvals.apply(call, decision)
             return "cancelled"
         return self._queue_again(call, record, "queued")
 
@@ -407,10 +408,11 @@ class Recovery:
         self._pipeline.fail(call, error, self._ending.on_outcome_durable)
 
 
-def _denial(entry: Entry) -> dict[str, Any] | None:
-    """The decision of a person who denied the call while no process had it."""
-    given = next((e for e in reversed(entry.events) if e.type == "approval_given"), None)
-    return given.data if given is not None and given.data.get("approved") is not True else None
+def _last_decision(entry: Entry) -> dict[str, Any] | None:
+    """The decision of a person who denied the call, or answered in the tool's place, while no process had it."""
+    given = next((e.data for e in reversed(entry.events) if e.type == "approval_given"), None)
+    ends = given is not None and (given.get("approved") is not True or given.get("responded") is True)
+    return given if ends else None
 
 
 def _deaths(entry: Entry) -> int:

@@ -80,6 +80,11 @@ class Process:
         """Use the output of an equal call, unchanged."""
         call.output, call.content = output, text
 
+    def take_answer(self, call: Call, output: Any) -> Awaitable[None] | None:
+        """Use the output that a person gave in the tool's place, processed like a tool's."""
+        call.output = output
+        return self(call)
+
     async def _in_thread(self, call: Call, output: Any, sink: CallSink | None) -> None:
         """For a big or streamed output: encode, hash and store it without blocking the loop."""
         limit = call.required_tool().options.max_result_size

@@ -23,6 +23,7 @@ from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server import cache, openapi, report, threads, tools, workers
 from clicket.server.agents import AgentHandlers
+from clicket.server.approval_grants import GrantHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
 from clicket.server.authentication import Authenticator
@@ -172,6 +173,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *EventHandlers(lookup, grants, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),
+        *GrantHandlers(runtime).operations(),
         *artifacts.operations(),
         *threads.OPERATIONS,
         *tools.OPERATIONS,

@@ -24,6 +24,7 @@ from clicket.tools.depends import Group, names_of
 from clicket.tools.function import FunctionTool, tool
 from clicket.tools.native import NativeTool, Session, SessionKey, SessionTool, session_key
 from clicket.tools.options import Isolation, Options, Recovery, make_options
+from clicket.tools.output_check import output_check
 from clicket.tools.protocol import BasicTool, Tool, Traits
 from clicket.tools.registry import Registered, Registry, as_tool
 from clicket.tools.resources import Resources
@@ -54,6 +55,7 @@ __all__ = [
     "compile_schema",
     "make_options",
     "names_of",
+    "output_check",
     "session_key",
     "tool",
 ]

@@ -83,6 +83,8 @@ class Grants:
         """Count one use of the narrowest grant that answers the policy's question about a call. None: there is none."""
         if not call.question.rule or call.question.approvers > 1:
             return None
+        if call.request.id is not None and await self._store.load(call.id, call.thread, call.caller):
+            return None  # the same call was made before: it is not made again, and needs no grant
         async with self._using:
             for _ in range(_TRIES):
                 found = await self._fitting(call)

@@ -6,6 +6,7 @@ The process that owns the call applies it: `approvals.py` an approval, a denial 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -192,7 +193,7 @@ class Decisions:
             raise UsageError(
                 f"call {record.id!r} needs {record.approval['approvers']} approvers, so no later call can be granted."
             )
-        if hide(terms.get("arguments"), secrets) != terms.get("arguments"):
+        if any(hide_text(text, secrets) != text for text in _texts_in(terms.get("arguments"))):
             raise UsageError("grant: the schema of the arguments has a secret in it, and a grant is stored in clear.")
         return await self._grants.propose(record, terms, approver, by=decision["by"], reason=decision["reason"])
 
@@ -261,6 +262,16 @@ class Decisions:
         if thread is None and call.request.id is not None:
             await self._stored_calls.find(id, None, caller)
         return call
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, names of fields included."""
+    if type(value) is dict:
+        yield from value
+    for member in value.values() if type(value) is dict else value if type(value) is list else ():
+        yield from _texts_in(member)
+    if type(value) is str:
+        yield value
 
 
 def _changed(id: str) -> Conflict:

@@ -66,7 +66,7 @@ async def revoke(
 def _resolved(prefix: str, known: Sequence[str]) -> str:
     found = [id for id in known if id == prefix] or [id for id in known if id.startswith(prefix)]
     if not found:
-        raise NotFound(f"there is no grant {prefix!r:.200}. `clicket grants --all` lists them.")
+        raise NotFound(f"there is no grant {prefix!r:.200}. `clicket grants list --all` lists them.")
     if len(found) > 1:
         raise UsageError(f"{len(found)} grants begin with {prefix!r} ({', '.join(found[:5])}); write more of the id.")
     return found[0]

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, Unpack, get_args
 
 import msgspec
 
+from clicket.approval_actions import Approver, approve_as, deny_as
 from clicket.call import Origin
 from clicket.call_again import AGAIN_OF
 from clicket.call_history import HistoryOptions
@@ -133,7 +134,7 @@ async def bulk(
     `deny`. At most `limit` of them are acted on, the newest first; pass the result's `cursor` to go on. `dry`: only count them.
     """
     order = order_of(action, ids, filter, reason=reason, dry=dry, limit=limit, cursor=cursor)
-    return await perform(runtime, order, by=by or runtime._caller or "", scopes=runtime._origin.scopes)
+    return await perform(runtime, order, approver=Approver(by or runtime._caller or ""), scopes=runtime._origin.scopes)
 
 
 def order_of(
@@ -186,14 +187,14 @@ async def perform(
     runtime: _Runtime,
     order: BulkOrder,
     *,
-    by: str,
+    approver: Approver,
     scopes: Iterable[str] = (),
     sees: Callable[[Record], bool] | None = None,
     on_acted: OnActed | None = None,
 ) -> BulkResult:
-    """Do what is ordered, among the calls of `runtime` for which `sees` is true: others are not found. `scopes`: of the person who
-    acts, for calls that are made. `on_acted` is awaited with each call that was acted on."""
-    work = _Work(runtime, order, by, frozenset(scopes), on_acted)
+    """Do what is ordered, among the calls of `runtime` for which `sees` is true: others are not found. `approver`: the person who acts;
+    `scopes`: of that person, for calls that are made. `on_acted` is awaited with each call that was acted on."""
+    work = _Work(runtime, order, approver, frozenset(scopes), on_acted)
     cursor: str | None = None
     if order.ids is not None:
         await work.on_named(list(dict.fromkeys(order.ids)), sees)
@@ -207,11 +208,11 @@ async def perform(
 
 class _Work:
     def __init__(
-        self, runtime: _Runtime, order: BulkOrder, by: str, scopes: frozenset[str], on_acted: OnActed | None
+        self, runtime: _Runtime, order: BulkOrder, approver: Approver, scopes: frozenset[str], on_acted: OnActed | None
     ) -> None:
         self._runtime = runtime
         self._order = order
-        self._by = by
+        self._approver = approver
         self._scopes = scopes
         self._on_acted = on_acted
         self.matched = self.done = self.skipped = 0
@@ -301,10 +302,10 @@ class _Work:
             return True
         if record.waiting_for != "approval" or record.approval is None:
             return False
-        decide = view.approve if order.action == "approve" else view.deny
+        decide = approve_as if order.action == "approve" else deny_as
         # The hash: the decision is about what was found, and not about a later question of the same call.
         seen = record.approval["hash"]
-        return bool(await decide(record.id, thread=thread, by=self._by, reason=order.reason, seen=seen))
+        return await decide(view, record.id, self._approver, thread=thread, reason=order.reason, seen=seen)
 
     def _failed(self, id: str, thread: str | None, caller: str | None, error: ClicketError) -> None:
         self.failures.append(BulkFailure(id=id, thread=thread, caller=caller, code=error.code, message=error.message))

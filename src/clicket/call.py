@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clicket.tools import Check, Tool
     from clicket.vault import Secrets
 
-__all__ = ["WRITERS", "Attempt", "Call", "Late", "Need", "Origin", "Plan"]
+__all__ = ["WRITERS", "Attempt", "Call", "Late", "Need", "Origin", "Plan", "Question"]
 
 Late = tuple[Any, BaseException | None]
 """What a body returned or raised after it was stopped: a value or an error."""
@@ -38,6 +38,17 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     """What the caller may do; policies read it."""
     prefer_sync: bool = False
     """A blocking caller waits: a tool that also has a blocking body runs that one."""
+
+
+class Question(msgspec.Struct, frozen=True, gc=False):
+    """What the policy asks for, if it asks."""
+
+    rule: str = ""
+    """The hash of the rule that asks."""
+    approvers: int = 1
+    """How many different people must approve."""
+    self_approval: bool = False
+    """The caller may approve its own call."""
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
@@ -126,6 +137,7 @@ class Call(msgspec.Struct, eq=False):
     """Why the policy asks, or denies."""
     approval_timeout: float | None = None
     """Seconds that a person has to decide."""
+    question: Question = Question()
     arguments: dict[str, Any] | None = None
     """As the tool gets them; the journal has the masked form."""
     bound: Any = None
@@ -168,6 +180,8 @@ class Call(msgspec.Struct, eq=False):
     tool_artifacts: frozenset[str] = frozenset()
     """Artifacts that its tool stored: they are removed with this call, so its output cannot serve equal calls."""
     cached: bool = False
+    answered: bool = False
+    """A person answered in the tool's place."""
     error: ToolError | None = None
     traceback: str = ""
     """Where the tool raised in the last attempt; the journal has it masked."""
@@ -257,6 +271,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "verdict": "clicket.pipeline.authorize",
     "reason": "clicket.pipeline.authorize",
     "approval_timeout": "clicket.pipeline.authorize",
+    "question": "clicket.pipeline.authorize",
     "arguments": "clicket.pipeline.validate",
     "bound": "clicket.pipeline.validate",
     "secrets": "clicket.pipeline.validate",
@@ -287,6 +302,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "is_masked": "clicket.pipeline.process",
     "tool_artifacts": "clicket.execution.sink",
     "cached": "clicket.pipeline.pipeline",
+    "answered": "clicket.pipeline.pipeline",
     "error": "clicket.pipeline.pipeline",
     "traceback": "clicket.pipeline.pipeline",
     "is_blameless": "clicket.pipeline.pipeline",

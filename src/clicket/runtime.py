@@ -14,6 +14,7 @@ from typing import Any, Self, Unpack, cast
 import msgspec
 
 from clicket.agent_host import Host, sweep_idle_threads
+from clicket.approval_actions import approve, deny, respond
 from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
 from clicket.bulk_actions import bulk
@@ -28,6 +29,7 @@ from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Rec
 from clicket.errors import UsageError
 from clicket.execution import grant, name_of, read_artifact
 from clicket.external_calls import complete, emit, fail, heartbeat, report_progress
+from clicket.grants_view import Grants
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
@@ -291,6 +293,9 @@ class Runtime:
 
     again, bulk, dead, requeue, unknown, resolve = again, bulk, dead, requeue, unknown, resolve
     complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
+    approve, deny, respond = approve, deny, respond
+    again, bulk = again, bulk
+    dead, requeue, unknown, resolve = dead, requeue, unknown, resolve
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -381,6 +386,9 @@ class Runtime:
     def notices(self) -> Notices:
         """What webhooks get: `await rt.notices.list()`, `get(id)`, `replay(id)`."""
         return Notices(self._opened, self.settings, self._caller, self.audit.record)
+    def grants(self) -> Grants:
+        """Approvals that also let later calls run: `await rt.grants.list()`, `await rt.grants.revoke(id)`."""
+        return Grants(self._opened.grants, self._caller)
 
     def activity(self) -> Activity:
         """What this process is doing now."""

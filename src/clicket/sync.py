@@ -13,9 +13,11 @@ from clicket.call import Origin
 from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.errors import UsageError
+from clicket.grants_view import BlockingGrants
 from clicket.journal import Observers
 from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult
+from clicket.model.grant import GrantTerms
 from clicket.model.queue import QueueReport
 from clicket.notices_view import BlockingNotices
 from clicket.pipeline import Policy
@@ -212,10 +214,24 @@ class Runtime:
         reason: str = "",
         arguments: Arguments = None,
         seen: str = "",
+        grant: GrantTerms | None = None,
     ) -> bool:
         """Let a call run that waits for approval, also with other arguments; as in `clicket.Runtime.approve`."""
-        work = self._runtime.approve(id, thread=thread, by=by, reason=reason, arguments=arguments, seen=seen)
+        work = self._runtime.approve(
+            id, thread=thread, by=by, reason=reason, arguments=arguments, seen=seen, grant=grant
+        )
         return bool(self._wait(work))
+
+    def respond(
+        self, id: str, output: Any, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = ""
+    ) -> bool:
+        """Answer in the tool's place: the call completes with `output`; as in `clicket.Runtime.respond`."""
+        return bool(self._wait(self._runtime.respond(id, output, thread=thread, by=by, reason=reason, seen=seen)))
+
+    @property
+    def grants(self) -> BlockingGrants:
+        """Approvals that also let later calls run: `rt.grants.list()`, `rt.grants.revoke(id)`."""
+        return BlockingGrants(lambda: self._runtime.grants, self._wait)
 
     def again(
         self, id: str, arguments: Arguments = None, *, thread: str | None = None, new_id: str | None = None

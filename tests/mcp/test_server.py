@@ -25,8 +25,9 @@ async def pay(amount: int) -> str:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[tuple[Runtime, str]]:
-    async with Runtime([add, pay], store="memory://", policy=Policy(ask=["pay"])) as rt:
+async def served(*, self_approval: bool = False) -> AsyncIterator[tuple[Runtime, str]]:
+    policy = Policy(ask=["pay"], self_approval=self_approval)
+    async with Runtime([add, pay], store="memory://", policy=policy) as rt:
         app = create_app(rt, Options(api_keys=KEYS))
         async with app.router.lifespan_context(app), listening(app) as address:
             yield rt, f"{address}/mcp"
@@ -59,12 +60,23 @@ async def test_another_key_does_not_find_the_task_and_only_some_may_approve() ->
         assert (asked["inputRequests"], "scope approve" in asked["statusMessage"]) == ({}, True)
         await rt.approve(id)
         assert (await alice.task(id, "completed"))["result"]["content"][0]["text"] == "paid 5"
-        async with Hand(url, key=BOSS) as boss:
-            own = (await boss.call("pay", amount=7))["taskId"]
-            asked = await boss.task(own, "input_required")
-            (key,) = asked["inputRequests"]
-            await boss.answer(own, **{key: {"action": "accept", "content": {"approve": True}}})
-            assert (await boss.task(own, "completed"))["result"]["content"][0]["text"] == "paid 7"
+
+
+async def test_a_key_approves_its_own_tasks_only_if_the_policy_says_so() -> None:
+    async with served() as (rt, url), Hand(url, key=BOSS) as boss:
+        own = (await boss.call("pay", amount=7))["taskId"]
+        asked = await boss.task(own, "input_required")
+        assert (asked["inputRequests"], "another person" in asked["statusMessage"]) == ({}, True)
+        responses = {"approval": {"action": "accept", "content": {"approve": True}}}
+        refused = await boss.error("tasks/update", taskId=own, inputResponses=responses)
+        assert "another person" in refused["message"]
+        assert (await rt.get(own)).waiting_for == "approval"
+    async with served(self_approval=True) as (rt, url), Hand(url, key=BOSS) as boss:
+        own = (await boss.call("pay", amount=7))["taskId"]
+        asked = await boss.task(own, "input_required")
+        (key,) = asked["inputRequests"]
+        await boss.answer(own, **{key: {"action": "accept", "content": {"approve": True}}})
+        assert (await boss.task(own, "completed"))["result"]["content"][0]["text"] == "paid 7"
 
 
 async def test_a_foreign_page_is_refused() -> None:

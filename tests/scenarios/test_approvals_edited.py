@@ -61,6 +61,7 @@ async def test_the_record_has_the_approval_request_and_the_decision(store: str, 
         assert asked == {
             "why": "payments", "purpose": "run", "requested_at": asked["requested_at"], "deadline": asked["deadline"],
             "approved": None, "by": "", "reason": "", "at": None, "edited": False, "hash": asked["hash"],
+            "approvers": 1, "approvals": [], "self_approval": False, "grant": None, "responded": False,
         }  # fmt: skip
         [listed] = (await rt.history(waiting_for="approval")).items
         assert listed.approval == asked
@@ -70,8 +71,9 @@ async def test_the_record_has_the_approval_request_and_the_decision(store: str, 
         stored = (await rt.history()).items[0].approval
     assert record.approval is not None
     assert record.approval["at"] >= asked["requested_at"]
+    approvals = [{"by": "Ada", "reason": "fine", "at": record.approval["at"]}]
     assert record.approval == {
-        **asked, "approved": True, "by": "Ada", "reason": "fine", "edited": True, "at": record.approval["at"],
+        **asked, "approvals": approvals, "approved": True, "by": "Ada", "reason": "fine", "edited": True, "at": record.approval["at"],
     }  # fmt: skip
     assert stored == record.approval
 

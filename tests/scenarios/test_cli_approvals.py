@@ -131,3 +131,43 @@ def test_the_configuration_shows_the_policy(place: Place) -> None:
     refused = place.inside("call", "pay", "amount=1", "--json")
     assert refused.returncode == 1
     assert json.loads(refused.stdout)["error"]["code"] == "permission_denied"
+
+
+def test_grants_are_given_listed_and_revoked(place: Place) -> None:
+    first = begin(place, "first")
+    schema = '{"properties": {"amount": {"maximum": 600}}}'
+    for wrong in (("--grant-arguments", "{"), ("--grant-arguments", '{"type": 5}'), ("--grant-seconds", "-1")):
+        assert place.inside("approve", "first", *wrong).returncode == 2, wrong
+    told = place.inside("approve", "first", "--grant-uses", "2", "--grant-seconds", "600", "--grant-arguments", schema)
+    assert told.returncode == 0
+    assert first.ended() == 0
+    [grant] = place.ask("grants")["items"]
+    assert grant["id"] in told.stderr
+    assert (grant["uses"], grant["by"], grant["tool"], grant["state"]) == (2, "ann", "pay", "active")
+    assert json.loads(place.inside("call", "pay", "amount=600", "--json").stdout)["output"] == "paid 600 to ann"
+    table = place.inside("grants", "list").stdout
+    assert "1/2" in table
+    revoked = place.ask("grants", "revoke", grant["id"][:6], "--by", "Ada")
+    assert (revoked["state"], revoked["revoked_by"], revoked["used"]) == ("revoked", "Ada", 1)
+    assert place.ask("grants") == {"items": []}
+    assert "no grant" in place.inside("grants").stderr
+    assert [item["state"] for item in place.ask("grants", "list", "--all")["items"]] == ["revoked"]
+    assert place.inside("grants", "revoke", "gr_none").returncode == 2
+    assert [entry["what"] for entry in place.ask("audit")["entries"]] == [
+        "grant.revoked",
+        "grant.used",
+        "call.approved",
+    ]
+
+
+def test_a_person_answers_from_a_terminal(place: Place) -> None:
+    first, second = begin(place, "first"), begin(place, "second")
+    told = place.ask("respond", "fir", '{"receipt": 5}', "--by", "Ada")
+    assert (told["decided"], told["approval"]["responded"]) == (True, True)
+    assert first.ended() == 0
+    assert json.loads(first.out)["output"] == {"receipt": 5}
+    done = place.inside("respond", "second", "paid by hand", "--reason", "cash")
+    assert "second is answered by ann" in done.stderr
+    assert second.ended() == 0
+    assert json.loads(second.out)["metadata"]["answered_by"] == "ann"
+    assert place.inside("respond", "second", "1").returncode == 1

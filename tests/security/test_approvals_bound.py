@@ -13,6 +13,7 @@ from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import Api, key_for, served
 
 from clicket import Conflict, Policy, Record, Runtime, State, tool
+from clicket.engine.approvers import Approver
 
 ASK = Policy(ask=["pay"])
 
@@ -80,7 +81,7 @@ async def test_a_decision_is_not_for_a_later_question_of_the_same_call(store: st
         stored = await rt.engine.stored_calls.find("one", None, None)
         assert await rt.deny("one", seen=seen_in(first))
         # The decision of somebody who read the call before: the question that it answers is not open any more.
-        assert not await rt.engine.decisions.decide(stored, approved=True, by="late", reason="")
+        assert not await rt.engine.decisions.decide(stored, Approver("late"), approved=True, reason="")
         assert (await (await rt.handle("one")).result()).state is State.FAILED
 
 

@@ -43,6 +43,8 @@ async def ask(it: Api, operation: Any, headers: dict[str, str], **names: str) ->
             body = {"json": {"happened": True}}
         if operation.path.endswith("/report"):
             body = {"json": {"ok": True}}
+        if operation.path.endswith("/respond"):
+            body = {"json": {"output": 1}}
         if operation.method == "PUT":
             body = {"json": {"status": "maintenance"}}
     request = it.client.build_request(operation.method, path_of(operation, **names), headers=headers, **body)
@@ -99,7 +101,7 @@ async def test_every_operation_needs_its_scope(store: str) -> None:
                 refused = response.status_code == 403 and response.json()["code"] == "missing_scope"
                 if operation.path == "/calls" and operation.method == "GET" and scope == "approve":
                     assert refused  # it lists what waits, and nothing else
-                elif operation.path.endswith(("/approve", "/deny", "/resolve")):
+                elif operation.path.endswith(("/approve", "/deny", "/respond", "/resolve")):
                     assert response.status_code == 404  # also without the scope approve: there is no such call
                 else:
                     assert refused is not may, (operation.method, operation.path, scope, response.status_code)
@@ -130,6 +132,7 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
             if "{id}" not in operation.path:
                 continue
             if operation.path.startswith(("/workers/", "/notices/")):  # of the operator alone
+            if operation.path.startswith(("/workers/", "/grants/")):  # of the operator alone, or of approvers
                 assert (await ask(it, operation, a, id="guessable")).status_code == 403
                 continue
             action = operation.path.rpartition("/")[2]
@@ -139,7 +142,7 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
                     response = await ask(it, operation, headers, id=id)
                     if expected == 404:
                         assert response.status_code == 404, (operation.path, response.status_code)
-                    elif action in ("approve", "deny", "resolve"):
+                    elif action in ("approve", "deny", "respond", "resolve"):
                         assert (response.status_code, response.json()["code"]) == (403, "missing_scope")
                     else:
                         status = {"again": 202, "requeue": 409}.get(action, 200)

@@ -28,12 +28,16 @@ class Stopwatch:
         self._timer: Timer | None = None
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    # An approval with identities is one of several; after the last one an attempt starts.
+
     def __call__(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None:
         if (caller, thread) == self._thread and is_of_turn(call_id, self._mark):
             for event in events:
                 if event.type == "approval_requested":
                     self.wait(call_id)
-                elif event.type == "approval_given":
+                elif event.type == "attempt_started" or (
+                    event.type == "approval_given" and "identities" not in event.data
+                ):
                     self._waiting.discard(call_id)
                     self._update()
 

@@ -18,6 +18,7 @@ from clicket.bulk_actions import MAX_CALLS, BulkAction, BulkResult, CallName, or
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions
 from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
+from clicket.client.approvals import Grants, approve, deny, respond
 from clicket.client.cache import Cache
 from clicket.client.connection import Connection, Problem, ProblemResponse, decoded, path_segment
 from clicket.client.external_calls import complete, emit, fail, heartbeat, report_progress
@@ -161,26 +162,7 @@ class Client:
         path, query = f"/calls/{path_segment(id)}/cancel", {"thread": thread}
         return await self._connection.read_field("POST", path, "cancelled", bool, query=query, body={"reason": reason})
 
-    async def approve(
-        self,
-        id: str,
-        *,
-        thread: str | None = None,
-        by: str = "",
-        reason: str = "",
-        arguments: Arguments = None,
-        seen: str = "",
-    ) -> bool:
-        """Let a call run that waits for approval, also with other arguments. False: it is not waiting (any more).
-
-        The key's name is recorded as the approver; `by` is not sent. `seen`: as in `clicket.Runtime.approve`.
-        """
-        body: dict[str, Any] = {"reason": reason}
-        if seen:
-            body["seen"] = seen
-        if arguments is not None:
-            body["arguments"] = parse_arguments(arguments, max_size=MAX_ARGUMENTS)
-        return await self._decide(id, "approve", thread, body)
+    approve, deny, respond = approve, deny, respond
 
     async def dead(
         self, *, tool: str | None = None, thread: str | None = None, limit: int = 100, cursor: str | None = None, requeued: bool = False
@@ -197,10 +179,6 @@ class Client:
 
     unknown, resolve = unknown, resolve
     complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
-
-    async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
-        """Refuse a call that waits for approval. False: it is not waiting (any more)."""
-        return await self._decide(id, "deny", thread, {"reason": reason, **({"seen": seen} if seen else {})})
 
     async def again(
         self, id: str, arguments: Arguments = None, *, thread: str | None = None, new_id: str | None = None
@@ -238,17 +216,6 @@ class Client:
         order = order_of(action, ids, filter, reason=reason, dry=dry, limit=limit, cursor=cursor)
         body = {name: value for name, value in msgspec.to_builtins(order).items() if value is not None}
         return await self._connection.read("POST", "/bulk", BulkResult, body=body)
-
-    async def _decide(self, id: str, decision: str, thread: str | None, body: dict[str, Any]) -> bool:
-        try:
-            await self._connection.request(
-                "POST", f"/calls/{path_segment(id)}/{decision}", query={"thread": thread}, body=body
-            )
-        except ProblemResponse as refused:
-            if refused.problem.code == "not_waiting":
-                return False
-            raise refused.problem.error() from None
-        return True
 
     async def recover(self, *, progress: Progress | None = None) -> Recovered:
         """Always raises `UsageError`: the server recovers calls by itself, when it starts and every few seconds."""
@@ -311,6 +278,11 @@ class Client:
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
         return Cache(self._connection)
+
+    @property
+    def grants(self) -> Grants:
+        """Approvals that also let later calls run: `await rt.grants.list()`, `await rt.grants.revoke(id)`; scope `approve`."""
+        return Grants(self._connection)
 
     @property
     def workers(self) -> Workers:

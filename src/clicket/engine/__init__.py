@@ -10,7 +10,8 @@
 - `caching`: the result cache: keys, stored results
 - `single_flight`: of equal calls at the same time one runs, and the others get its result
 - `approvals`, `questions`: the owner's side of an approval: ask, apply the decision; the event that asks
-- `decisions`: the other side: approve, deny or cancel a call of any process
+- `decisions`: the other side: approve, deny, answer or cancel a call of any process
+- `approvers`, `grants`: who may approve a call; approvals that also answer later questions
 - `resolutions`: settles calls whose outcome is unknown
 - `parking`, `reconciling`: calls whose body is over without an outcome; asking a tool's own check
 - `external`, `external_results`: calls that end elsewhere: the wait of the owner; what a token brings, in any process

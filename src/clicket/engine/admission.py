@@ -180,10 +180,6 @@ class Admission:
         if call.verdict == "ask":
             self._live.add(call)
             self._approvals.ask(call)
-            if self._gives_away:
-                self._handover.give_away(call)
-            else:
-                self._journal.commit(call.entry, partial(self._ending.on_created, call))
         elif call.cache_key is None and not self._gives_away:
             self._running.take_slot(call)
         else:
@@ -197,6 +193,13 @@ class Admission:
         self._live.add(call)
         error = ToolError(code="tool_unavailable", message=message, type="ToolUnavailable")
         self._pipeline.fail(call, error, self._ending.on_outcome_durable)
+
+    def keep_asking(self, call: Call) -> None:
+        """No grant answers the policy's question: the call waits for a person, here or in another process."""
+        if self._gives_away:
+            self._handover.give_away(call)
+        else:
+            self._journal.commit(call.entry, partial(self._ending.on_created, call))
 
     def resume(self, call: Call) -> None:
         """The call may run: serve it from the cache, or run it."""

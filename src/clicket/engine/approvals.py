@@ -1,5 +1,7 @@
 """The owner's side of an approval: asks, waits without a slot, and applies the decision. `decisions.py` takes the decision, in any process.
 
+A grant may answer the question before it is written: then question and answer are one commit, and no person is asked.
+
 The question and the decision are in the journal, so both survive restarts and cross processes. A decision may come with other
 arguments. The process that takes the decision checks them like the first ones, and the process that runs the call checks them again:
 the whole schema, and the policy's denials. Both versions stay on record; the id belongs to the first one.
@@ -7,13 +9,15 @@ the whole schema, and the policy's denials. Both versions stay on record; the id
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from clicket.call import Call
+from clicket.call import Call, Question
 from clicket.engine.arguments import LOST, ArgumentsOnRecord
 from clicket.engine.caching import Caching
 from clicket.engine.ending import Ending
+from clicket.engine.grants import Grants, granted_decision
 from clicket.engine.questions import ask_for_approval
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ApprovalDenied, ClicketError, InvalidInput, PermissionDenied
@@ -22,12 +26,15 @@ from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.model import ToolError
 from clicket.pipeline import Pipeline, Policy
+from clicket.tools import output_check
 
 __all__ = ["Approvals", "edit_of", "unfit"]
 
+logger = logging.getLogger("clicket.engine")
+
 
 class Approvals:
-    """`resume(call)`: the call may run."""
+    """`resume(call)`: the call may run. `keep(call)`: no grant answers the question, so the call waits for a person."""
 
     def __init__(
         self,
@@ -38,8 +45,11 @@ class Approvals:
         ending: Ending,
         caching: Caching,
         arguments: ArgumentsOnRecord,
+        grants: Grants,
         *,
         resume: Callable[[Call], None],
+        keep: Callable[[Call], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._journal = journal
         self._pipeline = pipeline
@@ -48,18 +58,43 @@ class Approvals:
         self._ending = ending
         self._caching = caching
         self._arguments = arguments
+        self._grants = grants
         self._resume = resume
+        self._keep = keep
+        self._spawn = spawn
 
     def ask(self, call: Call) -> None:
-        """Stage the policy's question, and wait for its answer."""
-        self._ask(call, "run", call.reason, call.approval_timeout)
+        """Stage the policy's question. A grant may answer it; else the call is kept, and waits for a person."""
+        self._ask(call, call.question, "run", call.reason, call.approval_timeout)
+        self._spawn(self._look_for_grant(call))
 
     def ask_again(self, call: Call, why: str) -> None:
-        """Ask whether to run a call again whose process died during an attempt."""
-        self._ask(call, "recovery", why, self._policy.approval_timeout)
+        """Ask whether to run a call again whose process died during an attempt. No grant answers that."""
+        question = Question("", self._policy.approvers, self._policy.self_approval)
+        self._ask(call, question, "recovery", why, self._policy.approval_timeout)
 
-    def _ask(self, call: Call, purpose: str, reason: str, timeout: float | None) -> None:
-        ask_for_approval(self._journal, call, purpose=purpose, reason=reason, timeout=timeout)
+    async def _look_for_grant(self, call: Call) -> None:
+        grant = None
+        try:
+            grant = await self._grants.use(call)
+        except ClicketError as error:
+            logger.warning("call %s: grants cannot be read, so a person is asked: %s", call.id, error)
+        except Exception:
+            logger.exception("call %s: grants cannot be used, so a person is asked", call.id)
+        if call.ending or call.failure is not None or call.entry.waiting_for != "approval":
+            return  # it ended meanwhile, or the runtime closes; the question is staged, so it runs nowhere without an answer
+        if grant is None:
+            self._keep(call)
+            return
+        decision = granted_decision(grant)
+        self._journal.record(call.entry, "approval_given", decision)
+        try:
+            self.apply(call, decision)
+        except ClicketError as error:  # no caller is waiting here, so the error is recorded on the call
+            self._ending.on_created(call, error)
+
+    def _ask(self, call: Call, question: Question, purpose: str, reason: str, timeout: float | None) -> None:
+        ask_for_approval(self._journal, call, question, purpose=purpose, reason=reason, timeout=timeout)
         if timeout is not None:
             self._timers.wait(call, timeout, "approval")
 
@@ -70,15 +105,30 @@ class Approvals:
             self._timers.wait(call, left, "approval")
 
     def apply(self, call: Call, decision: dict[str, Any]) -> None:
-        """Apply a recorded decision: resume the call, or fail it if it was denied."""
+        """Apply a recorded decision: resume the call, fail it if it was denied, or end it with a person's answer."""
         self._journal.wait_for(call.entry, None)
         self._timers.end_wait(call)
         if decision.get("approved") is not True:
             by, why = decision.get("by") or "an approver", f": {decision['reason']}" if decision.get("reason") else ""
             denied = ApprovalDenied(f"{by} denied the call{why}. Ask again with other arguments, or do without.")
             self._fail(call, describe(denied, retryable=False))
+        elif decision.get("responded") is True:
+            self._take_answer(call, decision)
         elif "arguments" not in decision or self._take_edit(call, decision):
             self._resume(call)
+
+    def _take_answer(self, call: Call, decision: dict[str, Any]) -> None:
+        """End the call with a person's answer, which is never cached, if it fits the output schema of the tool as it is here."""
+        output, check = decision.get("output"), output_check(call.required_tool())
+        problems = [] if check is None else check(output)
+        if problems:
+            error = InvalidInput(problems, "Answer as the tool's output schema says.", whole="(output)")
+            self._fail(call, unfit(error, decision, "the answer that {} gave"))
+            return
+        self._pipeline.validate.look_for_secrets(call)  # a process that took the call over has not
+        self._caching.exclude(call)
+        by = decision.get("by") or "a person"
+        self._spawn(self._pipeline.answer(call, output, by, self._ending.on_outcome_durable))
 
     def check_edit(self, call: Call) -> None:
         """Raise `PermissionDenied` unless this process's policy allows the edited arguments, too: the one that took the decision
@@ -118,8 +168,8 @@ def edit_of(call: Call) -> dict[str, Any] | None:
     return next((decision for decision in decisions if "arguments" in decision), None)
 
 
-def unfit(error: ClicketError, decision: dict[str, Any]) -> ToolError:
-    """Why a call does not run with the arguments that came with a decision."""
+def unfit(error: ClicketError, decision: dict[str, Any], what: str = "the arguments as {} changed them") -> ToolError:
+    """Why a call does not run with the arguments, or end with the answer, that came with a decision."""
     details = {"problems": error.details["problems"]} if "problems" in error.details else {}
-    text = f"the arguments as {decision.get('by') or 'an approver'} changed them cannot be used: {error.message}"
+    text = f"{what.format(decision.get('by') or 'an approver')} cannot be used: {error.message}"
     return ToolError(code=error.code, message=text, type=type(error).__name__, details=details)

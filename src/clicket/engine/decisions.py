@@ -1,39 +1,63 @@
-"""Decisions of people about calls of any process: approve, deny, cancel. This process checks a decision and writes it into the call.
+"""Decisions of people about calls of any process: approve, deny, answer, cancel. This process checks a decision and writes it into the
+call.
 
-The process that owns the call applies it: `approvals.py` an approval or a denial, `stopping.py` a cancel.
+The process that owns the call applies it: `approvals.py` an approval, a denial or an answer, `stopping.py` a cancel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from clicket.call import Call, Origin
+from clicket.engine.approvers import Approver, names_of_caller, refuse_approver
 from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.audit import AuditLog
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.ending import Ending
+from clicket.engine.grants import Grants
 from clicket.engine.handover import HandOver
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.requests import Requests, asked_in
 from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import StoredCalls
-from clicket.errors import ClicketError, Conflict, InvalidInput, PermissionDenied
+from clicket.errors import (
+    ClicketError,
+    Conflict,
+    InvalidInput,
+    PermissionDenied,
+    ResultUnserializable,
+    StoreUnavailable,
+    UsageError,
+)
 from clicket.journal import Entry, Fenced, Journal
+from clicket.kernel import State
 from clicket.model import Record, ToolCall, is_seen, read
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import clean
+from clicket.model.grant import GrantTerms, StoredGrant
+from clicket.model.output import plain_output
 from clicket.pipeline import Authorize, Find, Policy, Validate
-from clicket.ports import Stored
-from clicket.tools import Registry, Tool
-from clicket.vault import Secrets, hide_said, hide_text, look
+from clicket.ports import Store, Stored
+from clicket.tools import Registry, Tool, output_check
+from clicket.vault import Secrets, hide, hide_said, hide_text, look
 
-__all__ = ["Decisions", "examine"]
+__all__ = ["Answer", "Decisions", "examine"]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a person answers in the tool's place."""
+
+    output: Any
 
 
 class Decisions:
     def __init__(
         self,
+        store: Store,
         journal: Journal,
         registry: Registry,
         policy: Policy,
@@ -42,6 +66,7 @@ class Decisions:
         requests: Requests,
         arguments: ArgumentsOnRecord,
         audit: AuditLog,
+        grants: Grants,
         claimer: WorkClaimer,
         ending: Ending,
         handover: HandOver,
@@ -49,6 +74,7 @@ class Decisions:
         *,
         max_arguments_size: int,
     ) -> None:
+        self._store = store
         self._journal = journal
         self._registry = registry
         self._policy = policy
@@ -57,6 +83,7 @@ class Decisions:
         self._requests = requests
         self._arguments = arguments
         self._audit = audit
+        self._grants = grants
         self._claimer = claimer
         self._ending = ending
         self._handover = handover
@@ -64,11 +91,21 @@ class Decisions:
         self._max_size = max_arguments_size
 
     async def decide(
-        self, stored: Stored, *, approved: bool, by: str, reason: str, arguments: Any = None, seen: str = ""
+        self,
+        stored: Stored,
+        approver: Approver,
+        *,
+        approved: bool,
+        reason: str,
+        arguments: Any = None,
+        seen: str = "",
+        grant: GrantTerms | None = None,
+        answer: Answer | None = None,
     ) -> bool:
         """Write a person's decision into a call that waits for it. False: it does not wait (any more).
 
-        `seen`: the hash of the question that the person saw; `Conflict` if the call waits with another one.
+        `seen`: the hash of the question that the person saw; `Conflict` if the call waits with another one. `grant`: the approval also
+        answers later questions. `answer`: the call ends with this in place of the tool's result.
 
         A decision on a call of this process is written in the same way as one on another's, so that of two decisions at the same
         time only the first counts.
@@ -77,34 +114,31 @@ class Decisions:
         if asked is None:
             return False
         if seen and not is_seen(asked, seen):
-            raise Conflict(
-                f"call {stored.id!r} waits for another decision than the one that was seen. Nothing was changed: look at it "
-                "again, and decide with the hash that its approval has now."
-            )
-        first = stored.events[0].data
-        thread, caller = first["thread"], first.get("caller", "")
-        call = self._live.find(stored.id, thread, caller)
+            raise _changed(stored.id)
+        record = read(stored.id, stored.events)
+        if approved:
+            requesters = await names_of_caller(self._store, record.caller)
+            refuse_approver(record, approver, requesters, responds=answer is not None)
+        call = self._live.find(record.id, record.thread, record.caller)
         secrets = self._arguments.secrets_of(stored.id, stored.events, call)
         decision: dict[str, Any] = {
             "approved": approved,
-            "by": hide_text(clean(by), secrets),
+            "by": hide_text(clean(approver.name), secrets),
             "reason": hide_text(clean(reason), secrets),
         }
         if seen:
             decision["seen"] = asked
+        if record.approval is not None and record.approval["approvers"] > 1:
+            decision["identities"] = sorted(clean(name) for name in approver.names)
         if arguments is not None:
-            record = read(stored.id, stored.events)
-            edited = self.examined(record, arguments, call=call)
-            if edited is not None:
-                decision.update(self._arguments.recorded_edit(record, call, edited))
-        if not await self._requests.write(stored, "approval_given", decision, question=asked):
+            decision.update(self._edit(record, arguments, call))
+        if answer is not None:
+            decision.update(responded=True, output=hide(self._checked_answer(record, answer), secrets))
+        proposed = None if grant is None else await self._propose(record, grant, approver, decision, secrets)
+        if not await self._write(stored, decision, asked, proposed):
             return False
-        await self._audit.kept(
-            decision["by"], "call.approved" if approved else "call.denied",
-            call=stored.id, tool=first["tool"], thread=thread, caller=caller,
-            reason=decision["reason"], edited="arguments" in decision,
-        )  # fmt: skip
-        call = self._live.find(stored.id, thread, caller)
+        await self._note(record, decision)
+        call = self._live.find(record.id, record.thread, record.caller)
         if call is None:
             self._claimer.nudge()  # it may have no owner
             return True
@@ -112,6 +146,79 @@ class Decisions:
             await self._requests.read(call.entry)
             await self._journal.flush(call.entry)
         return True
+
+    async def _write(self, stored: Stored, decision: dict[str, Any], asked: str, proposed: StoredGrant | None) -> bool:
+        """Write the decision, and the grant with it. False: another decision came first."""
+        if proposed is not None:
+            decision["grant"] = proposed.grant.id
+        if await self._requests.write(stored, "approval_given", decision, question=asked):
+            if proposed is not None:
+                with suppress(StoreUnavailable):  # the approval is on record: the first use confirms the grant
+                    await self._grants.confirm(proposed)
+            return True
+        if proposed is not None:
+            await self._grants.withdraw(proposed)
+        first = stored.events[0].data
+        found = await self._store.load(stored.id, first["thread"], first.get("caller", ""))
+        if found and found[0].damaged is None and asked_in(found[0]) is not None:
+            raise _changed(stored.id)
+        return False
+
+    async def _note(self, record: Record, decision: dict[str, Any]) -> None:
+        responded = "responded" in decision
+        what = "call.answered" if responded else "call.approved" if decision["approved"] else "call.denied"
+        more = {"grant": decision["grant"]} if "grant" in decision else {}
+        await self._audit.kept(
+            decision["by"], what,
+            call=record.id, tool=record.tool, thread=record.thread, caller=record.caller,
+            reason=decision["reason"], edited="arguments" in decision, **more,
+        )  # fmt: skip
+
+    def _edit(self, record: Record, arguments: Any, call: Call | None) -> dict[str, Any]:
+        """The part of a decision that replaces the arguments; empty: they equal the present ones."""
+        edited = self.examined(record, arguments, call=call)
+        if edited is None:
+            return {}
+        if record.approval is not None and record.approval["approvers"] > 1:
+            raise UsageError(
+                f"call {record.id!r} needs {record.approval['approvers']} approvers, and all must see the same arguments. Deny it, and "
+                "submit it with these."
+            )
+        return self._arguments.recorded_edit(record, call, edited)
+
+    async def _propose(
+        self, record: Record, terms: GrantTerms, approver: Approver, decision: dict[str, Any], secrets: Secrets | None
+    ) -> StoredGrant:
+        if record.approval is not None and record.approval["approvers"] > 1:
+            raise UsageError(
+                f"call {record.id!r} needs {record.approval['approvers']} approvers, so no later call can be granted."
+            )
+        if any(hide_text(text, secrets) != text for text in _texts_in(terms.get("arguments"))):
+            raise UsageError("grant: the schema of the arguments has a secret in it, and a grant is stored in clear.")
+        return await self._grants.propose(record, terms, approver, by=decision["by"], reason=decision["reason"])
+
+    def _checked_answer(self, record: Record, answer: Answer) -> Any:
+        """The output as it is recorded. `InvalidInput`: it does not fit the tool's output schema; the call goes on waiting."""
+        if record.state is not State.PENDING:
+            raise Conflict(
+                f"call {record.id!r} was started before, and its effect may have happened: it cannot be answered. Approve it to run it "
+                "again, or deny it."
+            )
+        try:
+            output, text = plain_output(answer.output)
+        except ResultUnserializable as error:
+            raise UsageError(f"the output cannot be recorded: {error.message}") from None
+        if len(text) > self._max_size:
+            raise UsageError(
+                f"the output has {len(text):,} bytes as JSON, and an answer takes {self._max_size:,} (max_arguments_size). Store it with "
+                "put_artifact, and give its name as the output."
+            )
+        tool = self._registry.get(record.tool)
+        check = None if tool is None else output_check(tool)
+        problems = [] if check is None else check(output)
+        if problems:
+            raise InvalidInput(problems, f"See the output schema of {record.tool!r}.", whole="(output)")
+        return output
 
     def examined(
         self, record: Record, arguments: Any, *, call: Call | None = None, registry: Registry | None = None
@@ -155,6 +262,23 @@ class Decisions:
         if thread is None and call.request.id is not None:
             await self._stored_calls.find(id, None, caller)
         return call
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, names of fields included."""
+    if type(value) is dict:
+        yield from value
+    for member in value.values() if type(value) is dict else value if type(value) is list else ():
+        yield from _texts_in(member)
+    if type(value) is str:
+        yield value
+
+
+def _changed(id: str) -> Conflict:
+    return Conflict(
+        f"call {id!r} waits for another decision than the one that was seen. Nothing was changed: look at it again, and decide with the "
+        "hash that its approval has now."
+    )
 
 
 def examine(registry: Registry, policy: Policy, record: Record, arguments: Any, *, max_size: int) -> dict[str, Any]:

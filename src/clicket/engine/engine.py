@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clicket.bridge import Workers
-from clicket.call import Call
+from clicket.call import Call, Question
 from clicket.engine.activity import Activity, HeldCall
 from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals
@@ -33,6 +33,7 @@ from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.engine.external_results import ExternalResults
 from clicket.engine.gate import SharedSlotGate
+from clicket.engine.grants import Grants
 from clicket.engine.handles import Handles
 from clicket.engine.handover import HandOver
 from clicket.engine.hearing import Hearing
@@ -65,7 +66,7 @@ from clicket.execution import Cluster, Limiter, LoopWatch, ProcessPool, Runner, 
 from clicket.hub import Hub
 from clicket.journal import Entry, Journal, Observers
 from clicket.kernel import State
-from clicket.model import Event
+from clicket.model import Event, read
 from clicket.model.codec import clean
 from clicket.model.worker import WorkerRole
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
@@ -116,7 +117,10 @@ class Engine:
             AuditLog(store, clock, spawn),
         )
         arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
-        kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
+        grants, kept = (
+            Grants(store, clock, audit, retention=limits.retention),
+            KeptOutcomes(store, clock, retention=limits.outcome_retention),
+        )
         stored_calls = StoredCalls(
             store, clock, is_closing=lambda: admission.closing, hears=lambda: notices.trouble is None, spawn=spawn
         )
@@ -208,7 +212,8 @@ class Engine:
         )  # fmt: skip
         handover = HandOver(
             journal, store, pipeline, live, timers, ending, stored_calls, placement,
-            shares=shares, approval_timeout=policy.approval_timeout, queue_of=queues.queue_of,
+            shares=shares, approval_timeout=policy.approval_timeout,
+            question=Question("", policy.approvers, policy.self_approval), queue_of=queues.queue_of,
             resume=lambda claimed: recovery.resume(claimed),
             release=gate.release, give_slot=slots.give, spawn=spawn,
         )  # fmt: skip
@@ -227,15 +232,16 @@ class Engine:
             journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits, parked=parking.park
         )  # fmt: skip
         approvals = Approvals(
-            journal, pipeline, policy, timers, ending, caching, arguments, resume=lambda call: admission.resume(call)
-        )
+            journal, pipeline, policy, timers, ending, caching, arguments, grants,
+            resume=lambda call: admission.resume(call), keep=lambda call: admission.keep_asking(call), spawn=spawn,
+        )  # fmt: skip
         admission = Admission(
             journal, store, pipeline, hub, plans, limiter, live, timers, caching, flights, slots, audit, ending, handover, running,
             approvals, share, queues, gives_away=gives_away,
         )  # fmt: skip
         decisions = Decisions(
-            journal, registry, policy, live, stored_calls, requests, arguments, audit, claimer, ending, handover, stopping,
-            max_arguments_size=max_size,
+            store, journal, registry, policy, live, stored_calls, requests, arguments, audit, grants, claimer, ending, handover,
+            stopping, max_arguments_size=max_size,
         )  # fmt: skip
         recovery = Recovery(
             journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
@@ -250,6 +256,9 @@ class Engine:
             Background(clock, spawn),
         )
         _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions)
+        draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
+        background = Background(clock, spawn)
+        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions, grants)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
@@ -265,7 +274,7 @@ class Engine:
         self.journal, self.live, self.limiter, self.hub = journal, live, limiter, hub
         self.pipeline, self.processes, self.slots = pipeline, processes, slots
         self.caching, self.flights = caching, flights
-        self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
+        self.claimer, self.gate, self.stored_calls, self.audit, self.grants = claimer, gate, stored_calls, audit, grants
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
         self._external, self.external_results, self.resolutions = (
@@ -339,6 +348,8 @@ class Engine:
             if event.type == "cancel_requested" and can_stop(call):
                 self.stopping.stop(call, "cancel", clean(event.data.get("reason", "")))
             elif event.type == "approval_given" and entry.waiting_for == "approval" and not call.ending:
+                if read(entry.id, entry.events).waiting_for == "approval":
+                    continue  # another person must approve it, too
                 self.approvals.apply(call, event.data)
                 self.journal.commit(entry)
 
@@ -406,6 +417,7 @@ def _schedule(
     entry: WorkerEntry,
     offers: Offers,
     sessions: SessionPlaces,
+    grants: Grants,
 ) -> None:
     background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
     background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
@@ -415,4 +427,5 @@ def _schedule(
     background.every(SWEEP_EVERY, "cache", caching.sweep)
     background.every(ROOM_EVERY, "room", offers.tell_room)
     background.every(SWEEP_EVERY, "sessions", sessions.sweep)
+    background.every(SWEEP_EVERY, "grants", grants.sweep)
     background.every(SWEEP_EVERY, "lost workers", lambda: sweep_lost_workers(store, clock))

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from clicket.call import Call
+from clicket.call import Call, Question
 from clicket.engine.ending import Ending
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.placement import Placement
@@ -31,7 +31,8 @@ _LOOK_AGAIN = 1.0
 
 
 class HandOver:
-    """`resume(claimed)` continues claimed calls. `approval_timeout`: seconds that a person has to decide. `shares`: other
+    """`resume(claimed)` continues claimed calls. `approval_timeout`: seconds that a person has to decide; `question`: what
+    the policy asks for then. `shares`: other
     processes may use the store. `queue_of`: the queue in which calls of a tool wait."""
 
     def __init__(
@@ -47,6 +48,7 @@ class HandOver:
         *,
         shares: bool,
         approval_timeout: float | None,
+        question: Question,
         queue_of: Callable[[Tool], str],
         resume: Callable[[list[Stored]], Awaitable[object]],
         release: Callable[[Call], None],
@@ -64,6 +66,7 @@ class HandOver:
         self._placement = placement
         self._shares = shares
         self._approval_timeout = approval_timeout
+        self._question = question
         self._queue_of = queue_of
         self._resume = resume
         self._release = release
@@ -167,7 +170,9 @@ class HandOver:
         data: dict[str, Any] = {"attempt": entry.attempts, "error": to_builtins(unknown), "delay": 0.0}
         self._journal.advance(entry, State.RETRYING, {**data, "waiting_for": "approval"} if asks else data)
         if asks:
-            ask_for_approval(self._journal, call, purpose="recovery", reason=text, timeout=self._approval_timeout)
+            ask_for_approval(
+                self._journal, call, self._question, purpose="recovery", reason=text, timeout=self._approval_timeout
+            )
         self._give_up_ownership(call)
 
     def _give_up_ownership(self, call: Call) -> None:

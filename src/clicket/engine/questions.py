@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clicket.call import Call
+from clicket.call import Call, Question
 from clicket.journal import Journal
 from clicket.model.codec import clean
 from clicket.ports import mark
@@ -13,12 +13,21 @@ from clicket.vault import hide_text
 __all__ = ["ask_for_approval"]
 
 
-def ask_for_approval(journal: Journal, call: Call, *, purpose: str, reason: str, timeout: float | None) -> None:
-    """Stage the question. From its next commit on the call waits for the answer, in this process or another."""
+def ask_for_approval(
+    journal: Journal, call: Call, question: Question, *, purpose: str, reason: str, timeout: float | None
+) -> None:
+    """Stage the question. From its next commit on the call waits for the answer, in this process or another. The question has all that
+    the decision depends on, because a process with another policy may take it."""
     entry = call.entry
     at = journal.stamp(entry)
     journal.wait_for(entry, "approval")
     data: dict[str, Any] = {"timeout": timeout, "purpose": purpose, "reason": hide_text(clean(reason), call.secrets)}
     if timeout is not None:
         data["deadline"] = at + timeout
+    if question.rule:
+        data["rule"] = question.rule
+    if question.approvers > 1:
+        data["approvers"] = question.approvers
+    if question.self_approval:
+        data["self_approval"] = True
     journal.record(entry, "approval_requested", {**data, **mark(journal.clock)}, at)

@@ -284,6 +284,10 @@ class Recovery:
         denial = denial_in(entry)
         if denial is not None:
             self._approvals.apply(call, denial)
+        decision = _last_decision(entry)
+        if decision is not None:
+            self._live.add(call)
+            self._approvals.apply(call, decision)
             return "cancelled"
         return self._queue_again(call, record, "queued")
 
@@ -445,3 +449,35 @@ class Recovery:
 
     def _end(self, call: Call, error: ToolError) -> None:
         self._pipeline.fail(call, error, self._ending.on_outcome_durable)
+
+
+def _last_decision(entry: Entry) -> dict[str, Any] | None:
+    """The decision of a person who denied the call, or answered in the tool's place, while no process had it."""
+    given = next((e.data for e in reversed(entry.events) if e.type == "approval_given"), None)
+    ends = given is not None and (given.get("approved") is not True or given.get("responded") is True)
+    return given if ends else None
+
+
+def _deaths(entry: Entry) -> int:
+    """How often a worker died over this call. Waiting and a release do not count. A turn of an agent takes long, so only deaths
+    since its last step count, or since it waited for a person."""
+    before = 0
+    for event in entry.events:
+        if event.type == "note":
+            if "claims" in event.data and event.state in _AT_WORK:
+                before += 1
+            elif entry.internal and ("entry" in event.data or "waits" in event.data):
+                before = 0
+    return before + (entry.state in _AT_WORK)
+
+
+def _retries(call: Call) -> int:
+    """How many retries were used. A run after a death is not a retry."""
+    retrying = (
+        e.data.get("error") or {} for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
+    )
+    return sum(1 for error in retrying if error.get("code") != "outcome_unknown")
+
+
+def _unknown(message: str) -> ToolError:
+    return ToolError(code="outcome_unknown", message=message, type="OutcomeUnknown")

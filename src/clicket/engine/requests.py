@@ -2,6 +2,7 @@
 
 Each is an event of the call.
 """
+"""Requests into calls that other processes own: a cancel, a decision, a late result, a resolution. Each is an event of the call."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from clicket.mcp.content import elicit
 from clicket.mcp.request_context import RequestContext
 from clicket.mcp.task_state import TaskState
 
-__all__ = ["approval_request", "decide"]
+__all__ = ["approval_request", "decide", "may_decide"]
 
 _APPROVAL = {
     "properties": {
@@ -24,6 +24,12 @@ _APPROVAL = {
     },
     "required": ["approve"],
 }
+
+
+def may_decide(request: RequestContext, task: TaskState) -> bool:
+    """May the person at the client decide? The task's call was made with the same key, so only if the policy allows self-approval."""
+    call = task.current
+    return request.may_approve and (not call.caller or (call.approval or {}).get("self_approval") is True)
 
 
 def approval_request(task: TaskState) -> dict[str, Any]:
@@ -35,9 +41,10 @@ def approval_request(task: TaskState) -> dict[str, Any]:
 
 async def decide(request: RequestContext, task: TaskState, given: Mapping[str, Any]) -> None:
     """Approve or deny the call with the client's answer. Without an answer to its question the call goes on waiting."""
-    if not request.may_approve:
+    if not may_decide(request, task):
         raise MCPError(
-            types.INVALID_PARAMS, "This key may not approve calls; a key with the scope approve must decide."
+            types.INVALID_PARAMS,
+            "This key may not approve this call; a key of another person with the scope approve must decide.",
         )
     answer = given.get(_approval_key(task))
     if not isinstance(answer, Mapping):

@@ -12,10 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.mcp.content import MARK, may_return_mcp_content
-from clicket.mcp.tool_definitions import output_check
 from clicket.model import ToolResult
 from clicket.model.codec import without_notes
-from clicket.tools import Tool
+from clicket.tools import Tool, output_check
 
 __all__ = ["client_message", "input_requests_of", "protocol_error", "refusal", "tool_result"]
 

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from clicket.kernel import State
-from clicket.mcp.approvals import approval_request, decide
+from clicket.mcp.approvals import approval_request, decide, may_decide
 from clicket.mcp.image_content import images_of
 from clicket.mcp.request_context import TASKS, AccessFor, RequestContext, SdkContext, missing_capability, read_context
 from clicket.mcp.results import protocol_error, tool_result
@@ -116,8 +116,8 @@ async def task_detail(request: RequestContext, id: str) -> dict[str, Any]:
         return {**_base(first, current, "completed", request), "result": result}
     if current.waiting_for == "approval":
         asked = {}
-        message = "waiting for approval by a key with the scope approve; this key cannot decide"
-        if request.may_approve:
+        message = "waiting for approval by a key of another person with the scope approve; this key cannot decide"
+        if may_decide(request, task):
             message = "waiting for approval"
             asked = approval_request(task)
         return {**_base(first, current, "input_required", request, message=message), "inputRequests": asked}

@@ -130,7 +130,9 @@ class ToolCallHandler:
                 elif event.type == "note" and _level(event) in logs:
                     await _send_note(ctx, event)
                 elif event.type == "approval_requested" and request.has_tasks:
-                    return False
+                    record = await request.runtime.get(handle.id, thread=handle.thread)
+                    if record.waiting_for == "approval":  # no grant has answered it
+                        return False
         return True
 
 

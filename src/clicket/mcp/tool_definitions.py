@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Literal
 
 import mcp_types as types
-import msgspec
 
-from clicket.errors import UsageError
 from clicket.mcp.request_context import RequestContext
 from clicket.tools import Tool
-from clicket.tools.check import Check, compile_schema
 
-__all__ = ["TaskMode", "header_schema", "list_tools", "output_check", "output_schema", "task_mode"]
+__all__ = ["TaskMode", "header_schema", "list_tools", "output_schema", "task_mode"]
 
 TaskMode = Literal["auto", "always", "required", "after-input", "never"]
 _MODES: dict[str, TaskMode] = {
@@ -62,20 +58,3 @@ def _definition(tool: Tool) -> types.Tool:
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
     return None if tool.output_schema is None else dict(tool.output_schema)
-
-
-def output_check(tool: Tool) -> Check | None:
-    """The compiled check of the output schema, if the tool has one."""
-    schema = output_schema(tool)
-    return None if schema is None else _compiled(msgspec.json.encode(schema), tool.name)
-
-
-@lru_cache(maxsize=1_024)
-def _compiled(schema: bytes, name: str) -> Check | None:
-    loaded = msgspec.json.decode(schema)
-    # Outputs may have more fields than the schema; only arguments may not.
-    loaded.setdefault("additionalProperties", True)
-    try:
-        return compile_schema(loaded, f"the output of tool {name!r}")
-    except UsageError:
-        return None

@@ -3,6 +3,7 @@
 - `call`, `request`, `arguments`: a request to run a tool; its checks
 - `event`, `unit`: one fact about a call; the events that are written together, as they are stored
 - `record`: everything known about a call, folded from its events
+- `grant`: an approval that also answers later questions
 - `result`, `output`: what a caller gets back; a tool's output as plain JSON
 - `ended`, `figures`: how a call ended, for statistics; counts and run times in buckets
 - `codec`: JSON encoding and decoding
@@ -17,7 +18,18 @@ from __future__ import annotations
 
 from clicket.model.call import Arguments, CallOptions, ToolCall
 from clicket.model.event import Event, EventType
-from clicket.model.record import Attempt, Page, Record, fold, is_seen, is_unresolved, notes_of, read, result_of
+from clicket.model.record import (
+    Attempt,
+    Page,
+    Record,
+    approver_names,
+    fold,
+    is_seen,
+    is_unresolved,
+    notes_of,
+    read,
+    result_of,
+)
 from clicket.model.result import Stage, ToolError, ToolResult
 from clicket.model.unit import dump_unit, events_in, load_call, load_events, rows_of
 
@@ -33,6 +45,7 @@ __all__ = [
     "ToolCall",
     "ToolError",
     "ToolResult",
+    "approver_names",
     "dump_unit",
     "events_in",
     "fold",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -14,7 +14,18 @@ from clicket.model.codec import as_text, canonical, encode
 from clicket.model.event import Event
 from clicket.model.result import Stage, ToolError, ToolResult, failure_text, size_of
 
-__all__ = ["Attempt", "Page", "Record", "fold", "is_seen", "is_unresolved", "notes_of", "read", "result_of"]
+__all__ = [
+    "Attempt",
+    "Page",
+    "Record",
+    "approver_names",
+    "fold",
+    "is_seen",
+    "is_unresolved",
+    "notes_of",
+    "read",
+    "result_of",
+]
 
 _LEAST_SEEN = 16
 
@@ -58,7 +69,9 @@ class Record(msgspec.Struct, kw_only=True):
     approval: dict[str, Any] | None = None
     """The last question to a person: `why` it was asked, `purpose`, `requested_at`, `deadline`, and the `hash` of what is asked
     for, which an answer can name (`seen=`); and once there is an answer `approved`, `by`, `reason`, `at`, and `edited`: it came
-    with other arguments."""
+    with other arguments. `approvers`: how many different people must approve; `approvals`: who did, with `by`, `reason` and `at`.
+    `self_approval`: the caller may approve, too. `grant`: the id of the grant that approved it, or that was given with the approval.
+    `responded`: a person answered in the tool's place."""
     progress: dict[str, Any] | None = None
     output: Any = None
     content: str = ""
@@ -269,13 +282,17 @@ def _cancel_requested(record: Record, event: Event) -> None:
 _NO_WORD: dict[str, Any] = {
     "why": "", "purpose": "run", "requested_at": None, "deadline": None, "hash": "",
     "approved": None, "by": "", "reason": "", "at": None, "edited": False,
+    "approvers": 1, "approvals": [], "self_approval": False, "grant": None, "responded": False,
 }  # fmt: skip
 
 
 def _approval_requested(record: Record, event: Event) -> None:
     data = event.data
     record.waiting_for = "approval"
-    asked = {"purpose": data.get("purpose", "run"), "deadline": data.get("deadline"), "why": data.get("reason", "")}
+    asked = {
+        "purpose": data.get("purpose", "run"), "deadline": data.get("deadline"), "why": data.get("reason", ""),
+        "approvers": data.get("approvers", 1), "self_approval": data.get("self_approval") is True,
+    }  # fmt: skip
     record.approval = {**_NO_WORD, **asked, "requested_at": event.at, "hash": _question_hash(record, event)}
 
 
@@ -295,12 +312,38 @@ def _question_hash(record: Record, question: Event) -> str:
 
 
 def _approval_given(record: Record, event: Event) -> None:
-    data, edited = event.data, "arguments" in event.data
-    word = {"approved": data.get("approved") is True, "by": data.get("by", ""), "reason": data.get("reason", "")}
+    data, edited, approved = event.data, "arguments" in event.data, event.data.get("approved") is True
+    asked, responded = record.approval or _NO_WORD, data.get("responded") is True
+    if approved and not responded:
+        asked = {**asked, "approvals": _with_approval(asked["approvals"], event, named=asked["approvers"] > 1)}
+        if len(asked["approvals"]) < asked["approvers"]:  # it goes on waiting, for another person
+            record.approval = asked
+            return
+    word = {
+        "approved": approved, "by": data.get("by", ""), "reason": data.get("reason", ""), "grant": data.get("grant"),
+        "responded": responded,
+    }  # fmt: skip
     record.waiting_for = None
-    record.approval = {**(record.approval or _NO_WORD), **word, "at": event.at, "edited": edited}
+    record.approval = {**asked, **word, "at": event.at, "edited": edited}
     if edited:
         record.arguments = data["arguments"]
+
+
+def _with_approval(approvals: list[dict[str, Any]], event: Event, *, named: bool) -> list[dict[str, Any]]:
+    """The approvals of different people. A second one of the same person, under any of that person's names, does not count. `named`: nor
+    does one without a name."""
+    data = event.data
+    given = {"by": data.get("by", ""), "reason": data.get("reason", ""), "at": event.at}
+    if "identities" in data:
+        given["identities"] = data["identities"]
+    names = approver_names(given)
+    counts = not (named and not names) and not any(names & approver_names(each) for each in approvals)
+    return [*approvals, given] if counts else approvals
+
+
+def approver_names(approval: Mapping[str, Any]) -> set[str]:
+    """The names under which the person who gave an approval is known."""
+    return {approval["by"], *approval.get("identities", ())} - {""}
 
 
 def _resolved(record: Record, event: Event) -> None:

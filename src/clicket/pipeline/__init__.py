@@ -8,6 +8,7 @@
 - `process`: stage 5: the output as plain JSON, and as text for the model
 - `persist`: stage 6: writes the outcome; says which outcomes count as failures of the tool
 - `policy`, `rules`: the policy; its conditions on arguments
+- `grant_terms`: do arguments fit the terms of a grant?
 - `policy_config`: reads a policy from the settings
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from clicket.pipeline.authorize import Authorize
 from clicket.pipeline.execute import Execute
 from clicket.pipeline.find import Find
+from clicket.pipeline.grant_terms import check_schema, fit_schema
 from clicket.pipeline.persist import Persist
 from clicket.pipeline.pipeline import Pipeline, refusal
 from clicket.pipeline.policy import Decision, Policy, Request, Rule, Verdict
@@ -40,6 +42,8 @@ __all__ = [
     "Rule",
     "Validate",
     "Verdict",
+    "check_schema",
     "declared_policy",
+    "fit_schema",
     "refusal",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from clicket.call import Call
+from clicket.call import Call, Question
 from clicket.errors import PermissionDenied
 from clicket.pipeline.policy import Decision, Policy, Request
 from clicket.tools import Tool
@@ -44,6 +44,7 @@ class Authorize:
         call.verdict = decision.verdict
         if decision.verdict == "ask":
             call.reason, call.approval_timeout = decision.reason, decision.timeout
+            call.question = Question(decision.rule, decision.approvers, decision.self_approval)
 
     def check(
         self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]

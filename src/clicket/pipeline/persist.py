@@ -58,6 +58,7 @@ class Persist:
             call.outcome is _COMPLETED
             and not call.truncated
             and not call.cached
+            and not call.answered
             and (attempt is None or attempt.late is None)
         )
         tool = call.tool
@@ -100,7 +101,7 @@ def stats_of(call: Call, at: float, types: set[tuple[str, str]]) -> OutcomeStats
     """
     entry, tool, ran = call.entry, call.tool, call.stages.get("execute")
     error = call.error
-    seconds = None if call.cached or ran is None else ran.duration
+    seconds = None if call.cached or call.answered or ran is None else ran.duration
     code = "" if error is None or call.outcome is State.COMPLETED else error.code
     cause = error.message[:_CAUSE] if error is not None and code else ""
     bucket = None if seconds is None else bucket_of(seconds)
@@ -131,7 +132,7 @@ def _effect(call: Call, code: str) -> HealthEffect:
     if call.entry.internal:  # it has no health
         return "none"
     if call.outcome is State.COMPLETED:
-        return "served" if call.cached else "completed"
+        return "served" if call.cached or call.answered else "completed"
     if call.stopping == "shutdown":  # the runtime stopped it: restarts are not failures of the tool
         return "none"
     if call.outcome is State.TIMEOUT:

@@ -74,6 +74,7 @@ class Pipeline:
         self._find, self._validate, self._execute = find.__call__, validate.__call__, execute.start
         self._process, self._persist = process.__call__, persist.__call__
         self._take_cached, self._take_result = process.take_cached, process.take_result
+        self._take_cached, self._take_answer = process.take_cached, process.take_answer
         self._has_policy = not authorize.policy.is_open
         self._journal = journal
         self._vault = vault
@@ -313,6 +314,24 @@ class Pipeline:
     def end_with(self, call: Call, error: BaseException, then: Then) -> None:
         """End a call with what ended its last attempt."""
         self._stage_failed(call, "execute", error)
+    async def answer(self, call: Call, output: Any, by: str, then: Then) -> None:
+        """End a call with the output that a person gave in the tool's place. It passes the same stages as a tool's output."""
+        call.answered = True
+        call.stages["execute"] = Stage("answered", 0.0)
+        call.add_metadata("answered_by", by)
+        call.stage_at = self._clock()
+        try:
+            waiting = self._take_answer(call, output)
+        except Exception as error:
+            self._stage_failed(call, "process", error)
+        else:
+            await self._perform(call, waiting, "process")
+        if not call.ending:
+            self.finish(call, then)
+
+    def fail(self, call: Call, error: ToolError, then: Then) -> None:
+        """End a call as failed, for a reason that its tool has nothing to do with: its host died, or somebody refused it."""
+        call.outcome, call.error, call.is_blameless = State.FAILED, error, True
         self.finish(call, then)
 
     def finish(self, call: Call, then: Then) -> None:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from math import isfinite
 from typing import Any, NamedTuple, get_args
 
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
+from clicket.model.codec import canonical
 from clicket.pipeline.rules import ArgumentValues, CompiledCondition, Condition, Verdict
 
 __all__ = ["Decision", "Policy", "Request", "Rule", "Verdict"]
 
 _VERDICTS = get_args(Verdict)
 _MAX_PLANS = 1_000
+_MAX_APPROVERS = 10
 _SELECTORS = ("tools", "tags", "threads", "callers", "scopes")
 
 
@@ -47,13 +50,22 @@ class Decision(NamedTuple):
     """Seconds that a person has to decide, if the policy asks."""
     plain: dict[str, Any] | None = None
     """The arguments as the conditions read them, if any did: the call must run with exactly these."""
+    rule: str = ""
+    """What asks: a hash of the rule or the entry of a list, without its reason. A grant answers only questions of the same one."""
+    approvers: int = 1
+    """How many different people must approve."""
+    self_approval: bool = False
+    """The caller may approve its own call."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """`Rule(verdict="ask", tools=["pay*"], when=[Condition(path="/amount", op=">", value=100)], reason="big payments")`.
 
     Every selector that is given must match: `tools`, `tags`, `threads`, `callers` and `scopes` are lists of names or globs, of
-    which one must fit; of `when`, every condition must be met. `timeout`: seconds that a person has to decide.
+    which one must fit; of `when`, every condition must be met.
+
+    For rules that ask: `timeout` are the seconds that a person has to decide; `approvers` is how many different people must approve;
+    `self_approval`: whether the caller may approve its own call. What is left out is as in the policy.
     """
 
     verdict: Verdict
@@ -65,6 +77,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     when: Sequence[Condition] = ()
     reason: str = ""
     timeout: float | None = None
+    approvers: int | None = None
+    self_approval: bool | None = None
 
     def __post_init__(self) -> None:
         if self.verdict not in _VERDICTS:
@@ -80,10 +94,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "when", tuple(when))
         if type(self.reason) is not str:
             raise UsageError(f"reason must be text, not {self.reason!r}.")
+        for name in ("timeout", "approvers", "self_approval"):
+            if getattr(self, name) is not None and self.verdict != "ask":
+                raise UsageError(f"{name} is for rules that ask; take it out, or set verdict to 'ask'.")
         if self.timeout is not None:
-            if self.verdict != "ask":
-                raise UsageError("timeout is for rules that ask; take it out, or set verdict to 'ask'.")
             _seconds("timeout", self.timeout)
+        if self.approvers is not None:
+            _check_approvers(self.approvers)
+        if self.self_approval is not None:
+            _check_self_approval(self.self_approval)
 
 
 RuleFunction = Callable[[Request], Verdict | None]
@@ -96,7 +115,8 @@ class Policy:
     `rule` is a function that decides before all rules; if it returns None, it does not decide. `granted` are the permissions
     that callers of this runtime have; a tool that names others is denied. Without `granted`, a caller has its scopes as
     permissions; an admin and the program itself have all.
-    `approval_timeout`: seconds that a person has to decide; None: no limit.
+    `approval_timeout`: seconds that a person has to decide; None: no limit. `approvers`: how many different people must approve a
+    call. `self_approval`: a caller may approve its own calls; without it, another person must.
     """
 
     def __init__(
@@ -110,12 +130,16 @@ class Policy:
         rule: RuleFunction | None = None,
         granted: Iterable[str] | None = None,
         approval_timeout: float | None = 24 * 3600.0,
+        approvers: int = 1,
+        self_approval: bool = False,
     ) -> None:
         if default not in _VERDICTS:
             near = did_you_mean(str(default), _VERDICTS)
             raise UsageError(f"a policy's default must be one of {', '.join(_VERDICTS)}, not {default!r}.{near}")
         if approval_timeout is not None:
             _seconds("approval_timeout", approval_timeout)
+        _check_approvers(approvers)
+        _check_self_approval(self_approval)
         self.rules: tuple[Rule, ...] = tuple(rules)
         for each in self.rules:
             if not isinstance(each, Rule):
@@ -128,6 +152,9 @@ class Policy:
         self._rule = rule
         self._granted = None if granted is None else frozenset(_names("granted", granted))
         self.approval_timeout: float | None = approval_timeout
+        self.approvers: int = approvers
+        self.self_approval: bool = self_approval
+        self._by_rule = [self._decision_of(number, each) for number, each in enumerate(self.rules, start=1)]
         self.is_open: bool = not (
             self.rules or any(self._patterns.values()) or default != "allow" or rule or granted is not None
         )
@@ -144,7 +171,7 @@ class Policy:
                     return Decision(
                         "deny", f"the policy's rule answered {verdict!r}, which is neither allow, deny nor ask"
                     )
-                return Decision(verdict, "the policy's rule says so", self.approval_timeout)
+                return self._decision(verdict, "the policy's rule says so", "function")
         rules, listed = self._plan(request.tool, request.tags)
         if not rules:
             return listed
@@ -153,9 +180,21 @@ class Policy:
             if _selects(each, request):
                 closed = each.verdict != "allow"
                 if all(condition.is_met(values, closed=closed) for condition in conditions):
-                    timeout = self.approval_timeout if each.timeout is None else each.timeout
-                    return Decision(each.verdict, each.reason or f"rule {number} says so", timeout, values.plain)
+                    return self._by_rule[number - 1]._replace(plain=values.plain)
         return listed._replace(plain=values.plain)
+
+    def _decision(self, verdict: Verdict, reason: str, rule: str) -> Decision:
+        return Decision(verdict, reason, self.approval_timeout, None, rule, self.approvers, self.self_approval)
+
+    def _decision_of(self, number: int, rule: Rule) -> Decision:
+        """The decision of a rule that matches."""
+        found = self._decision(rule.verdict, rule.reason or f"rule {number} says so", _hash_of(rule))
+        own: dict[str, Any] = {
+            "timeout": rule.timeout,
+            "approvers": rule.approvers,
+            "self_approval": rule.self_approval,
+        }
+        return found._replace(**{name: value for name, value in own.items() if value is not None})
 
     def _missing(self, permissions: frozenset[str], caller: str, scopes: frozenset[str]) -> str:
         """The permissions that are not granted, as text; empty: all are. Unless the policy says what is granted, a named caller
@@ -186,7 +225,8 @@ class Policy:
                 for number, (each, conditions) in enumerate(zip(self.rules, self._conditions, strict=True), start=1)
                 if (not each.tools or _fits(each.tools, (tool,))) and (not each.tags or _fits(each.tags, tags))
             )
-            plan = rules, Decision(*self._by_lists(tool, tags), self.approval_timeout)
+            verdict, reason = self._by_lists(tool, tags)
+            plan = rules, self._decision(verdict, reason, _digest(["list", reason]))
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             self._plans[tool, tags] = plan
@@ -210,6 +250,16 @@ def _selects(rule: Rule, request: Request) -> bool:
     )
 
 
+def _hash_of(rule: Rule) -> str:
+    """Of what the rule selects. Its reason and its times may change; the question stays the same."""
+    when = [[each.path, each.op, True if each.value is msgspec.UNSET else each.value] for each in rule.when]
+    return _digest(["rule", *(list(getattr(rule, name)) for name in _SELECTORS), when])
+
+
+def _digest(parts: list[Any]) -> str:
+    return sha256(canonical(parts)).hexdigest()[:32]
+
+
 def _fits(patterns: Iterable[str], names: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
@@ -223,6 +273,16 @@ def _names(what: str, given: Iterable[str]) -> tuple[str, ...]:
         if type(name) is not str:
             raise UsageError(f"{what} must be a list of names, and {name!r} is none.")
     return names
+
+
+def _check_approvers(given: Any) -> None:
+    if type(given) is not int or not 1 <= given <= _MAX_APPROVERS:
+        raise UsageError(f"approvers must be a number from 1 to {_MAX_APPROVERS}, not {given!r}.")
+
+
+def _check_self_approval(given: Any) -> None:
+    if type(given) is not bool:
+        raise UsageError(f"self_approval must be true or false, not {given!r}.")
 
 
 def _seconds(what: str, given: Any) -> None:

@@ -11,7 +11,7 @@ from clicket.pipeline.rules import Condition
 
 __all__ = ["declared_policy"]
 
-_KNOWN = ("default", "rules", "deny", "ask", "allow", "granted", "approval_timeout")
+_KNOWN = ("default", "rules", "deny", "ask", "allow", "granted", "approval_timeout", "approvers", "self_approval")
 _RULE = Rule.__struct_fields__
 _CONDITION = Condition.__struct_fields__
 

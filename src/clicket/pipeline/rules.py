@@ -19,7 +19,7 @@ from clicket.errors import ClicketError, InvalidInput, UsageError, did_you_mean
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import canonical
 
-__all__ = ["OPS", "ArgumentValues", "CompiledCondition", "Condition", "Verdict"]
+__all__ = ["OPS", "ArgumentValues", "CompiledCondition", "Condition", "Verdict", "with_defaults"]
 
 Verdict = Literal["allow", "deny", "ask"]
 
@@ -295,6 +295,34 @@ def _left_out(schemas: Sequence[Any], rest: tuple[str, ...], root: Mapping[str, 
         yield from _walk(default, rest, inner, root)
     if not given and "*" not in rest:
         yield _ABSENT
+
+
+def with_defaults(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments with the default of each field that was not sent, at every depth. None: a field has several defaults, so it is not
+    known which one the tool gets."""
+    try:
+        filled: dict[str, Any] = _filled(arguments, (schema,), schema)
+    except _NotEvaluable:
+        return None
+    return filled
+
+
+def _filled(value: Any, schemas: Sequence[Any], root: Mapping[str, Any]) -> Any:
+    known = _alternatives(schemas, root)
+    if type(value) is list:
+        return [_filled(member, _items(known, place), root) for place, member in enumerate(value)]
+    if type(value) is not dict:
+        return value
+    whole = {name: _filled(member, _properties(known, name), root) for name, member in value.items()}
+    declared = [each["properties"] for each in known if isinstance(each.get("properties"), Mapping)]
+    for name in dict.fromkeys(name for properties in declared for name in properties if name not in value):
+        inner = _alternatives(_properties(known, name), root)
+        defaults = {canonical(each["default"]): each["default"] for each in inner if "default" in each}
+        if len(defaults) > 1:
+            raise _NotEvaluable
+        for default in defaults.values():
+            whole[name] = _filled(default, inner, root)
+    return whole
 
 
 def _properties(schemas: Sequence[Mapping[str, Any]], name: str) -> list[Any]:

@@ -24,6 +24,7 @@ from clicket.runtime import Runtime
 from clicket.server import cache, notices, openapi, report, threads, tools, workers
 from clicket.server.agents import AgentHandlers
 from clicket.server.approval_page import ApprovalPageHandlers
+from clicket.server.approval_grants import GrantHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
 from clicket.server.authentication import Authenticator
@@ -177,6 +178,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),
         *ApprovalPageHandlers(runtime, body_reader).operations(),
+        *GrantHandlers(runtime).operations(),
         *artifacts.operations(),
         *threads.OPERATIONS,
         *tools.OPERATIONS,

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from clicket.engine.approvers import Approver
 from clicket.errors import StoreUnavailable
 from clicket.ports import Store
 from clicket.runtime import Runtime
@@ -35,6 +36,12 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     scopes: frozenset[str]
     own: Runtime
     sees: Runtime
+    holder: str = ""
+
+    @property
+    def approver(self) -> Approver:
+        """The person behind the key, under all names; without a key the program itself."""
+        return Approver(self.name, frozenset({self.id, self.name, self.holder} - {""}))
 
     @property
     def is_admin(self) -> bool:
@@ -142,7 +149,7 @@ class Authenticator:
             runtime = self._runtime
             own = runtime.acting_for(key.id, scopes)
             sees = runtime if "admin" in scopes else own
-            principal = Principal(id=key.id, name=key.name, scopes=scopes, own=own, sees=sees)
+            principal = Principal(id=key.id, name=key.name, scopes=scopes, own=own, sees=sees, holder=key.holder)
             if len(self._principals) >= _MAX_CACHED:
                 self._principals.clear()
             self._principals[key.id, scopes] = principal

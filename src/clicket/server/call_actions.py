@@ -72,7 +72,9 @@ class CallActionHandlers:
 
         runtime = self._runtime if decides else principal.sees
         with in_trace(request.headers):
-            result = await perform(runtime, order, by=principal.name, scopes=principal.scopes, sees=sees, on_acted=note)
+            result = await perform(
+                runtime, order, approver=principal.approver, scopes=principal.scopes, sees=sees, on_acted=note
+            )
         return json_response(result)
 
     def _acting_for_owner(self, request: Request, record: Record) -> Runtime:

@@ -12,6 +12,7 @@ from hashlib import sha256
 
 import msgspec
 
+from clicket.engine.approvers import API_KEY
 from clicket.errors import NotFound, StoreUnavailable, UsageError, did_you_mean
 from clicket.ports import Store
 
@@ -29,7 +30,7 @@ __all__ = [
     "revoke",
 ]
 
-KIND = "key"
+KIND = API_KEY
 SCOPES = ("read", "call", "approve", "admin")
 _MAX_NAME = 100
 _TRIES = 5
@@ -45,6 +46,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     expires_at: float | None = None
     revoked_at: float | None = None
+    holder: str = ""
+    """The person who has it; keys of the same holder or name belong to one person. Empty: the name says it."""
 
     def is_valid(self, now: float) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
@@ -85,17 +88,22 @@ def read(body: bytes) -> Key:
 
 
 async def create(
-    store: Store, *, name: str, scopes: Iterable[str], now: float, expires_at: float | None = None
+    store: Store, *, name: str, scopes: Iterable[str], now: float, expires_at: float | None = None, holder: str = ""
 ) -> tuple[Key, str]:
     """Create a key. Returns it with its text, which is stored nowhere."""
-    if not name or len(name) > _MAX_NAME or not name.isprintable():
-        raise UsageError(f"a key's name must be printable text of 1 to {_MAX_NAME} characters, not {name!r:.120}.")
+    for what, text in (("name", name), ("holder", holder or name)):
+        if not text or len(text) > _MAX_NAME or not text.isprintable():
+            raise UsageError(
+                f"a key's {what} must be printable text of 1 to {_MAX_NAME} characters, not {text!r:.120}."
+            )
     checked = check_scopes(scopes)
     if expires_at is not None and expires_at <= now:
         raise UsageError("a key must expire later than now.")
     for _ in range(_TRIES):
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-        key = Key(id=id, name=name, hash=hash_of(secret), scopes=checked, created_at=now, expires_at=expires_at)
+        key = Key(
+            id=id, name=name, hash=hash_of(secret), scopes=checked, created_at=now, expires_at=expires_at, holder=holder
+        )  # fmt: skip
         if await store.put_document(KIND, id, msgspec.json.encode(key), 0):
             return key, f"ck_{id}_{secret}"
     raise StoreUnavailable("the store has all the ids that were tried. Try again.")

@@ -11,6 +11,7 @@ from clicket.bulk_actions import MAX_CALLS, BulkAction
 from clicket.kernel import State
 from clicket.model import Record, ToolResult
 from clicket.model.codec import encode
+from clicket.model.grant import Grant
 
 __all__ = [
     "Accepted",
@@ -37,6 +38,9 @@ __all__ = [
     "result_json",
     "summary_of",
     "without_tracebacks",
+    "Accepted", "Again", "AgainAccepted", "BulkRequest", "CallFilter", "CallRequest", "CallSummary", "Cancelled", "Decided",
+    "Decision", "Denial", "GrantList", "Listing", "Name", "PersonsAnswer", "Reason", "Resolution", "Stop", "record_json",
+    "result_json", "summary_of", "without_tracebacks",
 ]  # fmt: skip
 
 Name = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]*$")]
@@ -140,12 +144,33 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     state: State
 
 
+class GrantGiven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which later calls of the same tool run without a person, if the same rule of the policy asks: `uses` of them, for `seconds`, in
+    `thread`, with `arguments` that fit a JSON Schema, of `caller` (`*`: of every caller). Left out, `caller` is the call's; another key
+    left out sets no limit."""
+
+    uses: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    seconds: Annotated[float, Meta(gt=0, le=316_224_000)] | None = None
+    thread: Name | None = None
+    arguments: dict[str, Any] | None = None
+    caller: Annotated[str, Meta(max_length=100, pattern="^[^\\x00]*$")] | None = None
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`arguments`: replace those of the call, and are validated the same way. `seen`: the `approval.hash` of the question that the person
-    saw, or its first 16 characters: if the call waits for another decision, nothing is changed."""
+    saw, or its first 16 characters: if the call waits for another decision, nothing is changed. `grant`: later calls run, too."""
 
     reason: Reason = ""
     arguments: dict[str, Any] | None = None
+    seen: Seen = ""
+    grant: GrantGiven | None = None
+
+
+class PersonsAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`output`: the call's result, in the tool's place. `seen`: as in an approval."""
+
+    output: Any
+    reason: Reason = ""
     seen: Seen = ""
 
 
@@ -162,6 +187,16 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     approved: bool
     by: str
     state: State
+    missing: int = 0
+    """How many other people must approve it, too, before it runs."""
+    grant: str | None = None
+    """The id of the grant that was given."""
+
+
+class GrantList(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first."""
+
+    items: list[Grant]
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

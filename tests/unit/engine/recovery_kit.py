@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.call import Call
+from clicket.call import Call, Question
 from clicket.engine.approvals import Approvals
 from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.limits import Limits
@@ -70,7 +71,10 @@ class World(Lower):
             self.ending,
             self.caching,
             arguments,
+            Recorder(),  # type: ignore[arg-type]  # no call is asked about for the first time
             resume=self.resumed.append,
+            keep=lambda call: None,
+            spawn=asyncio.ensure_future,
         )
 
         async def claim() -> None:
@@ -137,6 +141,6 @@ class World(Lower):
 
 def asked(world: World, name: str = "plain", timeout: float | None = 60.0) -> Call:
     call = world.pending(name)
-    ask_for_approval(world.journal, call, purpose="run", reason="", timeout=timeout)
+    ask_for_approval(world.journal, call, Question(), purpose="run", reason="", timeout=timeout)
     world.journal.commit(call.entry)
     return call

@@ -120,6 +120,7 @@ async def test_a_call_that_its_maker_may_not_make_is_refused_with_its_reason() -
 async def test_a_call_that_a_person_must_approve_is_durable_and_holds_no_slot() -> None:
     world = World()
     call = world.take("risky")
+    world.admission.keep_asking(call)  # no grant answers the question
     assert (world.logged("ask"), list(world.live), world.running_part.calls) == ([call], [call], [])
     assert world.store._calls[call.entry.key].waiting_for == "approval"
     assert not call.slot
@@ -151,6 +152,7 @@ async def test_what_the_cache_has_is_the_result() -> None:
 async def test_where_other_processes_run_calls_they_are_given_away() -> None:
     world = World(gives_away=True)
     plain, asked = world.take("echo"), world.take("risky")
+    world.admission.keep_asking(asked)
     assert world.handover.calls == [("give_away", plain), ("give_away", asked)]
     assert world.running_part.calls == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from clicket.engine.approvals import Approvals, edit_of
 from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.kernel import State
 from clicket.model import ToolError, read
+from clicket.model.grant import Grant
 from clicket.pipeline import Policy
 
 
@@ -29,6 +31,13 @@ class World(Lower):
         self.caching = Recorder()
         self.arguments = ArgumentsOnRecord(self.vault, self.registry, max_size=10_000)
         caching: Any = self.caching
+        self.granted: Grant | None = None
+        self.kept: list[Call] = []
+
+        async def use(call: Call) -> Grant | None:
+            return self.granted
+
+        grants: Any = Recorder(use=use)
         self.approvals = Approvals(
             self.journal,
             self.pipeline,
@@ -37,7 +46,10 @@ class World(Lower):
             self.ending,
             caching,
             self.arguments,
+            grants,
             resume=self.resumed.append,
+            keep=self.kept.append,
+            spawn=asyncio.ensure_future,
         )
 
     def asked(self, arguments: Any = None) -> Call:

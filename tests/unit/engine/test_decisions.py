@@ -10,9 +10,11 @@ import pytest
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import tool
-from clicket.call import Call
+from clicket.call import Call, Question
+from clicket.engine.approvers import Approver
 from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.decisions import Decisions, examine
+from clicket.engine.grants import Grants
 from clicket.engine.questions import ask_for_approval
 from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import StoredCalls
@@ -50,6 +52,7 @@ class World(Lower):
         audit: Any = Recorder(kept=kept)
         handover: Any = Recorder(take=take)
         self.decisions = Decisions(
+            self.store,
             self.journal,
             self.registry,
             self.policy,
@@ -58,6 +61,7 @@ class World(Lower):
             self.requests,
             ArgumentsOnRecord(self.vault, self.registry, max_size=10_000),
             audit,
+            Grants(self.store, self.clock, audit, retention=60.0),
             self.claimer,
             self.ending,
             handover,
@@ -67,7 +71,7 @@ class World(Lower):
 
     def asked(self, arguments: Any = None, *, here: bool = True) -> Call:
         call = self.pending("pay", arguments or {"amount": 1}, caller="bob")
-        ask_for_approval(self.journal, call, purpose="run", reason="", timeout=None)
+        ask_for_approval(self.journal, call, Question(), purpose="run", reason="", timeout=None)
         self.journal.commit(call.entry)
         if not here:
             self.live.remove(call)
@@ -75,7 +79,9 @@ class World(Lower):
 
     async def decide(self, call: Call, *, approved: bool = True, reason: str = "", arguments: Any = None) -> bool:
         stored = self.store.of(call)
-        return await self.decisions.decide(stored, approved=approved, by="ann", reason=reason, arguments=arguments)
+        return await self.decisions.decide(
+            stored, Approver("ann"), approved=approved, reason=reason, arguments=arguments
+        )
 
     def given(self, call: Call) -> list[dict[str, Any]]:
         return [event.data for event in self.store.events_of(call) if event.type == "approval_given"]
@@ -106,7 +112,7 @@ async def test_of_two_decisions_at_once_one_is_first() -> None:
     world = World()
     call = world.asked(here=False)
     stored = world.store.of(call)
-    both = [world.decisions.decide(stored, approved=yes, by="ann", reason="") for yes in (True, False)]
+    both = [world.decisions.decide(stored, Approver("ann"), approved=yes, reason="") for yes in (True, False)]
     assert await asyncio.gather(*both) == [True, False]
     assert (len(world.given(call)), len(world.audited)) == (1, 1)
 

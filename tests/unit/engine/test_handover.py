@@ -9,7 +9,7 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.call import Call
+from clicket.call import Call, Question
 from clicket.engine.handover import HandOver
 from clicket.engine.placement import Placement
 from clicket.engine.stored_calls import Closed, StoredCalls
@@ -62,6 +62,7 @@ class World(Lower):
             self.stored_calls,
             Placement(NoNotices(), self.clock),
             shares=shares,
+            question=Question(),
             approval_timeout=60.0,
             queue_of=self.queues.queue_of,
             resume=self._resume,

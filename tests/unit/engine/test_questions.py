@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
+from clicket.call import Question
 from clicket.engine.questions import ask_for_approval
 
 
@@ -16,7 +17,7 @@ async def pay(key: str = "") -> str:
 async def test_the_question_is_on_record_with_its_deadline() -> None:
     low = Lower(pay)
     call = low.pending("pay")
-    ask_for_approval(low.journal, call, purpose="run", reason="above 100 €", timeout=60.0)
+    ask_for_approval(low.journal, call, Question(), purpose="run", reason="above 100 €", timeout=60.0)
     assert low.store.record(call).waiting_for is None, "not before the next commit"
     low.journal.commit(call.entry)
     record = low.store.record(call)
@@ -30,7 +31,7 @@ async def test_the_question_is_on_record_with_its_deadline() -> None:
 async def test_without_a_timeout_there_is_no_deadline_and_no_secret_is_shown() -> None:
     low = Lower(pay)
     call = low.pending("pay", {"key": "hunter2hunter2"})
-    ask_for_approval(low.journal, call, purpose="recovery", reason="hunter2hunter2 \ud800", timeout=None)
+    ask_for_approval(low.journal, call, Question(), purpose="recovery", reason="hunter2hunter2 \ud800", timeout=None)
     low.journal.commit(call.entry)
     asked = low.store.events_of(call)[-1].data
     assert "deadline" not in asked

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
+from clicket.call import Question
 from clicket.engine.questions import ask_for_approval
 from clicket.engine.requests import asked_in
 from clicket.errors import StoreUnavailable
@@ -70,7 +71,7 @@ async def test_an_approval_is_written_only_into_a_call_that_waits_for_one() -> N
     low = Lower(echo)
     call = low.pending("echo")
     assert not await low.requests.write(low.store.of(call), "approval_given", {"approved": True})
-    ask_for_approval(low.journal, call, purpose="run", reason="", timeout=None)
+    ask_for_approval(low.journal, call, Question(), purpose="run", reason="", timeout=None)
     low.journal.commit(call.entry)
     seen = low.store.of(call)
     assert await low.requests.write(seen, "approval_given", {"approved": True})
@@ -110,14 +111,14 @@ async def test_an_approval_is_for_the_question_that_it_names() -> None:
     """Somebody else decided meanwhile, and the call asks again: a decision about the first question is none about the second."""
     low = Lower(echo)
     call = low.pending("echo")
-    ask_for_approval(low.journal, call, purpose="run", reason="", timeout=None)
+    ask_for_approval(low.journal, call, Question(), purpose="run", reason="", timeout=None)
     low.journal.commit(call.entry)
     first = low.store.of(call)
     asked = asked_in(first)
     assert asked is not None
     assert await low.requests.write(first, "approval_given", {"approved": True}, question=asked)
     await low.journal.flush(call.entry)  # it is stale, and takes the decision in
-    ask_for_approval(low.journal, call, purpose="recovery", reason="", timeout=None)
+    ask_for_approval(low.journal, call, Question(), purpose="recovery", reason="", timeout=None)
     await low.journal.flush(call.entry)
     again = asked_in(low.store.of(call))
     assert again not in (None, asked)

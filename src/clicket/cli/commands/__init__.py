@@ -6,7 +6,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `call`, `code`, `index`, `search`, `chat`: run a tool, a notebook, an index of files, a deep search, an agent
 - `serve`, `worker`, `mcp`: serve over HTTP; run waiting calls of a store; serve or list tools over MCP
 - `ps`, `threads`, `show`, `tail`: list calls; list conversations; one call; events as they happen
-- `approve` (and `deny`), `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
+- `approve` (and `deny`, `respond`), `grants`, `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
 - `workers`, `dead` (and `requeue`): workers over the store; calls that were given up
 - `unknown` (and `resolve`): calls whose outcome is unknown; settling one
@@ -65,6 +65,9 @@ COMMANDS: dict[str, Entry] = {
     "again": Entry("again", "again", "Run a call again, as a new call, also with other arguments."),
     "approve": Entry("approve", "approve", "Approve a call that waits for approval, so that it runs."),
     "deny": Entry("approve", "deny", "Deny a call that waits for approval, so that it fails."),
+    "respond": Entry(
+        "approve", "respond", "Answer a call that waits for approval, in its tool's place, so that it completes."
+    ),
     "audit": Entry(
         "audit",
         "audit",
@@ -113,6 +116,13 @@ COMMANDS: dict[str, Entry] = {
 """In the order in which `clicket --help` lists them."""
 
 GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
+    "grants": (
+        "List or revoke approvals that also let later calls run. Without a second word: list.",
+        {
+            "list": Entry("grants", "list_grants", "List the approvals that also let later calls run."),
+            "revoke": Entry("grants", "revoke", "Revoke a grant: at once, for every process over this store."),
+        },
+    ),
     "workers": (
         "List the workers over the store, drain or cordon them. Without a second word: list.",
         {
@@ -145,5 +155,5 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
 }
 """Commands of two words: the first word, its help, and the second words."""
 
-ALONE = frozenset({"workers"})
+ALONE = frozenset({"grants", "workers"})
 """First words that may stand alone: they mean `list`."""

@@ -1,6 +1,6 @@
-"""`clicket approve` and `clicket deny`: decide about a call that waits for approval, in any process.
+"""`clicket approve`, `clicket deny` and `clicket respond`: decide about a call that waits for approval, in any process.
 
-Without an id both list the calls that wait. The decision is written into the store, where the call's owner reads it.
+Without an id the first two list the calls that wait. The decision is written into the store, where the call's owner reads it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 import typer
 from rich.text import Text
 
+from clicket.approval_actions import Approver, approve_as, deny_as, respond_as
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_waiting
 from clicket.cli.errors import CallFailed
@@ -21,12 +22,12 @@ from clicket.cli.formatting import ago, as_state, decision_on, duration, short, 
 from clicket.cli.options import CallerOption, ThreadOption
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
-from clicket.errors import UsageError
+from clicket.errors import InvalidInput, UsageError
 from clicket.model import Page, Record
 from clicket.runtime import Runtime
-from clicket.tools import Registry
+from clicket.tools import Registry, output_check
 
-__all__ = ["approve", "deny", "read_option", "user_name"]
+__all__ = ["approve", "deny", "read_option", "respond", "user_name"]
 
 IdArgument = Annotated[
     str | None,
@@ -57,9 +58,39 @@ async def approve(
     by: ByOption = None,
     reason: ReasonOption = "",
     seen: SeenOption = "",
+    grant_uses: Annotated[
+        int | None, typer.Option(metavar="N", help="Also let so many later calls of the tool run.", min=1)
+    ] = None,
+    grant_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Also let later calls run, for so long.")
+    ] = None,
+    grant_thread: Annotated[
+        str | None, typer.Option(metavar="THREAD", help="Also let later calls run in this thread.")
+    ] = None,
+    grant_arguments: Annotated[
+        str | None,
+        typer.Option(metavar="JSON|@FILE", help="Also let later calls run whose arguments fit this JSON Schema."),
+    ] = None,
 ) -> None:
-    """Approve a call that waits for approval, so that it runs."""
-    await _decide(session, "approved", id, thread, caller, by=by, reason=reason, seen=seen, arguments=arguments)
+    """Approve a call that waits for approval, so that it runs.
+
+    With a --grant- option, later calls of the same tool and caller run, too; several options limit them together.
+    """
+    schema = None if grant_arguments is None else _json(grant_arguments, "--grant-arguments")
+    terms = {"uses": grant_uses, "seconds": grant_seconds, "thread": grant_thread, "arguments": schema}
+    grant = {name: value for name, value in terms.items() if value is not None}
+    await _decide(
+        session,
+        "approved",
+        id,
+        thread,
+        caller,
+        by=by,
+        reason=reason,
+        seen=seen,
+        arguments=arguments,
+        grant=grant or None,
+    )
 
 
 async def deny(
@@ -75,12 +106,39 @@ async def deny(
     await _decide(session, "denied", id, thread, caller, by=by, reason=reason, seen=seen)
 
 
+async def respond(
+    session: Session,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id or its beginning.", autocompletion=complete_waiting)],
+    output: Annotated[str, typer.Argument(metavar="JSON|TEXT|@FILE", help="The output; what is no JSON is text.")],
+    thread: ThreadOption = None,
+    caller: CallerOption = None,
+    by: ByOption = None,
+    reason: ReasonOption = "",
+    seen: SeenOption = "",
+) -> None:
+    """Answer a call that waits for approval, in its tool's place, so that it completes."""
+    text = read_option(output)
+    try:
+        answer = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        answer = text
+    async with session.watcher() as runtime:
+        view, record = await find_call(runtime, id, thread, caller)
+        _check_output(session, record, answer)
+        approver = Approver(user_name(by))
+        done = await respond_as(
+            view, record.id, answer, approver, thread=record.thread, reason=reason, seen=seen or approval_hash(record)
+        )
+        after = await view.get(record.id, thread=record.thread)
+    _report(session.terminal, after, done, "answered", approver.name)
+
+
 async def _decide(
     session: Session, decision: str, id: str | None, thread: str | None, caller: str | None, **given: Any
 ) -> None:
-    arguments, reason = given.pop("arguments", None), given["reason"]
+    arguments, grant, reason = given.pop("arguments", None), given.pop("grant", None), given["reason"]
     if id is None:
-        if arguments is not None or reason:
+        if arguments is not None or grant is not None or reason:
             raise UsageError(f"name the call: clicket {'approve' if decision == 'approved' else 'deny'} ID …")
         await _list(session, thread, caller)
         return
@@ -90,11 +148,11 @@ async def _decide(
         if edited is not None and record.waiting_for == "approval":
             _validate(session, runtime, record, edited)
         name = user_name(given["by"])
-        given |= {"by": name, "seen": given["seen"] or approval_hash(record)}
+        what = {"thread": record.thread, "reason": reason, "seen": given["seen"] or approval_hash(record)}
         if decision == "approved":
-            done = await view.approve(record.id, thread=record.thread, arguments=edited, **given)
+            done = await approve_as(view, record.id, Approver(name), arguments=edited, grant=grant, **what)
         else:
-            done = await view.deny(record.id, thread=record.thread, **given)
+            done = await deny_as(view, record.id, Approver(name), **what)
         after = await view.get(record.id, thread=record.thread)
     _report(session.terminal, after, done, decision, name)
 
@@ -114,9 +172,25 @@ def read_option(given: str) -> str:
         raise UsageError(f"{given[1:]}: cannot be read: {error}.") from None
 
 
+def _json(given: str, option: str) -> Any:
+    try:
+        return msgspec.json.decode(read_option(given))
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise UsageError(f"{option} is no JSON: {error}.") from None
+
+
 def _validate(session: Session, runtime: Runtime, record: Record, given: str) -> None:
     """Validate edited arguments. The runtime has no tools, so that it takes over no calls; the schema comes from the session's."""
     runtime.examine(record, given, registry=Registry(session.tools))
+
+
+def _check_output(session: Session, record: Record, output: Any) -> None:
+    """Check an answer with the output schema of the session's tool. The runtime has no tools, so that it takes over no calls."""
+    tool = Registry(session.tools).get(record.tool)
+    check = None if tool is None else output_check(tool)
+    problems = [] if check is None else check(output)
+    if problems:
+        raise InvalidInput(problems, f"See the output schema of {record.tool!r}.", whole="(output)")
 
 
 def user_name(by: str | None) -> str:
@@ -133,9 +207,15 @@ def _report(terminal: Terminal, record: Record, done: bool, decision: str, by: s
         found = {"id": record.id, "thread": record.thread, "decided": done, "state": str(record.state)}
         terminal.print_json({**found, "approval": record.approval})
     elif done:
-        edited = " with other arguments" if record.approval and record.approval["edited"] else ""
+        asked: dict[str, Any] = record.approval or {}
+        more = " with other arguments" if asked.get("edited") else ""
+        if asked.get("grant"):
+            more += f"; later calls run by grant {asked['grant']}"
+        if record.waiting_for == "approval" and decision == "approved":
+            missing = asked["approvers"] - len(asked["approvals"])
+            more += f"; {missing} more must approve it before it runs"
         name = f" by {clean(by)}" if by else ""
-        terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {decision}{name}{edited}"))
+        terminal.say(as_state(record.state).append(f"  {clean(record.id)} is {decision}{name}{more}"))
     else:
         before = decision_on(record)
         earlier = f" any more: it was {before[0]} already, {before[1]}" if before else " (any more)"

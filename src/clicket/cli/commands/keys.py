@@ -45,12 +45,20 @@ async def create(
     expires: Annotated[
         str | None, typer.Option("--expires", metavar="TIME", help="How long it is valid: 90d, 12h.")
     ] = None,
+    holder: Annotated[
+        str, typer.Option("--holder", metavar="PERSON", help="Whose key it is, if the name does not say it.")
+    ] = "",
 ) -> None:
-    """Make a key. It is shown only once; the store keeps a hash of it."""
+    """Make a key. It is shown only once; the store keeps a hash of it.
+
+    Keys of the same name or holder belong to one person, who may not approve the calls that any of them made.
+    """
     terminal, now = session.terminal, time.time()
     until = None if expires is None else now + parse_duration(expires)
     async with _open(session) as runtime:
-        made, text = await keys.create(runtime.store, name=name, scopes=scopes.split(","), now=now, expires_at=until)
+        made, text = await keys.create(
+            runtime.store, name=name, scopes=scopes.split(","), now=now, expires_at=until, holder=holder
+        )
         await runtime.audit.record("key.created", key=made.id, name=name, scopes=list(made.scopes))
     if terminal.json:
         terminal.print_json({**_shown(made, now), "key": text})

@@ -1,0 +1,50 @@
+"""Arguments and the schema of a grant: defaults count at every depth, and in doubt a person is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clicket.errors import UsageError
+from clicket.pipeline.grant_terms import check_schema, fit_schema
+from clicket.pipeline.rules import with_defaults
+
+SMALL = {"properties": {"amount": {"maximum": 10}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "declared", "fits"),
+    [
+        (None, {"amount": 1_000}, {}, True),
+        (SMALL, {"amount": 10}, {}, True),
+        (SMALL, {"amount": 11}, {}, False),
+        (SMALL, {"to": "x"}, {}, True),
+        (SMALL, {}, {"properties": {"amount": {"default": 100}}}, False),
+        (SMALL, {}, {"properties": {"amount": {"default": 5}}}, True),
+        (SMALL, {}, {"allOf": [{"properties": {"amount": {"default": 100}}}]}, False),
+        (SMALL, {}, {"properties": {"amount": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"default": 100}}}, False),
+        (SMALL, {}, {"properties": {"amount": {"anyOf": [{"default": 5}, {"default": 100}]}}}, False),
+        ({"type": "nonsense"}, {}, {}, False),
+    ],
+)
+def test_fit(schema: Any, arguments: Any, declared: Any, fits: bool) -> None:
+    assert fit_schema(schema, arguments, declared) is fits
+
+
+def test_defaults_inside_lists_and_objects() -> None:
+    line = {"type": "object", "properties": {"price": {"default": 3}, "more": {"default": {"x": 1}}}}
+    declared = {"properties": {"lines": {"items": line}, "to": {"properties": {"city": {"default": "Ulm"}}}}}
+    given = {"lines": [{}, {"price": 1}], "to": {}}
+    assert with_defaults(given, declared) == {
+        "lines": [{"price": 3, "more": {"x": 1}}, {"price": 1, "more": {"x": 1}}], "to": {"city": "Ulm"},
+    }  # fmt: skip
+    assert given == {"lines": [{}, {"price": 1}], "to": {}}, "the arguments stay as they are"
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": 5}, {"$ref": "http://127.0.0.1:9/x"}, {"pattern": "(?=a)"}, {"$ref": "#/no"}]
+)
+def test_schemas_that_are_none_are_refused_and_nothing_is_fetched(schema: Any) -> None:
+    with pytest.raises(UsageError, match="cannot be used"):
+        check_schema(schema)

@@ -190,6 +190,8 @@ class Runtime:
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
+        if request.not_before is not None:
+            return await (await self._submit(request)).result()
         engine = self._engine
         if engine is None or get_running_loop() is not engine.loop:
             engine = self._opened

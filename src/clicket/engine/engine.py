@@ -27,6 +27,7 @@ from clicket.engine.claimer import WorkClaimer
 from clicket.engine.closing import Closing
 from clicket.engine.decisions import Decisions
 from clicket.engine.draining import Draining
+from clicket.engine.due_calls import LOOK_EVERY, DueCalls
 from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
@@ -208,9 +209,13 @@ class Engine:
         approvals = Approvals(
             journal, pipeline, policy, timers, ending, caching, arguments, resume=lambda call: admission.resume(call)
         )
+        due_calls = DueCalls(
+            journal, store, live, timers, ending, stored_calls,
+            nudge=claimer.nudge, take=handover.take, give_slot=slots.give, spawn=spawn,
+        )  # fmt: skip
         admission = Admission(
             journal, store, pipeline, hub, plans, limiter, live, timers, caching, flights, slots, audit, ending, handover, running,
-            approvals, share, queues, gives_away=gives_away,
+            approvals, share, queues, due_calls, gives_away=gives_away,
         )  # fmt: skip
         decisions = Decisions(
             journal, registry, policy, live, stored_calls, requests, arguments, audit, claimer, ending, handover, stopping,
@@ -226,11 +231,11 @@ class Engine:
         )
         draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
         background = Background(clock, spawn)
-        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions)
+        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions, due_calls)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
-            closed_first=(flights, slots, gate, rates, claimer), closed_last=(journal, running),
+            closed_first=(flights, slots, gate, rates, claimer, due_calls), closed_last=(journal, running),
         )  # fmt: skip
 
         closing.on_close.append(entry.remove)
@@ -256,6 +261,7 @@ class Engine:
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         self.worker_entry, self.draining, self._submits_only = entry, draining, gives_away
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
+        self.due_calls = due_calls
         hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
         store.on_hint, notices.hear = hearing.on_hint, hearing.on_notice
 
@@ -373,11 +379,13 @@ def _schedule(
     entry: WorkerEntry,
     offers: Offers,
     sessions: SessionPlaces,
+    due_calls: DueCalls,
 ) -> None:
     background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
     background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
     background.every(limits.lease / 3, "worker", entry.renew, while_closing=True)
     background.every(limits.lease, "recover", chores.recover)
+    background.every(LOOK_EVERY, "due calls", due_calls.look)
     background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
     background.every(SWEEP_EVERY, "cache", caching.sweep)
     background.every(ROOM_EVERY, "room", offers.tell_room)

@@ -14,6 +14,7 @@ from typing import Any, Self, Unpack, cast
 import msgspec
 
 from clicket.agent_host import Host, sweep_idle_threads
+from clicket.artifact_view import artifact, put_artifact
 from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
 from clicket.bulk_actions import bulk
@@ -26,7 +27,6 @@ from clicket.compose import compose, wait_for_store
 from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
-from clicket.execution import grant, name_of, read_artifact
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
 from clicket.kernel import State
@@ -37,6 +37,7 @@ from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
 from clicket.queue_view import queue
 from clicket.report_view import anomalies, report
+from clicket.schedules import Scheduler, Schedules, schedule, start_schedules
 from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
@@ -62,6 +63,7 @@ class Runtime:
     _chance: Random | None = None  # `clicket.testing` sets both
     _caller: str | None = None  # calls are made and found in this name; None: the program's own, which sees all calls
     _origin: Origin = Origin()
+    _scheduler: Scheduler | None = None  # set by `open`
     role: WorkerRole = "runtime"  # how it is listed among the workers; set before it is opened
 
     def __init__(
@@ -101,6 +103,7 @@ class Runtime:
             observers=self.observers, role=self.role,
         )  # fmt: skip
         sweep_idle_threads(self._engine)
+        self._scheduler = start_schedules(self)
         try:
             await wait_for_store(self._engine.recovery.recover, self.settings.open_timeout)
         except BaseException:
@@ -290,7 +293,7 @@ class Runtime:
         return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
 
     again, bulk = again, bulk
-    dead, requeue, unknown, resolve = dead, requeue, unknown, resolve
+    dead, requeue, unknown, resolve, schedule = dead, requeue, unknown, resolve, schedule
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -379,6 +382,13 @@ class Runtime:
         engine = self._opened
         return Workers(engine.store, engine.worker_entry, engine.draining, self._caller, self.audit.record)
 
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of the store: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`, `remove(name)`."""
+        engine = self._opened
+        assert self._scheduler is not None
+        return Schedules(engine, self._scheduler, self._caller, self._origin, self.audit.record)
+
     def activity(self) -> Activity:
         """What this process is doing now."""
         return self._opened.activity()
@@ -432,20 +442,4 @@ class Runtime:
         """The registered tools."""
         return [info(tool) for tool in self._registry]
 
-    report, anomalies, queue = report, anomalies, queue
-
-    async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""
-        return await read_artifact(self._opened.store, self._caller or "", name, start, end)
-
-    async def put_artifact(self, data: bytes) -> str:
-        """Store a file and return its name, which is passed to tools. It stays for `retention` seconds, or as long as a call names it.
-
-        Equal bytes are stored once, under one name; storing them again restarts the time.
-        """
-        if not isinstance(data, bytes):
-            raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
-        name, pieces, _ = await name_of(data)
-        await self.store.put_artifact(name, pieces, keep_until=self.pin_until())
-        await grant(self.store, self._caller or "", name)
-        return name
+    report, anomalies, queue, artifact, put_artifact = report, anomalies, queue, artifact, put_artifact

@@ -34,10 +34,11 @@ from clicket.model.call import seconds_of
 from clicket.model.codec import canonical
 from clicket.ports import LATER, QueueName, Store, Stored, StoredDocument, Timer, sleep
 
-__all__ = ["LOOK_EVERY", "DueCalls", "LateStats"]
+__all__ = ["FIRST_LOOK", "LOOK_EVERY", "DueCalls", "LateStats"]
 
 logger = logging.getLogger("clicket.engine")
 LOOK_EVERY = 1.0
+FIRST_LOOK = 0.02
 _KIND = "due"
 _STEP = 100
 _LOOK_AGAIN = 1.0

@@ -27,7 +27,7 @@ from clicket.engine.claimer import WorkClaimer
 from clicket.engine.closing import Closing
 from clicket.engine.decisions import Decisions
 from clicket.engine.draining import Draining
-from clicket.engine.due_calls import LOOK_EVERY, DueCalls
+from clicket.engine.due_calls import FIRST_LOOK, LOOK_EVERY, DueCalls
 from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
@@ -385,7 +385,7 @@ def _schedule(
     background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
     background.every(limits.lease / 3, "worker", entry.renew, while_closing=True)
     background.every(limits.lease, "recover", chores.recover)
-    background.every(LOOK_EVERY, "due calls", due_calls.look)
+    background.every(LOOK_EVERY, "due calls", due_calls.look, first=FIRST_LOOK)
     background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
     background.every(SWEEP_EVERY, "cache", caching.sweep)
     background.every(ROOM_EVERY, "room", offers.tell_room)

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from clicket.engine import CallHandle, Engine
-from clicket.engine.due_calls import LateStats
+from clicket.engine.due_calls import FIRST_LOOK, LateStats
 from clicket.errors import ClicketError, Conflict, QueueFull, StoreUnavailable, UsageError
 from clicket.model import ToolCall, read
 from clicket.model.codec import decode
@@ -55,7 +55,7 @@ def start_schedules(runtime: _Runtime) -> Scheduler:
         return handle
 
     scheduler = Scheduler(runtime._opened, submit)
-    runtime._opened.background.every(_TICK, "schedules", scheduler.tick)
+    runtime._opened.background.every(_TICK, "schedules", scheduler.tick, first=FIRST_LOOK)
     return scheduler
 
 

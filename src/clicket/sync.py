@@ -20,6 +20,7 @@ from clicket.model.queue import QueueReport
 from clicket.pipeline import Policy
 from clicket.ports import Handle
 from clicket.runtime import Runtime as AsyncRuntime
+from clicket.schedules import BlockingSchedules, Schedule
 from clicket.runtime import ToolInfo
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import CallEvent, EventFilter, Gap
@@ -269,6 +270,16 @@ class Runtime:
     def workers(self) -> BlockingWorkers:
         """The runtimes over the store: `rt.workers.list()`, `rt.workers.drain(id)`, `cordon(id)`, `uncordon(id)`."""
         return BlockingWorkers(lambda: self._runtime.workers, self._wait)
+
+    def schedule(self, name: str, cron: str, tool: str, arguments: Arguments = None, **options: Any) -> Schedule:
+        """Call a tool again and again, at times of a cron form; keywords as in `clicket.Runtime.schedule`."""
+        made: Schedule = self._wait(self._runtime.schedule(name, cron, tool, arguments, **options))
+        return made
+
+    @property
+    def schedules(self) -> BlockingSchedules:
+        """The schedules of the store: `rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`, `remove(name)`."""
+        return BlockingSchedules(lambda: self._runtime.schedules, self._wait)
 
     def get(self, id: str, *, thread: str | None = None) -> Record:
         record: Record = self._wait(self._runtime.get(id, thread=thread))

@@ -27,7 +27,7 @@ from clicket.engine.claimer import WorkClaimer
 from clicket.engine.closing import Closing
 from clicket.engine.decisions import Decisions
 from clicket.engine.draining import Draining
-from clicket.engine.due_calls import FIRST_LOOK, LOOK_EVERY, DueCalls
+from clicket.engine.due_calls import FIRST_LOOK, LOOK_EVERY, DueCalls, LateStats
 from clicket.engine.ending import Ending
 from clicket.engine.gate import SharedSlotGate
 from clicket.engine.handles import Handles
@@ -261,7 +261,7 @@ class Engine:
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         self.worker_entry, self.draining, self._submits_only = entry, draining, gives_away
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
-        self.due_calls = due_calls
+        self.due_calls, self.schedule_late = due_calls, LateStats()
         hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
         store.on_hint, notices.hear = hearing.on_hint, hearing.on_notice
 
@@ -366,6 +366,10 @@ class Engine:
             abandoned=len(self.ending.abandoned),
             unsaved=len(self.journal.unsaved),
             listener_errors=self.journal.observers.errors,
+            due_released=self.due_calls.late.count,
+            due_late_seconds=self.due_calls.late.total,
+            schedule_firings=self.schedule_late.count,
+            schedule_late_seconds=self.schedule_late.total,
         )
 
 

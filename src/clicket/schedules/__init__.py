@@ -12,7 +12,7 @@ from __future__ import annotations
 from clicket.schedules.cron import Cron
 from clicket.schedules.schedule import CatchUp, Firing, Overlap, Schedule
 from clicket.schedules.scheduler import Scheduler, start_schedules
-from clicket.schedules.view import BlockingSchedules, Schedules, schedule
+from clicket.schedules.view import BlockingSchedules, ScheduleOptions, Schedules, schedule
 
 __all__ = [
     "BlockingSchedules",
@@ -21,6 +21,7 @@ __all__ = [
     "Firing",
     "Overlap",
     "Schedule",
+    "ScheduleOptions",
     "Scheduler",
     "Schedules",
     "schedule",

@@ -10,7 +10,7 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.model.time_text import utc_text
 
-__all__ = ["KIND", "CatchUp", "Firing", "Overlap", "Schedule", "StoredSchedule", "call_id", "check_policies", "document_key"]
+__all__ = ["KIND", "CatchUp", "Firing", "Overlap", "Schedule", "StoredSchedule", "call_id", "check_policies", "document_key", "is_name"]
 
 KIND = "schedule"
 Overlap = Literal["skip", "queue", "allow"]
@@ -99,9 +99,14 @@ def call_id(name: str, due: float) -> str:
     return f"schedule:{name}:{utc_text(due)}"
 
 
+def is_name(name: Any) -> bool:
+    """Can it be the name of a schedule?"""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
 def check_policies(name: Any, overlap: Any, catch_up: Any, jitter: Any) -> None:
     """Raise `UsageError` for what no schedule can have."""
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+    if not is_name(name):
         raise UsageError(
             f"the name of a schedule has 1 to 100 letters, digits, dots, dashes and underscores, and begins with a letter or a digit, not "
             f"{name!r:.120}."

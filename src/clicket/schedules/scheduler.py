@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from clicket.engine import CallHandle, Engine
-from clicket.engine.due_calls import FIRST_LOOK, LateStats
+from clicket.engine.due_calls import FIRST_LOOK
 from clicket.errors import ClicketError, Conflict, QueueFull, StoreUnavailable, UsageError
 from clicket.model import ToolCall, read
 from clicket.model.codec import decode
@@ -78,7 +78,7 @@ class Scheduler:
         self._listed_at = float("-inf")
         self._wake: tuple[float, Timer] | None = None
         self._running = False
-        self.late = LateStats()
+        self.late = engine.schedule_late
 
     # Looking.
 

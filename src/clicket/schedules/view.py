@@ -27,6 +27,7 @@ from clicket.schedules.schedule import (
     StoredSchedule,
     check_policies,
     document_key,
+    is_name,
 )
 from clicket.schedules.scheduler import SEALED, Scheduler, identity_of, stored_in
 from clicket.vault import look
@@ -199,6 +200,8 @@ class Schedules:
         if self._caller is not None and whose != self._caller:
             whose = self._caller
         found: StoredDocument | None = None
+        if not is_name(name):
+            raise NotFound(f"there is no schedule {name!r:.120}.")
         if whose is not None:
             found = await self._store.document(KIND, document_key(name, whose))
         else:  # the program's own first, else the one of any caller

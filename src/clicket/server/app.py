@@ -46,6 +46,7 @@ from clicket.server.problems import Refused, problem_of_error
 from clicket.server.request import route_path
 from clicket.server.request_body import BodyReader
 from clicket.server.revocation import RevocationWatch
+from clicket.server.schedules import ScheduleHandlers
 from clicket.server.shutdown import Shutdown
 from clicket.server.tool_states import ToolStateHandlers
 from clicket.server.unknown_outcomes import UnknownOutcomeHandlers
@@ -179,6 +180,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *cache.OPERATIONS,
         *report.OPERATIONS,
         *workers.OPERATIONS,
+        *ScheduleHandlers(body_reader).operations(),
         *health.operations(),
         *ConsoleHandlers(authenticator).operations(),
         *openapi.operations(document_for, needs_key),

@@ -8,7 +8,7 @@ from clicket.engine.queues import FIRST_VERSION, is_served
 from clicket.engine.worker_list import living_workers
 from clicket.errors import PermissionDenied
 from clicket.model.queue import QueueReport, WaitingCalls
-from clicket.ports import Clock, QueueName, Store
+from clicket.ports import LATER, Clock, QueueName, Store
 
 __all__ = ["queue"]
 
@@ -31,10 +31,12 @@ async def queue(runtime: _Runtime, tool: str | None = None) -> QueueReport:
     backlog = await store.backlog()
     workers = await living_workers(store) if backlog else []
     now = runtime.clock.now()
-    items = []
+    items, later = [], 0
     for each in backlog:
         name = QueueName.of(each.queue)
-        if tool is None or name.tool == tool:
+        if name.holder == LATER:
+            later += each.count if tool in (None, name.tool) else 0
+        elif tool is None or name.tool == tool:
             items.append(
                 WaitingCalls(
                     tool=name.tool,
@@ -47,4 +49,4 @@ async def queue(runtime: _Runtime, tool: str | None = None) -> QueueReport:
                 )
             )
     oldest = max((each.oldest_seconds for each in items), default=0.0)
-    return QueueReport(length=sum(each.length for each in items), oldest_seconds=oldest, items=items)
+    return QueueReport(length=sum(each.length for each in items), oldest_seconds=oldest, items=items, later=later)

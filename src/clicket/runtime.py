@@ -15,6 +15,7 @@ import msgspec
 
 from clicket.agent_host import Host, sweep_idle_threads
 from clicket.approval_actions import approve, deny, respond
+from clicket.artifact_view import artifact, put_artifact
 from clicket.audit_view import Audit
 from clicket.bridge import refuse_other_loop
 from clicket.bulk_actions import bulk
@@ -41,6 +42,7 @@ from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
 from clicket.queue_view import queue
 from clicket.report_view import anomalies, report
+from clicket.schedules import Scheduler, Schedules, schedule, start_schedules
 from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import EventFilter, Subscription
@@ -66,6 +68,7 @@ class Runtime:
     _chance: Random | None = None  # `clicket.testing` sets both
     _caller: str | None = None  # calls are made and found in this name; None: the program's own, which sees all calls
     _origin: Origin = Origin()
+    _scheduler: Scheduler | None = None  # set by `open`
     role: WorkerRole = "runtime"  # how it is listed among the workers; set before it is opened
 
     def __init__(
@@ -105,6 +108,7 @@ class Runtime:
             observers=self.observers, role=self.role,
         )  # fmt: skip
         sweep_idle_threads(self._engine)
+        self._scheduler = start_schedules(self)
         try:
             await wait_for_store(self._engine.recovery.recover, self.settings.open_timeout)
         except BaseException:
@@ -194,6 +198,8 @@ class Runtime:
 
     async def _call(self, request: ToolCall) -> ToolResult:
         request = checked(request)
+        if request.not_before is not None:
+            return await (await self._submit(request)).result()
         engine = self._engine
         if engine is None or get_running_loop() is not engine.loop:
             engine = self._opened
@@ -295,7 +301,7 @@ class Runtime:
     complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
     approve, deny, respond = approve, deny, respond
     again, bulk = again, bulk
-    dead, requeue, unknown, resolve = dead, requeue, unknown, resolve
+    dead, requeue, unknown, resolve, schedule = dead, requeue, unknown, resolve, schedule
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -389,6 +395,11 @@ class Runtime:
     def grants(self) -> Grants:
         """Approvals that also let later calls run: `await rt.grants.list()`, `await rt.grants.revoke(id)`."""
         return Grants(self._opened.grants, self._caller)
+    def schedules(self) -> Schedules:
+        """The schedules of the store: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`, `remove(name)`."""
+        engine = self._opened
+        assert self._scheduler is not None
+        return Schedules(engine, self._scheduler, self._caller, self._origin, self.audit.record)
 
     def activity(self) -> Activity:
         """What this process is doing now."""
@@ -458,3 +469,4 @@ class Runtime:
         await self.store.put_artifact(name, pieces, keep_until=self.pin_until())
         await grant(self.store, self._caller or "", name)
         return name
+    report, anomalies, queue, artifact, put_artifact = report, anomalies, queue, artifact, put_artifact

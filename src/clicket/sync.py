@@ -23,6 +23,7 @@ from clicket.notices_view import BlockingNotices
 from clicket.pipeline import Policy
 from clicket.ports import Handle
 from clicket.runtime import Runtime as AsyncRuntime
+from clicket.schedules import BlockingSchedules, Schedule
 from clicket.runtime import ToolInfo
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import CallEvent, EventFilter, Gap
@@ -311,6 +312,15 @@ class Runtime:
     def notices(self) -> BlockingNotices:
         """What webhooks get: `rt.notices.list()`, `get(id)`, `replay(id)`."""
         return BlockingNotices(lambda: self._runtime.notices, self._wait)
+    def schedule(self, name: str, cron: str, tool: str, arguments: Arguments = None, **options: Any) -> Schedule:
+        """Call a tool again and again, at times of a cron form; keywords as in `clicket.Runtime.schedule`."""
+        made: Schedule = self._wait(self._runtime.schedule(name, cron, tool, arguments, **options))
+        return made
+
+    @property
+    def schedules(self) -> BlockingSchedules:
+        """The schedules of the store: `rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`, `remove(name)`."""
+        return BlockingSchedules(lambda: self._runtime.schedules, self._wait)
 
     def get(self, id: str, *, thread: str | None = None) -> Record:
         record: Record = self._wait(self._runtime.get(id, thread=thread))

@@ -6,6 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ __all__ = [
     "one_line",
     "pairs_of",
     "parse_duration",
+    "parse_instant",
     "parse_size",
     "resolution_of",
     "short",
@@ -83,6 +85,24 @@ def parse_duration(text: str) -> float:
             f"{text!r} is not a duration. Write seconds, or a number with a unit: 500ms, 90s, 15m, 1h30m, 2d."
         )
     return seconds
+
+
+def parse_instant(text: str) -> float:
+    """Seconds since the epoch from `2026-11-16T02:30:00+01:00`, `2026-11-16T01:30:00Z`, `1794837600`, or `+90m` from now."""
+    if text.startswith("+"):
+        return time.time() + parse_duration(text[1:])
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(
+                f"{text!r:.100} is not a time. Write it with its zone (2026-11-16T02:30:00+01:00), or +10m from now."
+            ) from None
+    if instant.tzinfo is None:
+        raise UsageError(f"{text!r:.100} has no time zone. Write Z for UTC, or an offset: {instant.isoformat()}+01:00.")
+    return instant.timestamp()
 
 
 def parse_size(text: str) -> int:

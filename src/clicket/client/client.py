@@ -26,6 +26,7 @@ from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.notices import Notices
 from clicket.client.request_body import MAX_ARGUMENTS, body_of, written_arguments
+from clicket.client.schedules import Schedules
 from clicket.client.subscription import Subscription
 from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
@@ -39,6 +40,7 @@ from clicket.model.arguments import parse_arguments
 from clicket.model.ids import new_id as new_id_of_call
 from clicket.model.queue import QueueReport
 from clicket.model.request import checked, request_of
+from clicket.schedules import Schedule, ScheduleOptions
 from clicket.subscription import EventFilter
 from clicket.telemetry import Anomaly, Report
 from clicket.telemetry.series import Series
@@ -293,6 +295,16 @@ class Client:
     def notices(self) -> Notices:
         """What the server's webhooks got: `await rt.notices.list()`, `get(id)`, `replay(id)`; scope `admin`."""
         return Notices(self._connection)
+    def schedules(self) -> Schedules:
+        """Schedules of this key, or of all for an admin: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`,
+        `resume(name)`, `remove(name)`."""
+        return Schedules(self._connection)
+
+    async def schedule(
+        self, name: str, cron: str, tool: str, arguments: Arguments = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
+        """Let the server call a tool again and again; as in `clicket.Runtime.schedule`."""
+        return await self.schedules.put(name, cron, tool, arguments, **options)
 
     def subscribe(self, filter: EventFilter | None = None, *, after: str | None = None) -> Subscription:
         """The durable events of all calls that the key may see, of all processes over the server's store:

@@ -10,6 +10,7 @@ import msgspec
 from clicket.errors import InvalidInput
 from clicket.model import ToolCall
 from clicket.model.arguments import parse_arguments
+from clicket.model.call import seconds_of
 
 __all__ = ["MAX_ARGUMENTS", "body_of", "written_arguments"]
 
@@ -25,6 +26,8 @@ def body_of(request: ToolCall, wait: float | None) -> bytes:
         value = getattr(request, name)
         if value is not None:
             fields[name] = value
+    if request.not_before is not None:
+        fields["not_before"] = seconds_of(request.not_before)
     if request.priority:
         fields["priority"] = request.priority
     if wait is not None:

@@ -34,3 +34,10 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     unsaved: int
     """Calls whose last events could not be stored yet."""
     listener_errors: int
+    due_released: int = 0
+    """Calls with `not_before` that this process let run when they were due."""
+    due_late_seconds: float = 0.0
+    """By how much, in all."""
+    schedule_firings: int = 0
+    """Calls that this process made for schedules."""
+    schedule_late_seconds: float = 0.0

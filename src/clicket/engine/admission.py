@@ -12,6 +12,7 @@ from clicket.call import Call, Origin
 from clicket.engine.approvals import Approvals
 from clicket.engine.audit import AuditLog
 from clicket.engine.caching import Caching
+from clicket.engine.due_calls import DueCalls
 from clicket.engine.ending import Ending
 from clicket.engine.handover import HandOver
 from clicket.engine.live_calls import LiveCalls
@@ -59,6 +60,7 @@ class Admission:
         approvals: Approvals,
         share: LoopShare,
         queues: Queues,
+        due_calls: DueCalls,
         *,
         gives_away: bool,
     ) -> None:
@@ -80,6 +82,7 @@ class Admission:
         self._approvals = approvals
         self._share = share
         self._queues = queues
+        self._due_calls = due_calls
         self._gives_away = gives_away
         self._now = journal.clock.now
         self._monotonic = journal.clock.monotonic
@@ -181,12 +184,17 @@ class Admission:
             self._live.add(call)
             self._approvals.ask(call)
         elif call.cache_key is None and not self._gives_away:
+            if self._gives_away:
+                self._handover.give_away(call)
+            else:
+                self._journal.commit(call.entry, partial(self._ending.on_created, call))
+        elif call.cache_key is None and not self._gives_away and call.request.not_before is None:
             self._running.take_slot(call)
         else:
             self.resume(call)
         # A store that writes inline may have given the call away, or ended it, by now.
         if call.request.deadline is not None and not call.ending and call.failure is None:
-            self._timers.deadline(call, call.request.deadline)
+            self._timers.deadline(call, call.request.deadline + self._due_calls.wait_of(call))
 
     def _refuse(self, call: Call, message: str) -> None:
         """End a call that cannot run in this process, and is not left to others."""
@@ -202,8 +210,10 @@ class Admission:
             self._journal.commit(call.entry, partial(self._ending.on_created, call))
 
     def resume(self, call: Call) -> None:
-        """The call may run: serve it from the cache, or run it."""
-        if call.cache_key is not None and call.entry.state is State.PENDING:
+        """The call may run: serve it from the cache, run it, or let it wait for its time."""
+        if call.request.not_before is not None and self._due_calls.wait_of(call) > 0:
+            self._due_calls.defer(call)
+        elif call.cache_key is not None and call.entry.state is State.PENDING:
             self._live.add(call)
             self._flights.enter(call)
         else:

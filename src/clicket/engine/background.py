@@ -21,6 +21,7 @@ class Background:
         self._clock = clock
         self._spawn = spawn
         self._chores: dict[str, tuple[float, Callable[[], Awaitable[object]]]] = {}
+        self._first: dict[str, float] = {}
         self._to_the_end: set[str] = set()
         self._timers: dict[str, Timer] = {}
         self._started = False
@@ -28,10 +29,19 @@ class Background:
         self.stopped = False
 
     def every(
-        self, seconds: float, name: str, chore: Callable[[], Awaitable[object]], *, while_closing: bool = False
+        self,
+        seconds: float,
+        name: str,
+        chore: Callable[[], Awaitable[object]],
+        *,
+        while_closing: bool = False,
+        first: float | None = None,
     ) -> None:
-        """Do something every so many seconds, from the start on. `while_closing`: until the last call has ended."""
+        """Do something every so many seconds, from the start on. `while_closing`: until the last call has ended. `first`: seconds
+        until the first time, if that comes earlier."""
         self._chores[name] = (seconds, chore)
+        if first is not None:
+            self._first[name] = first
         if while_closing:
             self._to_the_end.add(name)
         if self._started:
@@ -56,7 +66,7 @@ class Background:
             self._timers[name].cancel()
 
     def _schedule(self, name: str) -> None:
-        seconds, _ = self._chores[name]
+        seconds = self._first.pop(name, self._chores[name][0])
         self._timers[name] = self._clock.call_later(seconds, lambda: self._spawn(self._do(name)))
 
     async def _do(self, name: str) -> None:

@@ -29,6 +29,7 @@ from clicket.engine.claimer import WorkClaimer
 from clicket.engine.closing import Closing
 from clicket.engine.decisions import Decisions
 from clicket.engine.draining import Draining
+from clicket.engine.due_calls import FIRST_LOOK, LOOK_EVERY, DueCalls, LateStats
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.engine.external_results import ExternalResults
@@ -234,10 +235,15 @@ class Engine:
         approvals = Approvals(
             journal, pipeline, policy, timers, ending, caching, arguments, grants,
             resume=lambda call: admission.resume(call), keep=lambda call: admission.keep_asking(call), spawn=spawn,
+            journal, pipeline, policy, timers, ending, caching, arguments, resume=lambda call: admission.resume(call)
+        )
+        due_calls = DueCalls(
+            journal, store, live, timers, ending, stored_calls,
+            nudge=claimer.nudge, take=handover.take, give_slot=slots.give, spawn=spawn,
         )  # fmt: skip
         admission = Admission(
             journal, store, pipeline, hub, plans, limiter, live, timers, caching, flights, slots, audit, ending, handover, running,
-            approvals, share, queues, gives_away=gives_away,
+            approvals, share, queues, due_calls, gives_away=gives_away,
         )  # fmt: skip
         decisions = Decisions(
             store, journal, registry, policy, live, stored_calls, requests, arguments, audit, grants, claimer, ending, handover,
@@ -259,10 +265,11 @@ class Engine:
         draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
         background = Background(clock, spawn)
         _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions, grants)
+        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions, due_calls)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
-            closed_first=(flights, slots, gate, rates, claimer), closed_last=(journal, running),
+            closed_first=(flights, slots, gate, rates, claimer, due_calls), closed_last=(journal, running),
         )  # fmt: skip
 
         closing.on_close.append(entry.remove)
@@ -292,6 +299,7 @@ class Engine:
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         self.worker_entry, self.draining, self._submits_only = entry, draining, gives_away
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
+        self.due_calls, self.schedule_late = due_calls, LateStats()
         hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
         store.on_hint, notices.hear = hearing.on_hint, hearing.on_notice
 
@@ -404,6 +412,10 @@ class Engine:
             abandoned=len(self.ending.abandoned),
             unsaved=len(self.journal.unsaved),
             listener_errors=self.journal.observers.errors,
+            due_released=self.due_calls.late.count,
+            due_late_seconds=self.due_calls.late.total,
+            schedule_firings=self.schedule_late.count,
+            schedule_late_seconds=self.schedule_late.total,
         )
 
 
@@ -418,11 +430,13 @@ def _schedule(
     offers: Offers,
     sessions: SessionPlaces,
     grants: Grants,
+    due_calls: DueCalls,
 ) -> None:
     background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
     background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
     background.every(limits.lease / 3, "worker", entry.renew, while_closing=True)
     background.every(limits.lease, "recover", chores.recover)
+    background.every(LOOK_EVERY, "due calls", due_calls.look, first=FIRST_LOOK)
     background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
     background.every(SWEEP_EVERY, "cache", caching.sweep)
     background.every(ROOM_EVERY, "room", offers.tell_room)

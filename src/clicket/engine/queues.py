@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from clicket.model.worker import WorkerInfo
-from clicket.ports import Backlog, QueueName, Store
+from clicket.ports import LATER, Backlog, QueueName, Store
 from clicket.tools import Registry, Tool
 
 __all__ = ["FIRST_VERSION", "Queues", "is_served"]
@@ -101,7 +101,8 @@ class Queues:
     def all(self) -> frozenset[str]:
         """The queues of every tool whose calls this process may continue."""
         names = frozenset(name for name in self._registry.names if self._continues(name))
-        return self.claimed_from(names) | names  # a call that was never given away has no queue but its tool's name
+        later = frozenset(str(QueueName(name, holder=LATER)) for name in names)
+        return self.claimed_from(names) | names | later  # a call that was never given away has no queue but its tool's name
 
     def _continues(self, name: str) -> bool:
         tool = self._registry.get(name)
@@ -115,7 +116,7 @@ class Queues:
             return
         own = self.claimed_from(self._registry.names)
         self.backlog = await self._store.backlog()
-        waiting = [QueueName.of(each.queue) for each in self.backlog]
+        waiting = [name for each in self.backlog if (name := QueueName.of(each.queue)).holder != LATER]
         strange = [queue for queue in waiting if self._continues(queue.tool) and str(queue) not in own]
         known = {QueueName.of(queue) for queues in self._adopted.values() for queue in queues}
         if not strange and not known:

@@ -222,6 +222,7 @@ class Recovery:
                 thread=record.thread,
                 timeout=record.timeout,
                 deadline=record.deadline,
+                not_before=record.not_before,
                 priority=record.priority,
                 request_id=record.request_id,
                 metadata=metadata,
@@ -242,7 +243,7 @@ class Recovery:
             claims=claims,
         )
         self._journal.wait_for(entry, record.waiting_for)
-        age = elapsed(self._clock, record.created_at, first)
+        age = max(self._age(record, first), 0.0)
         origin = Origin(record.caller, frozenset(first.get("scopes") or ()))
         call = Call(entry, request, origin, self._clock.monotonic() - age, record.idempotency_key, arguments)
         call.arguments_lost = lost
@@ -398,7 +399,7 @@ class Recovery:
         self._live.add(call)
         due = _DUE if self._gives_away else 0.0
         if record.deadline is not None:
-            left = record.deadline - elapsed(self._clock, record.created_at, entry.events[0].data)
+            left = record.deadline - self._age(record, entry.events[0].data)
             if left <= due:
                 self._stop(call, "deadline")
                 return "cancelled"
@@ -417,6 +418,11 @@ class Recovery:
                 return "cancelled"
         self._approvals.wait_on(call, wait)
         return "asked"
+
+    def _age(self, record: Record, first: dict[str, Any]) -> float:
+        """Seconds since the call was made, or since its time; below 0: it must wait that long."""
+        age = elapsed(self._clock, record.created_at, first)
+        return age if record.not_before is None else age - max(record.not_before - record.created_at, 0.0)
 
     def _admit_again(self, call: Call) -> bool:
         """Check that the tool as it is now accepts the recorded arguments, and that they are readable here."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, TypedDict
 
 import msgspec
 
-__all__ = ["DEFAULT_THREAD", "Arguments", "CallOptions", "ToolCall"]
+__all__ = ["DEFAULT_THREAD", "Arguments", "CallOptions", "ToolCall", "seconds_of"]
 
 DEFAULT_THREAD = "default"
 """The thread of calls that name none. It is no conversation: callers that have nothing to do with each other share it."""
@@ -27,6 +28,7 @@ class CallOptions(TypedDict, total=False):
     priority: int
     request_id: str | None
     metadata: Mapping[str, Any] | None
+    not_before: float | datetime | None
 
 
 class _Request(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +37,10 @@ class _Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolCall(_Request, frozen=True, kw_only=True, gc=False):
-    """`timeout` limits each attempt, `deadline` the whole call, both in seconds. Higher `priority` leaves the queue first."""
+    """`timeout` limits each attempt, `deadline` the whole call, both in seconds. Higher `priority` leaves the queue first.
+
+    `not_before`: the call waits in the store until then: a datetime with a time zone, or seconds since the epoch. Its deadline counts
+    from then."""
 
     id: str | None = None
     thread: str = DEFAULT_THREAD
@@ -44,3 +49,9 @@ class ToolCall(_Request, frozen=True, kw_only=True, gc=False):
     priority: int = 0
     request_id: str | None = None
     metadata: Mapping[str, Any] | None = None
+    not_before: float | datetime | None = None
+
+
+def seconds_of(time: float | datetime) -> float:
+    """Seconds since the epoch."""
+    return time.timestamp() if isinstance(time, datetime) else float(time)

@@ -31,3 +31,5 @@ class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
     oldest_seconds: float
     """0 if none waits."""
     items: list[WaitingCalls]
+    later: int = 0
+    """Calls that wait for their time (`not_before`); `length` does not count them."""

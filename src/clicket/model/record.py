@@ -81,6 +81,8 @@ class Record(msgspec.Struct, kw_only=True):
     priority: int = 0
     timeout: float | None = None
     deadline: float | None = None
+    not_before: float | None = None
+    """The call waits until then, in seconds since the epoch; None: it does not wait."""
     request_id: str | None = None
     idempotency_key: str = ""
     tool_version: str = ""
@@ -172,6 +174,7 @@ def fold(events: Iterable[Event]) -> Record:
         priority=data.get("priority", 0),
         timeout=data.get("timeout"),
         deadline=data.get("deadline"),
+        not_before=data.get("not_before"),
         request_id=data.get("request_id"),
         idempotency_key=data.get("idempotency_key", ""),
         tool_version=data.get("tool_version", ""),

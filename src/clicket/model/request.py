@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from math import isfinite
 from typing import Any
 
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
-from clicket.model.call import Arguments, CallOptions, ToolCall
+from clicket.model.call import Arguments, CallOptions, ToolCall, seconds_of
 from clicket.model.output import plain_output
 
 __all__ = ["check_name", "checked", "request_of", "unknown_keyword"]
 
 _MAX_NAME = 512
 _MAX_GOOD = 4_096
+_MAX_TIME = 1e11
 _good: set[str] = set()
 
 
@@ -34,6 +36,8 @@ def checked(request: ToolCall) -> ToolCall:
         _check_seconds("timeout", request.timeout)
     if request.deadline is not None:
         _check_seconds("deadline", request.deadline)
+    if request.not_before is not None:
+        request = msgspec.structs.replace(request, not_before=_instant(request.not_before))
     if type(request.priority) is not int:
         raise UsageError(f"priority must be a whole number, not {request.priority!r}.")
     if request.metadata is not None:
@@ -93,3 +97,19 @@ def check_name(what: str, value: Any) -> None:
 def _check_seconds(what: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
         raise UsageError(f"{what} must be a number of seconds above 0, not {value!r}.")
+
+
+def _instant(time: Any) -> float:
+    """Seconds since the epoch."""
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise UsageError(
+                f"not_before has no time zone: {time.isoformat()}. Give it one (datetime.now(UTC), ZoneInfo('Europe/Berlin')), or give "
+                "seconds since the epoch."
+            )
+    elif isinstance(time, bool) or not isinstance(time, int | float):
+        raise UsageError(f"not_before must be a datetime with a time zone, or seconds since the epoch, not {time!r:.100}.")
+    seconds = seconds_of(time)
+    if not isfinite(seconds) or not 0 <= seconds <= _MAX_TIME:
+        raise UsageError(f"not_before must be a time after 1970, in seconds since the epoch, not {time!r:.100}.")
+    return seconds

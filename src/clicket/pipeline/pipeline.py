@@ -155,6 +155,7 @@ class Pipeline:
             request.metadata is not None
             or request.timeout is not None
             or request.deadline is not None
+            or request.not_before is not None
             or request.priority
             or request.request_id is not None
         ):
@@ -377,6 +378,9 @@ def _more(call: Call, clock: Clock) -> dict[str, Any]:
         data["timeout"] = request.timeout
     if request.deadline is not None:
         data["deadline"] = request.deadline
+    if request.not_before is not None:
+        data["not_before"] = request.not_before
+    if request.deadline is not None or request.not_before is not None:
         data.update(mark(clock))
     if request.priority:
         data["priority"] = request.priority

@@ -20,7 +20,7 @@ from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
 from clicket.ports.notices import Hear, NoNotices, Notices
 from clicket.ports.query import Query, picked
-from clicket.ports.queue import Backlog, Grant, QueueName
+from clicket.ports.queue import LATER, Backlog, Grant, QueueName
 from clicket.ports.records import (
     SHARED_PLACE,
     Audited,
@@ -57,6 +57,7 @@ from clicket.ports.store import (
 from clicket.ports.threads import CallPlace, ListsThreads, ThreadCounts, places_in, thread_counts_in
 
 __all__ = [
+    "LATER",
     "SHARED_PLACE",
     "AgentHost",
     "Append",

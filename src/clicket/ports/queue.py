@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["Backlog", "Grant", "QueueName"]
+__all__ = ["LATER", "Backlog", "Grant", "QueueName"]
+
+LATER = "later"
+"""The holder in the name of the queue in which calls of a tool wait for their time. No worker has this id."""
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):

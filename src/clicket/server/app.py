@@ -49,6 +49,7 @@ from clicket.server.problems import Refused, problem_of_error
 from clicket.server.request import route_path
 from clicket.server.request_body import BodyReader
 from clicket.server.revocation import RevocationWatch
+from clicket.server.schedules import ScheduleHandlers
 from clicket.server.shutdown import Shutdown
 from clicket.server.tool_states import ToolStateHandlers
 from clicket.server.unknown_outcomes import UnknownOutcomeHandlers
@@ -187,6 +188,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *report.OPERATIONS,
         *workers.OPERATIONS,
         *notices.OPERATIONS,
+        *ScheduleHandlers(body_reader).operations(),
         *health.operations(),
         *ConsoleHandlers(authenticator).operations(),
         *openapi.operations(document_for, needs_key),

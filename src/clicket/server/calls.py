@@ -73,6 +73,7 @@ class CallHandlers:
             "priority": int(call.priority),
             "request_id": call.request_id,
             "metadata": call.metadata,
+            "not_before": call.not_before,
         }
         given = bytes(call.arguments)
         arguments = None if given in (b"", b"null") else given

@@ -52,7 +52,8 @@ Wait = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class CallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call to make. `wait`: true, or seconds. The tool's schema validates `arguments`."""
+    """A call to make. `wait`: true, or seconds. `not_before`: it waits until then, in seconds since 1970. The tool's schema validates
+    `arguments`."""
 
     tool: Name
     arguments: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
@@ -60,6 +61,7 @@ class CallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     thread: Name = "default"
     timeout: Seconds | None = None
     deadline: Seconds | None = None
+    not_before: Time | None = None
     priority: Annotated[float, Meta(ge=-1_000_000, le=1_000_000, multiple_of=1)] = 0
     request_id: Name | None = None
     metadata: dict[str, Any] | None = None

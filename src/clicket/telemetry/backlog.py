@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clicket.ports import Backlog, QueueName
+from clicket.ports import LATER, Backlog, QueueName
 
 __all__ = ["by_tool"]
 
@@ -13,7 +13,9 @@ def by_tool(backlog: Iterable[Backlog], tools: Iterable[str] = ()) -> dict[str, 
     """How many calls of each tool wait, and when the oldest was made. `tools` are listed also if none waits."""
     found: dict[str, tuple[int, float]] = {tool: (0, float("inf")) for tool in tools}
     for each in backlog:
-        tool = QueueName.of(each.queue).tool
+        tool, _, holder = QueueName.of(each.queue)
+        if holder == LATER:  # no worker could run them now
+            continue
         count, oldest = found.get(tool, (0, float("inf")))
         found[tool] = (count + each.count, min(oldest, each.oldest_at))
     return dict(sorted(found.items()))

@@ -21,7 +21,8 @@ __all__ = ["OpenRuntime", "ProcessStats", "collect"]
 _STORE_TIMEOUT = 5.0
 """Seconds. After that the page says that the store is down; a page that hangs would say nothing."""
 _ACTIVITY = (
-    "active", "waiting_for_approval", "queued", "max_queue", "slots_used", "slots", "abandoned", "unsaved", "listener_errors"
+    "active", "waiting_for_approval", "queued", "max_queue", "slots_used", "slots", "abandoned", "unsaved", "listener_errors",
+    "due_released", "due_late_seconds", "schedule_firings", "schedule_late_seconds",
 )  # fmt: skip
 """The fields that `runtime.activity()` has too."""
 
@@ -44,6 +45,10 @@ class ProcessStats(msgspec.Struct, frozen=True, kw_only=True):
     unsaved: int = 0
     """Calls whose last events could not be stored yet."""
     listener_errors: int = 0
+    due_released: int = 0
+    due_late_seconds: float = 0.0
+    schedule_firings: int = 0
+    schedule_late_seconds: float = 0.0
     cache: CacheStats | None = None
     backlog: dict[str, tuple[int, float]] | None = None
     """How many calls of each tool wait for a worker, in the whole store, and how long the oldest has waited."""

@@ -219,9 +219,14 @@ def _gauges(stats: ProcessStats) -> Iterator[Metric]:
         ("clicket_bodies_abandoned", "Tools that would not stop and still hold a slot.", stats.abandoned),
     ):  # fmt: skip
         yield GaugeMetricFamily(name, text, value=value)
-    yield CounterMetricFamily(
-        "clicket_listener_errors", "Listeners that failed on an event.", value=stats.listener_errors
-    )
+    for name, text, total in (
+        ("clicket_listener_errors", "Listeners that failed on an event.", stats.listener_errors),
+        ("clicket_due_calls", "Calls with not_before that this process let run when they were due.", stats.due_released),
+        ("clicket_due_calls_late_seconds", "By how much they were late, in all.", stats.due_late_seconds),
+        ("clicket_schedule_firings", "Calls that this process made for schedules.", stats.schedule_firings),
+        ("clicket_schedule_late_seconds", "By how much they were late, in all.", stats.schedule_late_seconds),
+    ):  # fmt: skip
+        yield CounterMetricFamily(name, text, value=total)
 
 
 def _queue(backlog: dict[str, tuple[int, float]]) -> Iterator[Metric]:

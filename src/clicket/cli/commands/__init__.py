@@ -8,6 +8,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `ps`, `threads`, `show`, `tail`: list calls; list conversations; one call; events as they happen
 - `approve` (and `deny`, `respond`), `grants`, `cancel`, `again`, `audit`: decide about calls; run one again; the log of decisions
 - `tools`, `states` (and `reset`): tools; which of them a thread may use
+- `schedules`: calls that are made again and again
 - `workers`, `dead` (and `requeue`): workers over the store; calls that were given up
 - `unknown` (and `resolve`): calls whose outcome is unknown; settling one
 - `external` (`complete` and `fail`): ending a call from outside, with its token
@@ -136,6 +137,18 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "uncordon": Entry("workers", "uncordon", "Let workers take calls again."),
         },
     ),
+    "schedules": (
+        "Calls that are made again and again: add, pause, resume, remove. Without a second word: list.",
+        {
+            "list": Entry("schedules", "list_schedules", "List the schedules: when, what, and what became of the last times."),
+            "add": Entry("schedules", "add", "Make or change a schedule: a cron form, a tool and its arguments."),
+            "show": Entry("schedules", "show", "Show a schedule, and what became of its last times."),
+            "next": Entry("schedules", "next_times", "Print the next times of a schedule."),
+            "pause": Entry("schedules", "pause", "Let schedules fire no more until they are resumed."),
+            "resume": Entry("schedules", "resume", "Let paused schedules fire again, from their next times on."),
+            "remove": Entry("schedules", "remove", "Remove schedules; their calls stay."),
+        },
+    ),
     "cache": (
         "Show or remove cached results.",
         {
@@ -156,4 +169,5 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
 """Commands of two words: the first word, its help, and the second words."""
 
 ALONE = frozenset({"grants", "workers"})
+ALONE = frozenset({"schedules", "workers"})
 """First words that may stand alone: they mean `list`."""

@@ -15,11 +15,12 @@ import typer
 from clicket.cli.call_progress import CallProgress
 from clicket.cli.completion import complete_tool
 from clicket.cli.errors import CallFailed
-from clicket.cli.formatting import as_state, duration, parse_duration, with_type
+from clicket.cli.formatting import as_state, duration, parse_duration, parse_instant, with_type
 from clicket.cli.session import Session
 from clicket.cli.terminal import Terminal, clean, clean_lines
 from clicket.errors import UsageError
 from clicket.model import ToolResult, result_of
+from clicket.model.time_text import utc_text
 from clicket.ports import Handle
 from clicket.runtime import Runtime
 
@@ -41,6 +42,12 @@ async def call(
     ] = None,
     timeout: Annotated[str | None, typer.Option(metavar="TIME", help="Timeout of each attempt: 10, 500ms, 2m.")] = None,
     deadline: Annotated[str | None, typer.Option(metavar="TIME", help="Time limit of the whole call.")] = None,
+    not_before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME|+DURATION", help="Submit it to run at that time, with a zone, or after +10m; a worker runs it."
+        ),
+    ] = None,
     priority: Annotated[int, typer.Option(help="Calls with a higher number leave the queue first.")] = 0,
     stream: Annotated[
         bool, typer.Option("--stream", "--follow", help="Print streamed output at once, also into a pipe.")
@@ -51,13 +58,24 @@ async def call(
     given = read_arguments(arguments or [], schema)
     for_attempt = None if timeout is None else parse_duration(timeout)
     for_all = None if deadline is None else parse_duration(deadline)
+    later = None if not_before is None else parse_instant(not_before)
     terminal = session.terminal
     async with session.joined() as runtime:
         handle = await runtime.submit(
-            tool, given, id=id, thread=thread, timeout=for_attempt, deadline=for_all, priority=priority
+            tool, given, id=id, thread=thread, timeout=for_attempt, deadline=for_all, priority=priority, not_before=later
         )
+        if later is not None:
+            _print_submitted(terminal, handle, later)
+            return
         made_here = id is None or runtime.is_held(handle.id, handle.thread)
         await follow(runtime, terminal, handle, tool, stream=stream, made_here=made_here)
+
+
+def _print_submitted(terminal: Terminal, handle: Handle, later: float) -> None:
+    if terminal.json:
+        terminal.print_json({"id": handle.id, "thread": handle.thread, "not_before": later})
+    else:
+        terminal.write(f"{clean(handle.id)} waits until {utc_text(later)}.\n")
 
 
 async def follow(

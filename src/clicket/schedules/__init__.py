@@ -1,0 +1,29 @@
+"""Schedules: calls that are made again and again, at times of a cron form in a time zone.
+
+- `cron`: the five fields, and when they fire, also where the clock is set forward or back
+- `schedule`: what is stored of a schedule, and shown of it
+- `decision`: which firings run, wait, are skipped or were missed: the overlap and catch-up policies
+- `scheduler`: fires what is due, once over all processes
+- `view`: `Runtime.schedule` and `Runtime.schedules`
+"""
+
+from __future__ import annotations
+
+from clicket.schedules.cron import Cron
+from clicket.schedules.schedule import CatchUp, Firing, Overlap, Schedule
+from clicket.schedules.scheduler import Scheduler, start_schedules
+from clicket.schedules.view import BlockingSchedules, ScheduleOptions, Schedules, schedule
+
+__all__ = [
+    "BlockingSchedules",
+    "CatchUp",
+    "Cron",
+    "Firing",
+    "Overlap",
+    "Schedule",
+    "ScheduleOptions",
+    "Scheduler",
+    "Schedules",
+    "schedule",
+    "start_schedules",
+]

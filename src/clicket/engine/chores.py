@@ -23,7 +23,7 @@ from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.errors import ClicketError
 from clicket.journal import Fenced
-from clicket.ports import Clock, Keep, Store, Sweep
+from clicket.ports import Clock, Keep, OnRemove, Store, Stored, Sweep
 from clicket.tools import Registry, session_key
 
 __all__ = ["Chores"]
@@ -47,6 +47,7 @@ class Chores:
         limits: Limits,
         kept: KeptOutcomes,
         *,
+        keep_costs: OnRemove,
         lose: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
@@ -59,6 +60,7 @@ class Chores:
         self._recovery = recovery
         self._limits = limits
         self._kept = kept
+        self._keep_costs = keep_costs
         self._spawn = spawn
         self._lose = lose
         self._strays: frozenset[int] = frozenset()
@@ -154,7 +156,7 @@ class Chores:
         keep = self.keep() if keep is None else keep
         total = Sweep()
         while True:
-            step = await self._store.sweep(keep, _SWEEP_STEP, on_remove=self._kept.keep)
+            step = await self._store.sweep(keep, _SWEEP_STEP, on_remove=self._before_removal)
             total.calls += step.calls
             total.artifacts += step.artifacts
             total.bytes += step.bytes
@@ -164,6 +166,10 @@ class Chores:
                 break
         await self._kept.sweep()
         return total
+
+    async def _before_removal(self, calls: list[Stored]) -> None:
+        await self._kept.keep(calls)
+        await self._keep_costs(calls)
 
     async def sweep_all(self) -> None:
         """Remove old records, and close idle sessions of tools."""

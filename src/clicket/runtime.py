@@ -39,6 +39,7 @@ from clicket.queue_view import queue
 from clicket.report_view import anomalies, report
 from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
+from clicket.spend_view import spend
 from clicket.subscription import EventFilter, Subscription
 from clicket.thread_list import threads
 from clicket.tool_info import ToolInfo, info
@@ -430,7 +431,7 @@ class Runtime:
         """The registered tools."""
         return [info(tool) for tool in self._registry]
 
-    report, anomalies, queue = report, anomalies, queue
+    report, anomalies, queue, spend = report, anomalies, queue, spend
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""

@@ -22,6 +22,7 @@ from clicket.ports import Handle
 from clicket.runtime import Runtime as AsyncRuntime
 from clicket.runtime import ToolInfo
 from clicket.settings import RuntimeOptions, Settings
+from clicket.spend_view import BlockingSpend
 from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.sync_views import Audit, Cache, ThreadHub
 from clicket.telemetry import Anomaly, Report
@@ -264,6 +265,11 @@ class Runtime:
         """Settle a call whose outcome is unknown; keywords as in `clicket.Runtime.resolve`."""
         record: Record = self._wait(self._runtime.resolve(id, happened=happened, **settlement))
         return record
+
+    @property
+    def spend(self) -> BlockingSpend:
+        """What agents and tools spent, and what is left of the budgets: `rt.spend.report(by="thread")`, `rt.spend.budgets()`."""
+        return BlockingSpend(lambda: self._runtime.spend, self._wait)
 
     @property
     def workers(self) -> BlockingWorkers:

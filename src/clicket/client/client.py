@@ -23,6 +23,7 @@ from clicket.client.connection import Connection, Problem, ProblemResponse, deco
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.request_body import MAX_ARGUMENTS, body_of, written_arguments
+from clicket.client.spend import Spend
 from clicket.client.subscription import Subscription
 from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
@@ -308,6 +309,11 @@ class Client:
     def cache(self) -> Cache:
         """Cached results: `await rt.cache.stats()`, `await rt.cache.clear(tag="tool:weather")`."""
         return Cache(self._connection)
+
+    @property
+    def spend(self) -> Spend:
+        """What was spent, and what is left of the budgets: `await rt.spend.report(by="thread")`, `await rt.spend.budgets()`."""
+        return Spend(self._connection)
 
     @property
     def workers(self) -> Workers:

@@ -21,7 +21,7 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, openapi, report, threads, tools, workers
+from clicket.server import cache, openapi, report, spend, threads, tools, workers
 from clicket.server.agents import AgentHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
@@ -178,6 +178,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *ToolStateHandlers(body_reader).operations(),
         *cache.OPERATIONS,
         *report.OPERATIONS,
+        *spend.OPERATIONS,
         *workers.OPERATIONS,
         *health.operations(),
         *ConsoleHandlers(authenticator).operations(),

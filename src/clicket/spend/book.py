@@ -10,27 +10,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatRequest, Usage
-from clicket.model.codec import canonical
 from clicket.model.ids import new_id
 from clicket.model.spend import BudgetStatus, Refusal, Spender, SpendReport
 from clicket.ports import Clock, Owner, Store, sleep
-from clicket.spend.accounts import Account, Accounts, Hold, Raise, Reached, Short, status_of
+from clicket.spend.accounts import Account, Accounts, Hold, Raise, Short, status_of
+from clicket.spend.budget_notices import BudgetNotices
 from clicket.spend.budgets import AccountId, Budget, accounts_of
 from clicket.spend.ledger import Ledger, LedgerEntry, day_of
 from clicket.spend.lineage import spender_of_call
 from clicket.spend.prices import PriceTable, nano_of
 from clicket.spend.prompt_size import prompt_tokens
+from clicket.spend.reader import SpendReader
 from clicket.spend.report import spend_report
-from clicket.spend.reserving import in_words, refusal_of, take
+from clicket.spend.reserving import refusal_of, take
 
-__all__ = ["BudgetReached", "OnBudgetReached", "Reservation", "SpendBook"]
+__all__ = ["Reservation", "SpendBook"]
 
 logger = logging.getLogger("clicket.spend")
 _ANSWER = 4_096
@@ -40,22 +40,6 @@ _RETRY_FIRST = 0.2
 _RETRY_MOST = 10.0
 _DAY = 86_400.0
 _KEEP_DAYS = {"day": 40 * _DAY, "month": 400 * _DAY, "run": 30 * _DAY}
-
-
-class BudgetReached(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget is reached: the next request did not fit into it. `id` is the same whenever this is told again."""
-
-    id: str
-    at: float
-    budget: BudgetStatus
-    caller: str
-    thread: str
-    agent: str
-    run: str
-
-
-OnBudgetReached = Callable[[BudgetReached], Awaitable[None]]
-"""Called at least once for each budget and period. It is called again, with the same id, if it raises or the process dies in it."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +57,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpendBook:
-    """One per runtime. Without budgets it reserves nothing. `listeners` are called when a budget is reached."""
+    """One per runtime. Without budgets it reserves nothing. `notices.listeners` are called when a budget is reached."""
 
     def __init__(
         self,
@@ -92,9 +76,8 @@ class SpendBook:
         self.budgets = tuple(budgets)
         self.ledger = Ledger(store, clock, spawn)
         self.accounts = Accounts(store)
-        self.listeners: list[OnBudgetReached] = []
-        self.reached: dict[str, int] = {}
-        """How often each budget was reached, in this process."""
+        self.notices = BudgetNotices(self.accounts, clock, spawn)
+        self.reader = SpendReader(self.ledger, self.accounts, self.budgets, clock.now)
         self.closed = False
         self._seeded: set[str] = set()
 
@@ -129,7 +112,7 @@ class SpendBook:
                     lambda found, account=account, budgets=budgets: take(found, account, budgets, id, hold, nano),  # type: ignore[misc]
                 )
                 left += told
-                self._tell(account, new, spender)
+                self.notices.tell(account, new, spender)
                 if short is not None:
                     break
                 done.append(account)
@@ -320,19 +303,6 @@ class SpendBook:
         found = await spend_report(self.ledger.pages(), "run", caller=spender.caller, thread=run.thread)
         return msgspec.structs.replace(found, budgets=await self.left(spender))
 
-    async def budgets_now(self, caller: str | None = None) -> list[BudgetStatus]:
-        """Every budget in its current period, for each scope that has spent; of one caller: only its own."""
-        day = day_of(self._clock.now())
-        found: list[BudgetStatus] = []
-        async for _, account, _ in self.accounts.listed([day, day[:7], "total"]):
-            kind = account.scope.partition(":")[0]
-            for budget in self.budgets:
-                when = {"day": day, "month": day[:7]}.get(budget.period, budget.period)
-                mine = caller is None or account.scope == f"caller:{caller}"
-                if mine and when == account.period and budget.scope in (account.scope, kind):
-                    found.append(status_of(account, budget))
-        return sorted(found, key=lambda each: (each.scope, each.period, each.name))
-
     async def _seed(self, account: AccountId) -> None:
         """A new account begins with what the ledger has of its scope and period, so that a new budget counts what was spent before it.
         Accounts of threads and runs begin with nothing."""
@@ -355,39 +325,6 @@ class SpendBook:
             account, Account(scope=account.scope, period=account.period, nano=nano, tokens=tokens)
         )
 
-    def _tell(self, account: AccountId, new: list[BudgetStatus], spender: Spender) -> None:
-        for status in new:
-            run = spender.runs[0]
-            who = [
-                account.key,
-                status.name,
-                status.limit_usd,
-                status.limit_tokens,
-                status.raised_usd,
-                status.raised_tokens,
-            ]
-            notice = BudgetReached(
-                id=blake2b(canonical(who), digest_size=16).hexdigest(), at=self._clock.now(), budget=status,
-                caller=spender.caller, thread=run.thread, agent=run.agent, run=run.name,
-            )  # fmt: skip
-            self.reached[status.name] = self.reached.get(status.name, 0) + 1
-            logger.warning(
-                "budget %r is reached: %s, %s; %s",
-                status.name,
-                status.scope,
-                status.period,
-                in_words(status, on=status.on_reached),
-            )
-            self._spawn(self._tell_listeners(account, notice))
-
-    async def _tell_listeners(self, account: AccountId, notice: BudgetReached) -> None:
-        try:
-            for listener in self.listeners:
-                await listener(notice)
-            await self.accounts.change(account, lambda found: _mark_told(found, notice.budget.name))
-        except Exception as error:  # `sweep` tells them again
-            logger.warning("a listener of budgets failed, and is called again later: %s", error)
-
     async def sweep(self, retention: float) -> int:
         """Reservations of dead processes become assumed entries, listeners that were not told are told, old accounts and pages of the
         ledger are removed. Returns how many reservations there were."""
@@ -402,21 +339,11 @@ class SpendBook:
                 if hold.kind == "reserved" and hold.owner not in alive:
                     lost += 1
                     await self._assume(hold_id, hold, (id,))
-            await self._tell_again(id, account)
+            self.notices.tell_again(id, account, self.budgets)
             kind = "run" if id.period == "run" else {7: "month", 10: "day"}.get(len(id.period), "")
             if kind in _KEEP_DAYS and updated < now - _KEEP_DAYS[kind]:
                 await self.accounts.remove(id)
         return lost
-
-    async def _tell_again(self, id: AccountId, account: Account) -> None:
-        for budget in self.budgets:
-            reached = account.reached.get(budget.title)
-            if reached is not None and not reached.told and reached.at < self._clock.now() - _RETRY_MOST:
-                last = next(iter(account.holds.values()), None)
-                spender, _ = spender_of_call("" if last is None else last.caller, "", "")
-                if last is not None and last.runs:
-                    spender = Spender(last.caller, last.runs)
-                self._tell(id, [status_of(account, budget)], spender)
 
     async def close(self) -> None:
         self.closed = True
@@ -427,12 +354,6 @@ def _mark_assumed(found: Account, id: str) -> None:
     hold = found.holds.get(id)
     if hold is not None and hold.kind == "reserved":
         found.holds[id] = msgspec.structs.replace(hold, kind="assumed")
-
-
-def _mark_told(found: Account, budget: str) -> None:
-    reached = found.reached.get(budget)
-    if reached is not None:
-        found.reached[budget] = Reached(reached.at, True, reached.limits)
 
 
 def _close(found: Account, id: str) -> None:

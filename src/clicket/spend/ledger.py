@@ -105,6 +105,11 @@ class Ledger:
         if self._pending and not self.closed:
             self._spawn(self._write_all())
 
+    async def write_pending(self) -> None:
+        """Write all entries that were added so far."""
+        if self._pending:
+            await self._write_all()
+
     async def _write_all(self) -> None:
         for key in list(self._pending):
             try:

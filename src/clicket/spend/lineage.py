@@ -12,19 +12,21 @@ from clicket.model.spend import Run, Spender
 
 __all__ = ["spender_of_call", "spender_of_turn"]
 
-_CALLED = re.compile(
-    r"(?P<thread>.+)/(?P<agent>[A-Za-z0-9_-]{1,64})\.(?P<turn>\d{1,9})(?:\.\d+-\d+)*\.\d+\.\d+", re.DOTALL
+_ALIAS = re.compile(
+    r"(?P<agent>[A-Za-z0-9_-]{1,64})\.(?P<turn>\d{1,9})(?:\.\d{1,9}-\d{1,9}){0,64}\.(?P<step>\d{1,9})\.\d{1,9}"
 )
-_ALIAS = re.compile(r"(?P<agent>[A-Za-z0-9_-]{1,64})\.(?P<turn>\d{1,9})(?:\.\d+-\d+)*\.(?P<step>\d{1,9})\.\d+")
 _MAX_DEPTH = 64
 
 
 def _runs_above(thread: str) -> list[Run]:
     """The runs that called the agent of this thread, the outermost first."""
     found: list[Run] = []
-    while len(found) < _MAX_DEPTH and (called := _CALLED.fullmatch(thread)) is not None:
-        thread = called["thread"]
-        found.append(Run(thread, called["agent"], int(called["turn"])))
+    while len(found) < _MAX_DEPTH:
+        thread, _, alias = thread.rpartition("/")
+        made = _ALIAS.fullmatch(alias) if thread else None
+        if made is None:
+            break
+        found.append(Run(thread, made["agent"], int(made["turn"])))
     return found[::-1]
 
 

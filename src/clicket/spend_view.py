@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from clicket.engine import Engine
@@ -44,6 +44,11 @@ class SpendView:
     async def budgets(self) -> list[BudgetStatus]:
         """Every budget in its current period, for each scope that has spent; for one caller: those of this caller."""
         return await self._book.reader.budgets(self._caller)
+
+    @property
+    def reached(self) -> Mapping[str, int]:
+        """How often each budget was reached, in this process."""
+        return self._book.notices.counts
 
     def on_budget_reached(self, listener: OnBudgetReached) -> None:
         """Await `listener(BudgetReached)` when a budget is reached, in this process: at least once for each budget, scope, period and

@@ -9,7 +9,7 @@ import msgspec
 
 from clicket.model.spend import BudgetStatus, By, SpendReport
 from clicket.ports import Records, SystemClock
-from clicket.spend.accounts import Accounts, status_of
+from clicket.spend.accounts import Account, Accounts, status_of
 from clicket.spend.budgets import Budget
 from clicket.spend.ledger import Ledger, day_of
 from clicket.spend.report import check_by, spend_report
@@ -50,6 +50,8 @@ class SpendReader:
 
     async def budgets(self, caller: str | None = None) -> list[BudgetStatus]:
         """Every budget in its current period, for each scope that has spent; of one caller: only its own."""
+        if not self._budgets:
+            return []
         day = day_of(self._now())
         found: list[BudgetStatus] = []
         async for _, account, _ in self._accounts.listed([day, day[:7], "total"]):
@@ -59,4 +61,11 @@ class SpendReader:
                 mine = caller is None or account.scope == f"caller:{caller}"
                 if mine and when == account.period and budget.scope in (account.scope, kind):
                     found.append(status_of(account, budget))
+        known = {each.name for each in found}
+        for budget in self._budgets:  # those that nothing was charged to yet
+            is_one = budget.scope == "all" or ":" in budget.scope
+            mine = caller is None or budget.scope == f"caller:{caller}"
+            if is_one and mine and budget.period != "run" and budget.title not in known:
+                when = {"day": day, "month": day[:7]}.get(budget.period, budget.period)
+                found.append(status_of(Account(scope=budget.scope, period=when), budget))
         return sorted(found, key=lambda each: (each.scope, each.period, each.name))

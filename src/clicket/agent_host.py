@@ -20,6 +20,7 @@ from clicket.model.codec import decode, encode
 from clicket.model.request import checked
 from clicket.ports import Clock, Duplicate, Query, Records, Store
 from clicket.ports.host import Taken, Watch
+from clicket.spend import SpendBook
 from clicket.tools import Registry, Tool
 from clicket.vault import has_marker, hide, holds_secret
 
@@ -73,6 +74,10 @@ class Host:
     @property
     def records(self) -> Records:
         return self._engine.store
+
+    @property
+    def spending(self) -> SpendBook:
+        return self._engine.book
 
     @property
     def closing(self) -> bool:

@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -153,6 +154,7 @@ async def compose(
     from clicket.execution import check_ray
     from clicket.hub import Webhook
     from clicket.journal import Observers
+    from clicket.spend.raise_tool import RAISE_BUDGET, SPEND_EVERY, RaiseBudget
     from clicket.telemetry import tracing_for
     from clicket.telemetry.series import SAMPLE_EVERY, Sampler
     from clicket.tools import Registry
@@ -186,7 +188,13 @@ async def compose(
         ray=settings.ray,
         vault=vault,
         observers=observers,
+        prices=settings.price_table(),
+        budgets=settings.declared_budgets(),
     )
+    registry.remove(RAISE_BUDGET)  # that of an earlier opening
+    if engine.book.budgets:
+        registry.lend(RaiseBudget(engine.book))
+    engine.background.every(SPEND_EVERY, "spend", partial(engine.book.sweep, settings.spend_retention))
     sampler = Sampler(store, engine.clock.now, retention=settings.series_retention)
     engine.background.every(SAMPLE_EVERY, "series", sampler.sample)
     if settings.hub_webhook is not None:

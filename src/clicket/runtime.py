@@ -45,6 +45,7 @@ from clicket.report_view import anomalies, report
 from clicket.schedules import Scheduler, Schedules, schedule, start_schedules
 from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
+from clicket.spend_view import spend
 from clicket.subscription import EventFilter, Subscription
 from clicket.thread_list import threads
 from clicket.tool_info import ToolInfo, info
@@ -455,6 +456,7 @@ class Runtime:
         return [info(tool) for tool in self._registry]
 
     report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
+    report, anomalies, queue, spend = report, anomalies, queue, spend
 
     async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""

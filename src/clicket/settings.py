@@ -21,6 +21,7 @@ from clicket.errors import InvalidInput, UsageError, did_you_mean
 if TYPE_CHECKING:
     from clicket.engine import CacheOptions, Limits
     from clicket.pipeline import Policy
+    from clicket.spend import Budget, PriceTable
 
 __all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "RuntimeOptions", "Settings"]
 
@@ -114,6 +115,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after its last turn until an agent's thread is removed."""
     series_retention: float = 30 * 24 * 3600.0
     """Seconds for which time series (`Runtime.series`) are kept."""
+    prices: list[dict[str, Any]] = []
+    """Prices of models in US dollars for a million tokens: `[[prices]]` of `clicket.toml`, or a JSON list in `CLICKET_PRICES`. Each has
+    `model`, `input`, `output`, and may have `cached` and `max_output`. They win over clicket's own table."""
+    budgets: list[dict[str, Any]] = []
+    """Limits of what agents and tools spend: `[[budgets]]` of `clicket.toml`, or a JSON list in `CLICKET_BUDGETS`. Each has a `scope`,
+    `limit_usd` or `limit_tokens`, a `period`, and `on_reached`."""
+    spend_retention: float = 400 * 24 * 3600.0
+    """Seconds for which the entries of the ledger are kept."""
     hub_webhook: str | None = None
     hub_webhook_secret: str | None = None
     webhooks: tuple[dict[str, Any], ...] = ()
@@ -183,6 +192,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             from clicket.pipeline import declared_policy
 
             declared_policy(self.policy, self.origins.get("policy", "Settings"))
+        if self.prices or self.budgets:
+            self.price_table()
+            self.declared_budgets()
         for tool, seconds in self.cache_ttl.items():
             if not isfinite(seconds) or seconds <= 0:
                 raise UsageError(f"cache_ttl of {tool!r} must be a number of seconds above 0, not {seconds!r}.")
@@ -268,6 +280,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
         return declared_policy(self.policy, self.origins.get("policy", "Settings"))
 
+    def price_table(self) -> PriceTable:
+        from clicket.spend import PriceTable, declared_prices
+
+        return PriceTable(declared_prices(self.prices, self.origins.get("prices", "Settings")))
+
+    def declared_budgets(self) -> tuple[Budget, ...]:
+        from clicket.spend import declared_budgets
+
+        return declared_budgets(self.budgets, self.origins.get("budgets", "Settings"))
+
     def limits(self) -> Limits:
         """The bounds that the engine needs."""
         from clicket.engine import Limits
@@ -323,6 +345,9 @@ class RuntimeOptions(TypedDict, total=False):
     health_retention: float
     memory_retention: float
     series_retention: float
+    prices: list[dict[str, Any]]
+    budgets: list[dict[str, Any]]
+    spend_retention: float
     hub_webhook: str | None
     hub_webhook_secret: str | None
     webhooks: tuple[dict[str, Any], ...]
@@ -387,6 +412,8 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             given = _json(value, name, origins[name])
         elif name == "webhooks" and isinstance(value, str):
             given = _json(f'{{"webhooks": {value or "[]"}}}', name, origins[name])["webhooks"]
+        elif name in ("prices", "budgets") and isinstance(value, str):
+            given = _json_list(value, name, origins[name])
         elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]
         elif value == "" and type(None) in get_args(_TYPES[name]):
@@ -422,6 +449,16 @@ def _json(text: str, name: str, origin: str) -> dict[str, Any]:
         return parse_arguments(text, max_size=1024 * 1024)
     except InvalidInput as error:
         raise UsageError(f"setting {name} (from {origin}): {error.message}") from None
+
+
+def _json_list(text: str, name: str, origin: str) -> list[Any]:
+    try:
+        found = msgspec.json.decode(text) if text.strip() else None
+    except msgspec.MsgspecError:
+        found = None
+    if not isinstance(found, list):
+        raise UsageError(f"setting {name} (from {origin}): it is no list in JSON. Write [] for none.")
+    return found
 
 
 def _half_of_memory() -> int | None:

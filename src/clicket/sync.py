@@ -26,6 +26,7 @@ from clicket.runtime import Runtime as AsyncRuntime
 from clicket.schedules import BlockingSchedules, Schedule
 from clicket.runtime import ToolInfo
 from clicket.settings import RuntimeOptions, Settings
+from clicket.spend_view import BlockingSpend
 from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.sync_views import Audit, Cache, ThreadHub
 from clicket.telemetry import Anomaly, Report
@@ -302,6 +303,11 @@ class Runtime:
     def report_progress(self, token: str, step: float, total: float | None = None, text: str = "") -> str:
         """Report progress of the call of a token; see `clicket.Runtime.report_progress`."""
         return str(self._wait(self._runtime.report_progress(token, step, total, text)))
+
+    @property
+    def spend(self) -> BlockingSpend:
+        """What agents and tools spent, and what is left of the budgets: `rt.spend.report(by="thread")`, `rt.spend.budgets()`."""
+        return BlockingSpend(lambda: self._runtime.spend, self._wait)
 
     @property
     def workers(self) -> BlockingWorkers:

@@ -25,7 +25,9 @@ from clicket.model.chat import ChatMessage
 from clicket.model.codec import encode
 from clicket.model.ids import new_id
 from clicket.model.request import check_name
+from clicket.model.spend import SpendReport
 from clicket.ports import AgentHost, Taken
+from clicket.spend import spender_of_turn
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 
@@ -298,6 +300,14 @@ class Agent:
             plan=plan,
             updated_at=head.updated_at if record is None else record.updated_at,
             waiting_for=[] if record is None else await host.waiting(thread),
+        )
+
+    async def spend(self, thread: str = "default") -> SpendReport:
+        """What the thread has spent, by run, sub-agents included; and what is left of the budgets that its next request is charged to."""
+        check_name("thread", thread)
+        host = self._host
+        return await host.spending.of_thread(
+            spender_of_turn(host.caller, thread, self.name, await self._threads.next(thread))
         )
 
     async def messages(self, thread: str = "default") -> list[ChatMessage]:

@@ -11,6 +11,7 @@ from hashlib import sha256
 import msgspec
 
 from clicket.agents.memory import key_of
+from clicket.agents.model_spend import paid_chat
 from clicket.agents.model_step import Window
 from clicket.agents.read_result import referred
 from clicket.agents.transcript import storable
@@ -169,7 +170,8 @@ class ContextWindow:
             before = (ChatMessage(role="user", content=_headed(summary)),) if summary else ()
             asked = ChatMessage(role="user", content=_ASK)
             try:
-                reply = await self._model.chat(ChatRequest(messages=(*before, *_without_calls(rest), asked)))
+                request = ChatRequest(messages=(*before, *_without_calls(rest), asked))
+                reply = await paid_chat(turn, self._model, request)
                 if not isinstance(reply, ChatReply):
                     raise UsageError(f"{type(reply).__name__} is no ChatReply")
             except Exception:  # the agent can answer without a summary

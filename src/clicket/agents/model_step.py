@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, TypeVar
 
+from clicket.agents.model_spend import count_replayed, priced, reserve, settle, with_budgets
 from clicket.agents.sensitive_values import masked_deltas
 from clicket.agents.task_waits import ended_before
 from clicket.agents.turn import Turn
@@ -67,6 +68,7 @@ class Thinker:
         """The next message of the model: the recorded one after a crash, else a new one, which has then been recorded."""
         known = turn.recorded_reply()
         if known is not None:
+            await count_replayed(turn)
             return known
         turn.spent.asking += 1  # before the first await, so that a concurrent fork counts it in `turn.over`
         try:
@@ -86,12 +88,28 @@ class Thinker:
         )
         if self._window is not None:
             request = await self._window(turn, request)
+        held = await reserve(turn, self.model, request)
+        if held is not None:
+            request = with_budgets(held.request, held.left)
         clock = turn.clock
         started, since = clock.monotonic(), clock.now()
         left = turn.spent.seconds_left(turn.limits)
-        reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
+        try:
+            reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
+        except (OutOfTime, asyncio.CancelledError):
+            if held is not None:
+                turn.host.spending.assume(held)
+            raise
+        except Exception:
+            if held is not None:
+                await turn.host.spending.release(held)
+            raise
+        reply, note = priced(turn, self.model, reply, held)
+        if turn.lost:
+            await settle(turn, turn.steps + 1, note, reply)
         turn.leave_if_lost()
-        message = turn.record_reply(reply, clock.monotonic() - started)
+        message = turn.record_reply(reply, clock.monotonic() - started, note)
+        await settle(turn, turn.steps, note, reply)
         await turn.flush_after_pause(started, since)
         return message
 

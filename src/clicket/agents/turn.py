@@ -22,7 +22,9 @@ from clicket.agents.turn_limits import Ending, Limits, Repeats, Spent, Stopped, 
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
+from clicket.model.spend import Spender
 from clicket.ports import AgentHost, Clock, Taken
+from clicket.spend import spender_of_turn
 from clicket.vault import MASK
 
 __all__ = ["Turn", "TurnStopped"]
@@ -71,6 +73,8 @@ class Turn:
         """The user's message."""
         self.number: int = number
         self.mark: str = mark
+        self.spender: Spender = spender_of_turn(host.caller, thread, mark.partition(".")[0], number)
+        """Whose spend its requests are: this run's, and that of the runs that called its agent."""
         self.limits: Limits = limits
         self.fork: str = fork
         self.has_references: bool = any(message.role == "tool" and REFERENCE in message.content for message in history)
@@ -110,6 +114,7 @@ class Turn:
                 self._results.setdefault(entry["step"], []).append(entry)
         self._plans: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "plan")
         self._ids = {use.id for message in history for use in message.uses}
+        self._replayed: Entry | None = None
 
     # Recording.
 
@@ -182,7 +187,7 @@ class Turn:
         """The next reply that was recorded before a crash, or None."""
         if not self._replies:
             return None
-        entry = self._replies.popleft()
+        entry = self._replayed = self._replies.popleft()
         self.spent.ahead -= 1
         message = entries.message_of(entry)
         self.sensitive.take(message.uses)
@@ -191,7 +196,17 @@ class Turn:
         self._take(message, entries.usage_of(entry["usage"]), float(entry["took"]))
         return message
 
-    def record_reply(self, reply: ChatReply, took: float) -> ChatMessage:
+    def replayed_spend(self) -> tuple[Entry, Usage] | None:
+        """What was recorded of the spend of the reply that `recorded_reply` returned last."""
+        spend = None if self._replayed is None else self._replayed.get("spend")
+        return (
+            None
+            if type(spend) is not dict or self._replayed is None
+            else (spend, entries.usage_of(self._replayed["usage"]))
+        )
+
+    def record_reply(self, reply: ChatReply, took: float, spend: Entry | None = None) -> ChatMessage:
+        """`spend`: what the ledger needs to count the reply, also after a crash."""
         step, usage = self.steps + 1, counted(reply.usage)
         message = assistant_message(reply, f"{self.mark}.{step}", self._ids, keep=not self.fork)
         self._take(message, usage, took)
@@ -199,6 +214,8 @@ class Turn:
         now = self.clock.now()
         mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
         entry = entries.reply(mark, step, message, usage, took, now, self.spent.usage, tag)
+        if spend is not None:
+            entry["spend"] = spend
         asked = ", ".join(use.name for use in message.uses[:5]) or "nothing: it answers"
         asked_for = (text for use in message.uses for text in (use.id, use.name, use.arguments))
         texts = (message.content, message.thought, message.vendor, *asked_for)
@@ -276,6 +293,10 @@ class Turn:
     def call_id(self, number: int, use: ToolUse) -> str:
         """The id of a tool call of this step; the same in every process that runs the turn."""
         return entries.call_id(self.mark, self.tag, self.steps, number, use.id)
+
+    def budget_call_id(self, number: int) -> str:
+        """The id of the call that asks a person to raise a budget before the next step; `number` counts those of a step, from 0."""
+        return entries.call_id(self.mark, self.tag, self.steps + 1, int(f"9{number:03d}"), "")
 
     # Limits.
 

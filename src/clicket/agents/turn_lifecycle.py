@@ -134,6 +134,7 @@ class TurnLifecycle:
         )
         messages = map(mask.message, paired(turn.messages[turn.begins :]))
         document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending))
+        await turn.host.spending.flush(turn.spender)  # a run that is over has no entry that only its journal knows
         if turn.recorded("ended") is None:
             turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
         document = await self._saved(turn, document, state)

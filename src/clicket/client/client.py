@@ -27,6 +27,7 @@ from clicket.client.hub import ThreadHub, ToolList
 from clicket.client.notices import Notices
 from clicket.client.request_body import MAX_ARGUMENTS, body_of, written_arguments
 from clicket.client.schedules import Schedules
+from clicket.client.spend import Spend
 from clicket.client.subscription import Subscription
 from clicket.client.unknown_outcomes import resolve, unknown
 from clicket.client.workers import Workers
@@ -285,6 +286,9 @@ class Client:
     def grants(self) -> Grants:
         """Approvals that also let later calls run: `await rt.grants.list()`, `await rt.grants.revoke(id)`; scope `approve`."""
         return Grants(self._connection)
+    def spend(self) -> Spend:
+        """What was spent, and what is left of the budgets: `await rt.spend.report(by="thread")`, `await rt.spend.budgets()`."""
+        return Spend(self._connection)
 
     @property
     def workers(self) -> Workers:

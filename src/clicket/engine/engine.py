@@ -60,6 +60,7 @@ from clicket.engine.stopping import Stopping
 from clicket.engine.stored_calls import StoredCalls
 from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
+from clicket.engine.tool_costs import ToolCosts
 from clicket.engine.worker_entry import Load, WorkerEntry, host_name, worker_id
 from clicket.engine.worker_list import living_workers, sweep_lost_workers
 from clicket.errors import ClicketError
@@ -72,6 +73,7 @@ from clicket.model.codec import clean
 from clicket.model.worker import WorkerRole
 from clicket.pipeline import Authorize, Execute, Find, Persist, Pipeline, Policy, Process, Validate
 from clicket.ports import Clock, Owner, Store
+from clicket.spend import Budget, PriceTable, SpendBook
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
 
@@ -104,6 +106,8 @@ class Engine:
         ray: str | None = None,
         vault: Vault | None = None,
         observers: Observers | None = None,
+        prices: PriceTable | None = None,
+        budgets: tuple[Budget, ...] = (),
     ) -> None:
         vault = vault or Vault()
         shares, max_size, notices = store.durability != "none", limits.max_arguments_size, store.notices
@@ -140,8 +144,12 @@ class Engine:
             on_request=self._on_request,
             on_unsaved=self._on_unsaved,
         )
-        requests, rates = Requests(store, journal), Rates(store, registry, clock)
-        hub = Hub(registry, store, clock, slots, spawn)
+        requests, rates, book = (
+            Requests(store, journal),
+            Rates(store, registry, clock),
+            SpendBook(store, clock, owner, prices or PriceTable(), budgets, spawn),
+        )
+        hub, costs = Hub(registry, store, clock, slots, spawn), ToolCosts(book, spawn)
         entry = WorkerEntry(
             store, clock, owner,
             id=worker, role=role, labels=labels, load=self._load, on_state=lambda state: draining.apply(state), spawn=spawn,
@@ -192,14 +200,14 @@ class Engine:
         runner = Runner(
             journal, store, vault, workers, processes, Cluster(ray),
             chance=chance, grace=limits.cancel_grace, max_wait=limits.queue_timeout, abandon=lambda call: running.abandon(call),
-            on_returned=lambda call, late: running.on_returned(call, late), spawn=spawn,
+            on_returned=lambda call, late: running.on_returned(call, late), on_cost=costs.report, spawn=spawn,
         )  # fmt: skip
         pipeline = Pipeline(
             Find(registry, hub.check),
             Authorize(policy, max_size=max_size),
             Validate(max_size=max_size),
             Execute(runner),
-            Process(store, journal, results),
+            Process(store, journal, results, costs_written=costs.written),
             Persist(journal, flights.use_of),
             journal=journal,
             vault=vault,
@@ -209,7 +217,8 @@ class Engine:
         # The phases of a call, from its end to its beginning.
         ending = Ending(
             journal, store, live, limiter, timers, requests,
-            on_left=flights.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release, spawn=spawn,
+            on_left=flights.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release,
+            on_cost_final=costs.ended, spawn=spawn,
         )  # fmt: skip
         handover = HandOver(
             journal, store, pipeline, live, timers, ending, stored_calls, placement,
@@ -262,6 +271,13 @@ class Engine:
             Background(clock, spawn),
         )
         _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions)
+            admission, claimer, queues, limits, gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update,
+            on_taken_over=costs.taken_over, spawn=spawn,
+        )  # fmt: skip
+        chores = Chores(
+            store, clock, registry, live, claimer, requests, recovery, limits, kept,
+            keep_costs=costs.keep, lose=ending.lose, spawn=spawn,
+        )  # fmt: skip
         draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
         background = Background(clock, spawn)
         _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions, grants)
@@ -272,7 +288,7 @@ class Engine:
             closed_first=(flights, slots, gate, rates, claimer, due_calls), closed_last=(journal, running),
         )  # fmt: skip
 
-        closing.on_close.append(entry.remove)
+        closing.on_close.extend((book.close, entry.remove))
 
         self.loop = asyncio.get_running_loop()
         self._loop_watch = LoopWatch(patience=limits.lease / 2)  # at the end of a lease other processes take calls over
@@ -296,7 +312,7 @@ class Engine:
             share,
             queues,
         )
-        self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
+        self.handles, self.book = Handles(journal, live, ending, stored_calls, decisions, arguments, kept), book
         self.worker_entry, self.draining, self._submits_only = entry, draining, gives_away
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
         self.due_calls, self.schedule_late = due_calls, LateStats()

@@ -80,6 +80,7 @@ class Recovery:
         gives_away: bool,
         takes: Callable[[], bool],
         enter: Callable[[], Awaitable[object]],
+        on_taken_over: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._journal = journal
@@ -87,6 +88,7 @@ class Recovery:
         self._store = store
         self._takes = takes
         self._enter = enter
+        self._on_taken_over = on_taken_over
         self._registry = registry
         self._pipeline = pipeline
         self._plans = plans
@@ -265,6 +267,7 @@ class Recovery:
         if stored.taken_from is not None:
             note = {"text": "Taken over: the former owner is gone.", "claims": stored.claims}
             self._journal.record(entry, "note", note)
+            self._on_taken_over(call)
         if deaths >= most:
             text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
             self._fail(call, "outcome_unknown", text)

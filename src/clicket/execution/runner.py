@@ -40,6 +40,8 @@ from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.ports import Store
 from clicket.tools import Options, Pending, Tool
+from clicket.tools import Options, Tool
+from clicket.tools.costs import Costs
 from clicket.vault import Vault, hide_error, hide_text
 
 __all__ = ["PREPARED", "Runner", "lane_of"]
@@ -64,6 +66,7 @@ def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
 
 class Runner:
     """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has returned.
+    `on_cost` is called with all costs that a call has reported, whenever it reports one.
     `max_wait`: seconds that a call waits for resources of the Ray cluster."""
 
     def __init__(
@@ -80,11 +83,13 @@ class Runner:
         max_wait: float | None,
         abandon: Callable[[Call], None],
         on_returned: Callable[[Call, Late | None], None],
+        on_cost: Callable[[Call, Costs], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._journal = journal
         self._store = store
         self._vault = vault
+        self._on_cost = on_cost
         self._clock = journal.clock
         self._clocks = Clocks(journal.clock, stop, grace=grace)
         self._chance = chance
@@ -114,7 +119,7 @@ class Runner:
         """The call's sink, which its attempts share."""
         attempt = attempt_of(call)
         if attempt.sink is None:
-            attempt.sink = CallSink(self._journal, self._store, self._vault, call)
+            attempt.sink = CallSink(self._journal, self._store, self._vault, call, self._on_cost)
         sink: CallSink = attempt.sink
         return sink
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clicket.bridge import block_on, on_loop, on_loop_thread
@@ -28,6 +28,7 @@ from clicket.model.output import encode_output
 from clicket.ports import Store
 from clicket.tools import ToolContext
 from clicket.tools.pending import digest_of, new_token
+from clicket.tools.costs import COST, Costs, costs_in, read_cost
 from clicket.vault import Vault, Window, has_token, hide, hide_text
 
 __all__ = ["CallSink", "ThreadSink", "context_for", "progress_data", "relay", "sent_context", "turn_log"]
@@ -50,13 +51,25 @@ class CallSink:
     __slots__ = (
         "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_store", "_token", "_token_given", "_vault", "_window",
         "active_at", "announced", "attempt_at", "deadline_at", "spool",
+        "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_on_cost", "_store", "_vault", "_window",
+        "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
     )  # fmt: skip
 
-    def __init__(self, journal: Journal, store: Store, vault: Vault, call: Call) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        vault: Vault,
+        call: Call,
+        on_cost: Callable[[Call, Costs], None] = lambda call, costs: None,
+    ) -> None:
         self._journal = journal
         self._store = store
         self._vault = vault
         self._call = call
+        self._on_cost = on_cost
+        self.costs: Costs | None = None
+        """What the call has reported with `ctx.spend`, in all attempts; None: nothing here."""
         self._attempt: Attempt = attempt_of(call)
         self._clock = journal.clock.monotonic
         self._last_report = 0.0
@@ -164,11 +177,26 @@ class CallSink:
 
     def note(self, text: str, data: Mapping[str, Any]) -> None:
         call = self._call
-        if not self._is_over() and self._attempt.reports < MAX_REPORTS:
+        if COST in data and not self._call.ending:
+            self._note_cost(text, data)
+        elif not self._is_over() and self._attempt.reports < MAX_REPORTS:
             self._attempt.reports += 1
             shown = _foreign(hide(decode(encode_output(dict(data))), call.secrets))
             self._journal.record(call.entry, "note", {**shown, "text": hide_text(clean(text), call.secrets)})
             self._journal.commit(call.entry)
+
+    def _note_cost(self, text: str, data: Mapping[str, Any]) -> None:
+        """A cost is kept also while the call is being stopped; at most 1,000 of them under different keys."""
+        cost = read_cost(decode(encode_output(dict(data))))
+        if self.costs is None:
+            self.costs = costs_in(self._call.entry.events)
+        if cost is None or (len(self.costs) >= MAX_REPORTS and cost[0] not in self.costs):
+            return
+        self.active_at = self._clock()
+        self.costs[cost[0]] = cost[1]
+        self._journal.record(self._call.entry, "note", {"text": clean(text), COST: data[COST]})
+        self._journal.commit(self._call.entry)
+        self._on_cost(self._call, dict(self.costs))
 
     async def drain(self) -> None:
         entry = self._call.entry

@@ -28,7 +28,10 @@ class Authorize:
         if call.denied:
             call.verdict, call.reason = "deny", call.denied
             raise PermissionDenied(f"{entry.tool!r} may not be called here: {call.denied}.", reason=call.denied)
-        if entry.internal or (self._open and (not entry.caller or tool is None or not tool.options.permissions)):
+        asks = "" if tool is None else tool.traits.asks
+        if not asks and (
+            entry.internal or (self._open and (not entry.caller or tool is None or not tool.options.permissions))
+        ):
             return
         given = call.given
         try:
@@ -45,6 +48,8 @@ class Authorize:
         if decision.verdict == "ask":
             call.reason, call.approval_timeout = decision.reason, decision.timeout
             call.question = Question(decision.rule, decision.approvers, decision.self_approval)
+        elif asks:
+            call.verdict, call.reason, call.approval_timeout = "ask", asks, self.policy.approval_timeout
 
     def check(
         self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]

@@ -9,7 +9,7 @@ in a thread and in small pieces, so that they do not block the loop.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -32,14 +32,28 @@ _FLAT = frozenset({int, float, bool, type(None)})
 class Process:
     name = "process"
 
-    def __init__(self, store: Store, journal: Journal, workers: Workers) -> None:
+    def __init__(
+        self, store: Store, journal: Journal, workers: Workers, *, costs_written: Callable[[Call], Awaitable[None]]
+    ) -> None:
         self._store = store
         self._journal = journal
         self._workers = workers
+        self._costs_written = costs_written
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        output, attempt = call.output, call.attempt
+        attempt = call.attempt
         sink: CallSink | None = None if attempt is None else attempt.sink
+        return self._process(call, sink) if sink is None or sink.costs is None else self._after_costs(call, sink)
+
+    async def _after_costs(self, call: Call, sink: CallSink) -> None:
+        """The ledger has what the call cost before the call completes."""
+        await self._costs_written(call)
+        rest = self._process(call, sink)
+        if rest is not None:
+            await rest
+
+    def _process(self, call: Call, sink: CallSink | None) -> Awaitable[None] | None:
+        output = call.output
         if sink is not None:
             sink.flush()
             kind = type(output)

@@ -10,6 +10,7 @@
 - `clock`: time, which tests can step
 - `services`: search engines, chat models, embeddings
 - `host`: what an agent needs of its runtime
+- `spending`: what an agent needs to count what it spends
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from clicket.ports.records import (
     ToolHealth,
 )
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
+from clicket.ports.spending import Reserved, Spending
 from clicket.ports.store import (
     Append,
     CacheEntry,
@@ -94,7 +96,9 @@ __all__ = [
     "Query",
     "QueueName",
     "Records",
+    "Reserved",
     "SearchEngine",
+    "Spending",
     "Stale",
     "Store",
     "Stored",

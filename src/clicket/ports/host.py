@@ -11,6 +11,7 @@ from clicket.model.chat import ToolOffer
 from clicket.ports.caller import Handle
 from clicket.ports.clock import Clock
 from clicket.ports.records import Records
+from clicket.ports.spending import Spending
 
 __all__ = ["AgentHost", "Taken", "Watch"]
 
@@ -34,6 +35,8 @@ class AgentHost(Protocol):
     def caller(self) -> str: ...
     @property
     def records(self) -> Records: ...
+    @property
+    def spending(self) -> Spending: ...
     @property
     def closing(self) -> bool:
         """The runtime takes no more calls."""

@@ -22,6 +22,7 @@ from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server import cache, notices, openapi, report, threads, tools, workers
+from clicket.server import cache, openapi, report, spend, threads, tools, workers
 from clicket.server.agents import AgentHandlers
 from clicket.server.approval_page import ApprovalPageHandlers
 from clicket.server.approval_grants import GrantHandlers
@@ -186,6 +187,7 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *ToolStateHandlers(body_reader).operations(),
         *cache.OPERATIONS,
         *report.OPERATIONS,
+        *spend.OPERATIONS,
         *workers.OPERATIONS,
         *notices.OPERATIONS,
         *ScheduleHandlers(body_reader).operations(),

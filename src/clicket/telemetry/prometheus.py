@@ -9,15 +9,16 @@ a worker. All other gauges are of one process.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Protocol
 
-from clicket.errors import UsageError
+from clicket.errors import ClicketError, UsageError
 from clicket.journal import Observers
 from clicket.kernel import State
 from clicket.model.figures import BASE, PER_DOUBLING, Figure
 from clicket.model.notice import NoticeFigures
+from clicket.model.spend import BudgetStatus
 from clicket.model.version import version
 from clicket.telemetry.persist_times import BOUNDS as PERSIST_BOUNDS
 from clicket.telemetry.persist_times import PersistTimes
@@ -30,6 +31,8 @@ try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
     from prometheus_client.exposition import choose_encoder
     from prometheus_client.metrics_core import Metric
+
+    from clicket.telemetry.budget_metrics import budget_metrics
 except ModuleNotFoundError as missing:
     raise UsageError(
         f"metrics need the package {missing.name!r}, which is not installed. Install it with: pip install 'clicket[server]'."
@@ -43,9 +46,19 @@ BOUNDS = tuple(BASE * 2**n for n in range(_DOUBLINGS))
 _ENDED = tuple(state.value for state in State if state.is_terminal)
 
 
+class BudgetSource(Protocol):
+    """The budgets of a runtime."""
+
+    @property
+    def reached(self) -> Mapping[str, int]: ...
+    async def budgets(self) -> list[BudgetStatus]: ...
+
+
 class Scraped(OpenRuntime, Protocol):
     @property
     def observers(self) -> Observers: ...
+    @property
+    def spend(self) -> BudgetSource: ...
 
 
 async def scrape(runtime: Scraped, accept: str = "") -> tuple[bytes, str]:
@@ -55,7 +68,20 @@ async def scrape(runtime: Scraped, accept: str = "") -> tuple[bytes, str]:
     turns = TurnCounts.over(runtime.observers).seen_by(caller)
     persisted = PersistTimes.over(runtime.observers, runtime.clock.now)
     own = stats if caller is None else None
-    return exposition(figures, own, store_up=stats.store_up, accept=accept, turns=turns, persisted=persisted)
+    budgets = await _budgets(runtime) if stats.store_up else None
+    return exposition(
+        figures, own, store_up=stats.store_up, accept=accept, turns=turns, persisted=persisted, budgets=budgets
+    )
+
+
+async def _budgets(runtime: Scraped) -> list[Metric] | None:
+    """None: there are no budgets, or the store does not answer."""
+    spend = runtime.spend
+    try:
+        found = await spend.budgets()
+    except ClicketError:
+        return None
+    return list(budget_metrics(found, spend.reached if runtime.caller is None else {})) if found else None
 
 
 def exposition(
@@ -66,6 +92,7 @@ def exposition(
     accept: str = "",
     turns: dict[tuple[str, str], Turns] | None = None,
     persisted: PersistTimes | None = None,
+    budgets: Iterable[Metric] | None = None,
 ) -> tuple[bytes, str]:
     """The page and its content type: Prometheus' text format, or OpenMetrics if `accept` prefers it.
 
@@ -73,7 +100,8 @@ def exposition(
     """
     registry = CollectorRegistry(auto_describe=False)
     store_up = store_up if stats is None else stats.store_up
-    registry.register(_Page(list(_metrics(list(figures), stats, store_up, turns or {}, persisted))))
+    metrics = [*_metrics(list(figures), stats, store_up, turns or {}, persisted), *(budgets or ())]
+    registry.register(_Page(metrics))
     if stats is not None:
         ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accept)

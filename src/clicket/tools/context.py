@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from clicket.errors import UsageError
 from clicket.tools.pending import Pending
+from clicket.tools.costs import cost_note
 
 __all__ = ["STREAMED", "Sink", "Streamed", "ToolContext"]
 
@@ -34,7 +35,7 @@ class Sink(Protocol):
 class ToolContext:
     """Passed to a tool that has a parameter annotated `ToolContext`. The parameter is not part of the tool's schema."""
 
-    __slots__ = ("_sink", "attempt", "call_id", "caller", "idempotency_key", "metadata", "thread", "tool")
+    __slots__ = ("_costs", "_sink", "attempt", "call_id", "caller", "idempotency_key", "metadata", "thread", "tool")
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class ToolContext:
         caller: str = "",
     ) -> None:
         self._sink: Sink = sink
+        self._costs: int = 0
         self.call_id: str = call_id
         self.tool: str = tool
         self.thread: str = thread
@@ -82,6 +84,20 @@ class ToolContext:
     def note(self, text: str, **data: Any) -> None:
         """Put a remark into the call's journal."""
         self._sink.note(text, data)
+
+    def spend(self, *, usd: float = 0.0, tokens: int = 0, key: str | None = None) -> None:
+        """Report what this call has cost, in US dollars or tokens: it counts for its thread, agent and caller, and in their budgets.
+
+        Several reports add up. A report with the same `key` as an earlier one takes its place, in any attempt. Without a key the first
+        report of an attempt replaces the first one of the attempt before, the second the second: a call that is tried again is counted
+        once. If each attempt costs, say so: `key=f"attempt-{ctx.attempt}"`.
+        """
+        self._costs += 1
+        data = cost_note(usd, tokens, f"#{self._costs}" if key is None else key)
+        parts = [f"{usd:g} USD"] if usd else []
+        self._sink.note(
+            f"It cost {' and '.join([*parts, f'{tokens:,} tokens'] if tokens or not parts else parts)}.", data
+        )
 
     async def drain(self) -> None:
         """Wait until everything emitted so far is in the journal. Async tools that emit much call this now and then."""

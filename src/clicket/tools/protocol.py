@@ -34,6 +34,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """False: a timeout says nothing about the tool's health, because the caller's own program took the time."""
     listed: bool = True
     """False: it can be called, but no list of tools names it."""
+    asks: str = ""
+    """Why every call waits for a person's approval, whatever the policy says; empty: the policy decides alone."""
     shows_pictures: bool = False
     """True: its output has `displays`, which clients that can show pictures receive."""
 

@@ -19,6 +19,7 @@ LOGGERS = (
     "clicket.journal", "clicket.mcp", "clicket.notices", "clicket.server", "clicket.stores", "clicket.stores.postgres",
     "clicket.stores.redis", "clicket.stores.sqlite", "clicket.telemetry", "clicket.tools", "clicket.webhooks", "clicket.worker",
     "clicket.journal", "clicket.mcp", "clicket.notices", "clicket.schedules", "clicket.server", "clicket.stores", "clicket.stores.postgres",
+    "clicket.journal", "clicket.mcp", "clicket.notices", "clicket.server", "clicket.spend", "clicket.stores", "clicket.stores.postgres",
     "clicket.stores.redis", "clicket.stores.sqlite", "clicket.telemetry", "clicket.tools", "clicket.worker",
 )  # fmt: skip
 """All loggers of ours, also of modules that are imported later."""

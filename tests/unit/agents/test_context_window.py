@@ -22,6 +22,18 @@ from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolUse, Usa
 from clicket.testing import ScriptedModel, memory_runtime
 
 
+class Unlimited:
+    """Spending without budgets."""
+
+    async def reserve(self, *request: Any) -> None:
+        return None
+
+    def note(self, *reply: Any) -> dict[str, Any]:
+        return {"nano": None}
+
+    async def settle(self, *reply: Any) -> None: ...
+
+
 class Host:
     """The part of a host that a window uses."""
 
@@ -31,6 +43,7 @@ class Host:
         self.kept: dict[str, bytes] = {}
         self.documents: dict[str, bytes] = {}
         self.records = self
+        self.spending = Unlimited()
 
     async def keep(self, data: bytes) -> str:
         name = f"artifact-{len(self.kept)}"
@@ -57,6 +70,9 @@ def turn(host: Host) -> Any:
         host=host,
         thread="t",
         mark="react.1",
+        spender=None,
+        fork="",
+        steps=0,
         spent=Spent(),
         refers=False,
         messages=[None],

@@ -34,6 +34,10 @@ __all__ = ["Lower", "Recorder", "SharedStore"]
 _OWNER = Owner(host="h", boot="", pid=1, started="", lease=60.0)
 
 
+async def no_costs(call: Call) -> None:
+    """No call reports a cost."""
+
+
 class SharedStore(MemoryStore):
     """Looks like a store that other processes use. It can refuse appends, or hold them until the test lets them through."""
 
@@ -167,7 +171,7 @@ class Lower:
             Authorize(self.policy),
             Validate(max_size=10_000),
             Execute(runner),
-            Process(self.store, self.journal, None),  # type: ignore[arg-type]  # outputs are small: no thread is needed
+            Process(self.store, self.journal, None, costs_written=no_costs),  # type: ignore[arg-type]  # outputs are small: no thread is needed
             Persist(self.journal, lambda call: None),
             journal=self.journal,
             vault=self.vault,
@@ -200,6 +204,7 @@ class Lower:
             degraded={"a thread"},
             give_slot=lambda name: self.log.append(("slot", name)),
             release=self.release,
+            on_cost_final=lambda call: self.log.append(("cost", call)),
             spawn=self.spawn,
         )
         self.external = External(

@@ -108,6 +108,7 @@ class World(Lower):
             gives_away=gives_away,
             takes=lambda: self.takes,
             enter=self.enter,
+            on_taken_over=lambda call: None,
             spawn=self.spawn,
         )
 

@@ -198,6 +198,7 @@ async def test_the_spool_of_a_streamed_output_is_closed_with_the_call() -> None:
 
     class Sink:
         spool = Spool()
+        costs = None
         announced = False
 
         def flush(self) -> None: ...

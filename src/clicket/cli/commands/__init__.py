@@ -14,7 +14,7 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `external` (`complete` and `fail`): ending a call from outside, with its token
 - `notices`: what webhooks got; sending one again
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
-- `report`, `series`, `keys`: statistics; statistics over time; API keys of the server
+- `report`, `series`, `spend`, `keys`: statistics; statistics over time; tokens and money; API keys of the server
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ COMMANDS: dict[str, Entry] = {
         "Make a tool that failed, or was disabled by hand, available again in a thread.",
     ),
     "report": Entry("report", "report", "Show counts, success rates and run times by tool, and anomalies."),
+    "spend": Entry("spend", "spend", "Show what agents and tools spent, and what is left of the budgets."),
     "series": Entry("series", "series", "Show counts, errors, run times or queue lengths over time."),
     "mcp": Entry("mcp", "mcp", "Serve the tools to an MCP client over stdin and stdout."),
     "worker": Entry(

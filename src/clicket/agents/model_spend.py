@@ -1,0 +1,117 @@
+"""What a request to a model costs: reserved before it is sent, settled when the reply is on record, counted in the ledger either way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NoReturn
+
+import msgspec
+
+from clicket.agents.turn import Turn, TurnStopped
+from clicket.agents.turn_limits import NO_STEPS, counted
+from clicket.errors import ClicketError
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
+from clicket.model.spend import BudgetStatus, Refusal
+from clicket.ports import ChatModel, Reserved
+
+__all__ = ["count_replayed", "paid_chat", "priced", "reserve", "settle", "with_budgets"]
+
+_RAISE = "raise_budget"
+
+
+async def reserve(turn: Turn, model: ChatModel, request: ChatRequest, *, ask: bool = True) -> Reserved | None:
+    """Reserve what the request may cost; None: no budget counts it. A budget that asks makes the turn wait for a person, as an approval
+    does. Raises `TurnStopped` if the request does not fit."""
+    spending, tries = turn.host.spending, 0
+    while True:
+        found = await spending.reserve(turn.spender, turn.steps + 1, model, request)
+        if not isinstance(found, Refusal):
+            return found
+        if not found.ask or not ask:
+            _stop(turn, found.text)
+        await _ask(turn, found, tries)
+        tries += 1
+
+
+async def _ask(turn: Turn, refusal: Refusal, tries: int) -> None:
+    """Ask a person to raise the budget, and wait; the call is found again after a crash."""
+    host, id = turn.host, turn.budget_call_id(tries)
+    turn.report_waiting()
+    try:
+        known = await host.made(id, turn.thread) if turn.resumed else None
+        if known is not None:
+            result = await known.result()
+        else:
+            result = await host.call(_RAISE, refusal.arguments, id=id, thread=turn.thread)
+    except ClicketError as error:
+        turn.leave_if_closing()
+        _stop(turn, f"{refusal.text}; a person could not be asked: {error.message}")
+    turn.leave_if_closing()
+    if not result.success:
+        why = "nobody raised it" if result.error is None else result.error.message.rstrip(".")
+        _stop(turn, f"{refusal.text}; {why}")
+
+
+def _stop(turn: Turn, text: str) -> NoReturn:
+    raise TurnStopped("budget", f"Terminated: {text}" if turn.spent.steps else f"{NO_STEPS}: {text}")
+
+
+def with_budgets(request: ChatRequest, left: Any) -> ChatRequest:
+    """The request with a sentence on what is left, at the end of the instructions."""
+    if not left:
+        return request
+    text = "\n".join(_left(status) for status in left)
+    first, *rest = request.messages
+    if first.role == "system":
+        messages = (ChatMessage(role="system", content=f"{first.content}\n\n{text}"), *rest)
+    else:
+        messages = (ChatMessage(role="system", content=text), first, *rest)
+    return msgspec.structs.replace(request, messages=messages)
+
+
+def _left(status: BudgetStatus) -> str:
+    parts = [] if status.left_usd is None else [f"{status.left_usd:.4g} USD"]
+    parts += [] if status.left_tokens is None else [f"{status.left_tokens:,} tokens"]
+    return f"Budget {status.name}: {' and '.join(parts)} left ({status.scope}, {status.period})."
+
+
+def priced(turn: Turn, model: ChatModel, reply: ChatReply, held: Reserved | None) -> tuple[ChatReply, dict[str, Any]]:
+    """The reply with its cost, if its price is known; and what the journal keeps for the ledger."""
+    usage = counted(reply.usage)
+    note = turn.host.spending.note(model, usage, held, f"{turn.fork}:{turn.steps + 1}")
+    if not usage.cost and note["nano"] and usage.total:
+        reply = msgspec.structs.replace(reply, usage=msgspec.structs.replace(usage, cost=note["nano"] / 1e9))
+    return reply, note
+
+
+async def settle(turn: Turn, step: int, note: dict[str, Any], reply: ChatReply) -> None:
+    await turn.host.spending.settle(turn.spender, step, note, counted(reply.usage))
+
+
+async def count_replayed(turn: Turn) -> None:
+    """The reply was recorded before a crash: make sure that it is counted."""
+    found = turn.replayed_spend()
+    if found is not None:
+        await turn.host.spending.settle(turn.spender, turn.steps, *found)
+
+
+async def paid_chat(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatReply:
+    """Ask a model for something that is no step of the turn, such as a summary. Raises `TurnStopped` if no budget is left for it."""
+    spending = turn.host.spending
+    held = await reserve(turn, model, request, ask=False)
+    try:
+        reply = await model.chat(request if held is None else held.request)
+    except asyncio.CancelledError:
+        if held is not None:
+            spending.assume(held)
+        raise
+    except Exception:
+        if held is not None:
+            await spending.release(held)
+        raise
+    if isinstance(reply, ChatReply):
+        reply, note = priced(turn, model, reply, held)
+        await settle(turn, turn.steps + 1, note, reply)
+    elif held is not None:
+        await spending.release(held)
+    return reply

@@ -1,0 +1,113 @@
+"""Costs that tools report with `ctx.spend`: from the calls' events into the ledger and the budgets' accounts.
+
+Each report is an event of its call. The ledger gets it while the call runs, and has it before the call completes. A call that a dead
+process left is counted from its events when it is taken over; a call that ended otherwise, and whose cost did not reach the ledger, when
+retention removes it. A call's cost replaces what was counted of it before, so it counts once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from clicket.call import Call
+from clicket.errors import ClicketError
+from clicket.model import Event
+from clicket.model.chat import Usage
+from clicket.ports import Stored
+from clicket.spend import SpendBook, spender_of_turn
+from clicket.tools.costs import Costs, costs_in
+
+__all__ = ["ToolCosts"]
+
+logger = logging.getLogger("clicket.spend")
+
+
+class ToolCosts:
+    def __init__(self, book: SpendBook, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._book = book
+        self._spawn = spawn
+        self._writing: dict[Call, asyncio.Future[None]] = {}
+        self._latest: dict[Call, Costs] = {}
+
+    def report(self, call: Call, costs: Costs) -> None:
+        """A tool reported a cost; `costs` are all that its call has reported."""
+        self._latest[call] = costs
+        if call not in self._writing:
+            self._writing[call] = asyncio.get_running_loop().create_future()
+            self._spawn(self._write(call))
+
+    async def written(self, call: Call) -> None:
+        """Wait until the ledger has what the call reported."""
+        while (writing := self._writing.get(call)) is not None:
+            await asyncio.shield(writing)
+
+    def ended(self, call: Call) -> None:
+        """The outcome of a call that reported costs is durable."""
+        if self._book.budgets:
+            self._spawn(self._close(call))
+
+    def taken_over(self, call: Call) -> None:
+        """A dead process may have left costs that are only in the call's events."""
+        costs = costs_in(call.entry.events)
+        if costs:
+            self.report(call, costs)
+
+    async def keep(self, calls: Sequence[Stored]) -> None:
+        """Calls and turns are about to be removed: the ledger gets what it does not have of them."""
+        for stored in calls:
+            if stored.damaged is None and stored.events:
+                first = stored.events[0]
+                costs = costs_in(stored.events)
+                caller, thread = str(first.data.get("caller", "")), str(first.data.get("thread", ""))
+                if costs:
+                    await self._book.keep_call(
+                        caller, thread, stored.id, str(first.data.get("tool", "")), first.at, costs
+                    )
+                elif str(first.data.get("tool", "")).startswith("agent:"):
+                    await self._keep_turn(caller, stored.events)
+
+    async def _keep_turn(self, caller: str, events: Sequence[Event]) -> None:
+        given = events[0].data.get("arguments")
+        if type(given) is not dict or type(given.get("turn")) is not int:
+            return
+        agent = str(events[0].data["tool"]).removeprefix("agent:")
+        spender = spender_of_turn(caller, str(given.get("thread", "")), agent, given["turn"])
+        for step, note, usage in replies_in(events):
+            await self._book.settle(spender, step, {**note, "reserved": False}, usage)
+        await self._book.flush(spender)
+
+    async def _write(self, call: Call) -> None:
+        entry = call.entry
+        try:
+            while (costs := self._latest.pop(call, None)) is not None:
+                await self._book.count_call(entry.caller, entry.thread, entry.id, entry.tool, entry.created_at, costs)
+        except ClicketError as error:  # the events have it: it is counted later
+            logger.warning("call %s: its cost could not be counted yet: %s", entry.id, error)
+        finally:
+            self._latest.pop(call, None)
+            done = self._writing.pop(call)
+            if not done.done():
+                done.set_result(None)
+
+    async def _close(self, call: Call) -> None:
+        await self.written(call)
+        entry = call.entry
+        try:
+            await self._book.call_ended(entry.caller, entry.thread, entry.id, entry.created_at)
+        except ClicketError as error:
+            logger.info("call %s: its cost stays listed in its budgets: %s", entry.id, error)
+
+
+def replies_in(events: Sequence[Event]) -> list[tuple[int, dict[str, Any], Usage]]:
+    """The replies of models in a turn's events: the step, what was recorded of its spend, and the usage."""
+    found: list[tuple[int, dict[str, Any], Usage]] = []
+    for event in events:
+        entry = event.data.get("entry") if event.type == "note" else None
+        if type(entry) is dict and type(entry.get("spend")) is dict and type(entry.get("usage")) is dict:
+            counts = {name: value for name, value in entry["usage"].items() if type(value) is int and value >= 0}
+            usage = Usage(**{name: counts.get(name, 0) for name in ("input_tokens", "output_tokens", "cached_tokens")})
+            found.append((int(entry.get("step", 0)), entry["spend"], usage))
+    return found

@@ -1,0 +1,375 @@
+"""Reserves before a model is asked, and settles when it has answered.
+
+Order of the writes: reserve in every account; ask the model; record the reply in the turn's journal; write the ledger; settle the
+accounts. A process that dies in between leaves a reservation, which counts as spent. The turn that continues settles it if the reply is
+on record; else `sweep` turns it into an assumed entry of the ledger, because the model may have been asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+
+from clicket.errors import ClicketError
+from clicket.model.chat import ChatRequest, Usage
+from clicket.model.ids import new_id
+from clicket.model.spend import BudgetStatus, Refusal, Spender, SpendReport
+from clicket.ports import Clock, Owner, Store, sleep
+from clicket.spend.accounts import Account, Accounts, Hold, Raise, Short, status_of
+from clicket.spend.budget_notices import BudgetNotices
+from clicket.spend.budgets import AccountId, Budget, accounts_of
+from clicket.spend.ledger import Ledger, LedgerEntry, day_of
+from clicket.spend.lineage import spender_of_call
+from clicket.spend.prices import PriceTable, nano_of
+from clicket.spend.prompt_size import prompt_tokens
+from clicket.spend.reader import SpendReader
+from clicket.spend.report import spend_report
+from clicket.spend.reserving import refusal_of, take
+
+__all__ = ["Reservation", "SpendBook"]
+
+logger = logging.getLogger("clicket.spend")
+_ANSWER = 4_096
+"""Tokens of an answer, where neither the request nor the price says how long it may be. Such a request is sent with this limit."""
+_MAX_SEEDED = 10_000
+_RETRY_FIRST = 0.2
+_RETRY_MOST = 10.0
+_DAY = 86_400.0
+_KEEP_DAYS = {"day": 40 * _DAY, "month": 400 * _DAY, "run": 30 * _DAY}
+
+
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """`request` has the limit of tokens that was reserved."""
+
+    id: str
+    at: float
+    spender: Spender
+    step: int
+    hold: Hold
+    accounts: tuple[AccountId, ...]
+    request: ChatRequest
+    left: tuple[BudgetStatus, ...] = ()
+    """What is left of the budgets whose setting is `tell_model`, this request not counted."""
+
+
+class SpendBook:
+    """One per runtime. Without budgets it reserves nothing. `notices.listeners` are called when a budget is reached."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        owner: Owner,
+        prices: PriceTable,
+        budgets: Sequence[Budget],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._owner = _identity(owner)
+        self._prices = prices
+        self._spawn = spawn
+        self.budgets = tuple(budgets)
+        self.ledger = Ledger(store, clock, spawn)
+        self.accounts = Accounts(store)
+        self.notices = BudgetNotices(self.accounts, clock, spawn)
+        self.reader = SpendReader(self.ledger, self.accounts, self.budgets, clock.now)
+        self.closed = False
+        self._seeded: set[str] = set()
+
+    # Requests to models.
+
+    async def reserve(
+        self, spender: Spender, step: int, model: Any, request: ChatRequest
+    ) -> Reservation | Refusal | None:
+        """Reserve the most that a request can cost in every account that it is charged to. None: there are no budgets."""
+        if not self.budgets:
+            return None
+        at = self._clock.now()
+        charged = accounts_of(self.budgets, spender, at)
+        if not charged:
+            return None
+        name = _name(model)
+        price = self._prices.find(name)
+        most = request.max_tokens or (None if price is None else price.max_output) or _ANSWER
+        usage = Usage(input_tokens=prompt_tokens(request), output_tokens=most)
+        nano = self.nano(model, usage)
+        hold = Hold(
+            nano=nano or 0, tokens=usage.total, at=at, owner=self._owner, model=name, input=usage.input_tokens,
+            unpriced=nano is None, caller=spender.caller, runs=spender.runs, step=step,
+        )  # fmt: skip
+        id, done, left = f"{step}:{new_id()}", list[AccountId](), list[BudgetStatus]()
+        short: Short | None = None
+        try:
+            for account, budgets in charged.items():
+                await self._seed(account)
+                short, new, told = await self.accounts.change(
+                    account,
+                    lambda found, account=account, budgets=budgets: take(found, account, budgets, id, hold, nano),  # type: ignore[misc]
+                )
+                left += told
+                self.notices.tell(account, new, spender)
+                if short is not None:
+                    break
+                done.append(account)
+        except BaseException:
+            self._spawn(self._let_go(id, tuple(charged)))
+            raise
+        if short is not None:
+            await self._let_go(id, tuple(done))
+            return refusal_of(short)
+        request = msgspec.structs.replace(request, max_tokens=most)
+        return Reservation(
+            id=id,
+            at=at,
+            spender=spender,
+            step=step,
+            hold=hold,
+            accounts=tuple(charged),
+            request=request,
+            left=tuple(left),
+        )
+
+    def nano(self, model: Any, usage: Usage) -> int | None:
+        """The cost in billionths of a dollar: by the model's own prices, else by the table; None: there is no price."""
+        if usage.cost:
+            return nano_of(usage.cost)
+        own = getattr(model, "prices", None)
+        cost = own.priced(usage).cost if own is not None and hasattr(own, "priced") else 0.0
+        if cost:
+            return nano_of(cost)
+        price = self._prices.find(_name(model))
+        return None if price is None else price.nano(usage)
+
+    def note(self, model: Any, usage: Usage, reservation: Reservation | None, mark: str) -> dict[str, Any]:
+        """What the turn's journal keeps of a reply, so that the reply is counted after a crash, too."""
+        note = {
+            "id": f"{mark}:{new_id()}",
+            "at": self._clock.now(),
+            "model": _name(model),
+            "nano": self.nano(model, usage),
+        }
+        if reservation is not None:
+            note |= {"id": reservation.id, "at": reservation.at, "reserved": True}
+            if not usage.total:  # the server reports no usage: what was reserved counts
+                hold = reservation.hold
+                note |= {
+                    "nano": None if hold.unpriced else hold.nano, "assumed": [hold.input, hold.tokens - hold.input],
+                }  # fmt: skip
+        return note
+
+    async def settle(self, spender: Spender, step: int, note: dict[str, Any], usage: Usage) -> None:
+        """Count a reply that is on record. A second time changes nothing."""
+        try:
+            at, nano, guessed = float(note["at"]), note.get("nano"), note.get("assumed")
+            into, out = guessed or (usage.input_tokens, usage.output_tokens)
+            entry = LedgerEntry(
+                at=at, kind="model", name=str(note["model"]), input=int(into), output=int(out), cached=usage.cached_tokens,
+                nano=None if nano is None else int(nano), assumed=False,
+            )  # fmt: skip
+            id = str(note["id"])
+        except (KeyError, TypeError, ValueError):  # another program wrote into the store
+            logger.warning("a reply of run %s has no readable spend, and is not counted", spender.run.name)
+            return
+        key = self.ledger.add(spender, step, id, entry)
+        if note.get("reserved"):
+            accounts = tuple(accounts_of(self.budgets, spender, at))
+            await self._surely(lambda: self._settle(key, id, accounts, entry.nano or 0, entry.all_tokens))
+
+    async def _settle(self, key: str, id: str, accounts: Sequence[AccountId], nano: int, tokens: int) -> None:
+        await self.ledger.flush(key)
+        for account in accounts:
+            await self.accounts.change(account, lambda found: found.settle(id, nano, tokens))
+
+    async def release(self, reservation: Reservation) -> None:
+        """The model refused the request, or could not be reached: nothing was spent."""
+        await self._let_go(reservation.id, reservation.accounts)
+
+    def assume(self, reservation: Reservation) -> None:
+        """The request was stopped, and nobody knows whether the model was asked: what was reserved counts as spent."""
+        self._spawn(self._surely(lambda: self._assume(reservation.id, reservation.hold, reservation.accounts)))
+
+    async def _assume(self, id: str, hold: Hold, accounts: Sequence[AccountId]) -> None:
+        entry = LedgerEntry(
+            at=hold.at, kind="model", name=hold.model, input=hold.input, output=hold.tokens - hold.input,
+            nano=None if hold.unpriced else hold.nano, assumed=True,
+        )  # fmt: skip
+        await self.ledger.flush(self.ledger.add(Spender(hold.caller, hold.runs), hold.step, id, entry))
+        for account in accounts:
+            await self.accounts.change(account, lambda found: _mark_assumed(found, id))
+
+    async def _let_go(self, id: str, accounts: Sequence[AccountId]) -> None:
+        async def drop() -> None:
+            for account in accounts:
+                await self.accounts.change(account, lambda found: found.holds.pop(id, None))
+
+        if accounts:
+            await self._surely(drop)
+
+    async def _surely(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it now; if the store cannot be reached, go on trying in the background."""
+        try:
+            await work()
+        except ClicketError as error:
+            logger.warning("spend could not be written yet: %s", error)
+            self._spawn(self._retry(work))
+        except asyncio.CancelledError:
+            self._spawn(self._retry(work))
+            raise
+
+    async def _retry(self, work: Callable[[], Awaitable[None]]) -> None:
+        delay = _RETRY_FIRST
+        while True:
+            try:
+                await work()
+            except ClicketError:
+                if self.closed:  # what is reserved counts as spent; the turn that continues settles it
+                    return
+            else:
+                return
+            await sleep(self._clock, delay)
+            delay = min(delay * 2, _RETRY_MOST)
+
+    async def flush(self, spender: Spender) -> None:
+        """Write what the ledger does not have yet of a run that ends."""
+        for key in self.ledger.pending_of(spender):
+            await self._surely(lambda key=key: self.ledger.flush(key))  # type: ignore[misc]
+
+    # What tools report.
+
+    async def count_call(
+        self, caller: str, thread: str, call_id: str, tool: str, created_at: float, reports: dict[str, tuple[int, int]]
+    ) -> None:
+        """Count the cost that a call has reported so far. It replaces what the same call had reported before."""
+        spender, step = spender_of_call(caller, thread, call_id)
+        nano, tokens = sum(each[0] for each in reports.values()), sum(each[1] for each in reports.values())
+        id = f"call:{call_id}"
+        hold = Hold(
+            nano=nano, tokens=tokens, at=created_at, kind="counted", caller=caller, runs=spender.runs, step=step
+        )
+        for account in accounts_of(self.budgets, spender, created_at):
+            await self._seed(account)  # before the ledger has this entry
+            await self.accounts.change(account, lambda found: found.holds.__setitem__(id, hold))
+        await self.keep_call(caller, thread, call_id, tool, created_at, reports)
+
+    async def keep_call(
+        self, caller: str, thread: str, call_id: str, tool: str, created_at: float, reports: dict[str, tuple[int, int]]
+    ) -> None:
+        """The ledger gets the cost of a call that is about to be removed, if it does not have it. Accounts are left as they are."""
+        spender, step = spender_of_call(caller, thread, call_id)
+        nano, tokens = sum(each[0] for each in reports.values()), sum(each[1] for each in reports.values())
+        entry = LedgerEntry(at=created_at, kind="tool", name=tool, tokens=tokens, nano=nano)
+        await self.ledger.flush(self.ledger.add(spender, step, f"call:{call_id}", entry))
+
+    async def call_ended(self, caller: str, thread: str, call_id: str, created_at: float) -> None:
+        """The call reports no more: its cost needs no memory of its own."""
+        spender, _ = spender_of_call(caller, thread, call_id)
+        id = f"call:{call_id}"
+        for account in accounts_of(self.budgets, spender, created_at):
+            await self.accounts.change(account, lambda found: _close(found, id))
+
+    # Budgets.
+
+    async def raise_budget(
+        self, title: str, account_key: str, call_id: str, nano: int, tokens: int
+    ) -> BudgetStatus | None:
+        """Add to a budget for its period, once for a call. None: there is no such budget any more."""
+        budget = next((each for each in self.budgets if each.title == title), None)
+        if budget is None:
+            return None
+        period = account_key.partition("/")[0]
+
+        def add(found: Account) -> BudgetStatus:
+            found.raises.setdefault(call_id, Raise(title, nano, tokens))
+            return status_of(found, budget)
+
+        return await self.accounts.change(AccountId(budget.scope, period, account_key), add)
+
+    async def left(self, spender: Spender) -> list[BudgetStatus]:
+        """The budgets that a request of this spender would be charged to."""
+        found: list[BudgetStatus] = []
+        for account, budgets in accounts_of(self.budgets, spender, self._clock.now()).items():
+            known = await self.accounts.read(account)
+            found += [status_of(known, budget) for budget in budgets]
+        return found
+
+    async def of_thread(self, spender: Spender) -> SpendReport:
+        """What a spender's thread has spent, by run; and what is left for it."""
+        run = spender.run
+        found = await spend_report(self.ledger.pages(), "run", caller=spender.caller, thread=run.thread)
+        return msgspec.structs.replace(found, budgets=await self.left(spender))
+
+    async def _seed(self, account: AccountId) -> None:
+        """A new account begins with what the ledger has of its scope and period, so that a new budget counts what was spent before it.
+        Accounts of threads and runs begin with nothing."""
+        kind = account.scope.partition(":")[0]
+        if kind == "thread" or account.period == "run" or account.key in self._seeded:
+            return
+        if len(self._seeded) >= _MAX_SEEDED:
+            self._seeded.clear()
+        self._seeded.add(account.key)
+        if await self.accounts.exists(account):
+            return
+        nano = tokens = 0
+        async for page in self.ledger.pages():
+            if not _in_scope(account.scope, page.caller, [run.agent for run in page.runs]):
+                continue
+            for entry in page.entries.values():
+                if account.period == "total" or day_of(entry.at).startswith(account.period):
+                    nano, tokens = nano + (entry.nano or 0), tokens + entry.all_tokens
+        await self.accounts.create(
+            account, Account(scope=account.scope, period=account.period, nano=nano, tokens=tokens)
+        )
+
+    async def sweep(self, retention: float) -> int:
+        """Reservations of dead processes become assumed entries, listeners that were not told are told, old accounts and pages of the
+        ledger are removed. Returns how many reservations there were."""
+        now, lost = self._clock.now(), 0
+        await self.ledger.sweep(now - retention)
+        if not self.budgets:
+            return 0
+        found = [(id, account, updated) async for id, account, updated in self.accounts.listed()]
+        alive = {self._owner, *(_identity(each.owner) for each in await self._store.owners() if each.alive)}
+        for id, account, updated in found:
+            for hold_id, hold in account.holds.items():
+                if hold.kind == "reserved" and hold.owner not in alive:
+                    lost += 1
+                    await self._assume(hold_id, hold, (id,))
+            self.notices.tell_again(id, account, self.budgets)
+            kind = "run" if id.period == "run" else {7: "month", 10: "day"}.get(len(id.period), "")
+            if kind in _KEEP_DAYS and updated < now - _KEEP_DAYS[kind]:
+                await self.accounts.remove(id)
+        return lost
+
+    async def close(self) -> None:
+        self.closed = True
+        await self.ledger.close()
+
+
+def _mark_assumed(found: Account, id: str) -> None:
+    hold = found.holds.get(id)
+    if hold is not None and hold.kind == "reserved":
+        found.holds[id] = msgspec.structs.replace(hold, kind="assumed")
+
+
+def _close(found: Account, id: str) -> None:
+    hold = found.holds.get(id)
+    if hold is not None:
+        found.settle(id, hold.nano, hold.tokens)
+
+
+def _in_scope(scope: str, caller: str, agents: list[str]) -> bool:
+    kind, _, name = scope.partition(":")
+    return kind == "all" or (kind == "caller" and name == caller) or (kind == "agent" and name in agents)
+
+
+def _name(model: Any) -> str:
+    return str(getattr(model, "name", "") or type(model).__name__)
+
+
+def _identity(owner: Owner) -> str:
+    return f"{owner.host}|{owner.boot}|{owner.pid}|{owner.started}"

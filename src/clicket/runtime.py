@@ -28,7 +28,6 @@ from clicket.compose import compose, wait_for_store
 from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
-from clicket.execution import grant, name_of, read_artifact
 from clicket.external_calls import complete, emit, fail, heartbeat, report_progress
 from clicket.grants_view import Grants
 from clicket.hub import ThreadHub
@@ -279,30 +278,10 @@ class Runtime:
         """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
         return await self._opened.decisions.cancel(id, thread, self._caller, reason)
 
-    async def approve(
-        self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", arguments: Arguments = None, seen: str = ""
-    ) -> bool:  # fmt: skip
-        """Let a call run that waits for approval. False: it is not waiting (any more).
-
-        With other `arguments` it runs with those, if they fit: else `InvalidInput` or `PermissionDenied` is raised, and the
-        call goes on waiting. Both versions stay on record. `seen`: `record.approval["hash"]` of what was looked at; if the call
-        waits for another decision than that, `Conflict` is raised.
-        """
-        return await self._decide(id, thread, by, approved=True, reason=reason, arguments=arguments, seen=seen)
-
-    async def deny(self, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = "") -> bool:
-        """Refuse a call that waits for approval; `seen` as in `approve`. False: it is not waiting (any more)."""
-        return await self._decide(id, thread, by, approved=False, reason=reason, seen=seen)
-
-    async def _decide(self, id: str, thread: str | None, by: str, **decision: Any) -> bool:
-        stored = await self._opened.stored_calls.find_named(id, thread, self._caller)
-        return await self._opened.decisions.decide(stored, by=by or self._caller or "", **decision)
-
+    approve, deny, respond = approve, deny, respond
     again, bulk, dead, requeue, unknown, resolve = again, bulk, dead, requeue, unknown, resolve
     complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
-    approve, deny, respond = approve, deny, respond
-    again, bulk = again, bulk
-    dead, requeue, unknown, resolve, schedule = dead, requeue, unknown, resolve, schedule
+    schedule = schedule
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -393,11 +372,16 @@ class Runtime:
     def notices(self) -> Notices:
         """What webhooks get: `await rt.notices.list()`, `get(id)`, `replay(id)`."""
         return Notices(self._opened, self.settings, self._caller, self.audit.record)
+
+    @property
     def grants(self) -> Grants:
         """Approvals that also let later calls run: `await rt.grants.list()`, `await rt.grants.revoke(id)`."""
         return Grants(self._opened.grants, self._caller)
+
+    @property
     def schedules(self) -> Schedules:
-        """The schedules of the store: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`, `remove(name)`."""
+        """The schedules of the store: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`,
+        `remove(name)`."""
         engine = self._opened
         assert self._scheduler is not None
         return Schedules(engine, self._scheduler, self._caller, self._origin, self.audit.record)
@@ -456,19 +440,4 @@ class Runtime:
         return [info(tool) for tool in self._registry]
 
     report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
-    report, anomalies, queue, spend = report, anomalies, queue, spend
-
-    async def artifact(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes of an artifact, or a range of them, if the runtime's caller may read it: `NotFound` otherwise."""
-        return await read_artifact(self._opened.store, self._caller or "", name, start, end)
-
-    async def put_artifact(self, data: bytes) -> str:
-        """Store a file and return its name, which is passed to tools. It stays for `retention` seconds, or as long as a call names it.
-        Equal bytes are stored once, under one name; storing them again restarts the time."""
-        if not isinstance(data, bytes):
-            raise UsageError(f"an artifact is made of bytes, not of {type(data).__name__}; encode it first.")
-        name, pieces, _ = await name_of(data)
-        await self.store.put_artifact(name, pieces, keep_until=self.pin_until())
-        await grant(self.store, self._caller or "", name)
-        return name
-    report, anomalies, queue, artifact, put_artifact = report, anomalies, queue, artifact, put_artifact
+    spend, artifact, put_artifact = spend, artifact, put_artifact

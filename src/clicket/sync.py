@@ -23,8 +23,8 @@ from clicket.notices_view import BlockingNotices
 from clicket.pipeline import Policy
 from clicket.ports import Handle
 from clicket.runtime import Runtime as AsyncRuntime
-from clicket.schedules import BlockingSchedules, Schedule
 from clicket.runtime import ToolInfo
+from clicket.schedules import BlockingSchedules, Schedule
 from clicket.settings import RuntimeOptions, Settings
 from clicket.spend_view import BlockingSpend
 from clicket.subscription import CallEvent, EventFilter, Gap
@@ -318,6 +318,7 @@ class Runtime:
     def notices(self) -> BlockingNotices:
         """What webhooks get: `rt.notices.list()`, `get(id)`, `replay(id)`."""
         return BlockingNotices(lambda: self._runtime.notices, self._wait)
+
     def schedule(self, name: str, cron: str, tool: str, arguments: Arguments = None, **options: Any) -> Schedule:
         """Call a tool again and again, at times of a cron form; keywords as in `clicket.Runtime.schedule`."""
         made: Schedule = self._wait(self._runtime.schedule(name, cron, tool, arguments, **options))

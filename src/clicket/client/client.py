@@ -286,6 +286,8 @@ class Client:
     def grants(self) -> Grants:
         """Approvals that also let later calls run: `await rt.grants.list()`, `await rt.grants.revoke(id)`; scope `approve`."""
         return Grants(self._connection)
+
+    @property
     def spend(self) -> Spend:
         """What was spent, and what is left of the budgets: `await rt.spend.report(by="thread")`, `await rt.spend.budgets()`."""
         return Spend(self._connection)
@@ -299,6 +301,8 @@ class Client:
     def notices(self) -> Notices:
         """What the server's webhooks got: `await rt.notices.list()`, `get(id)`, `replay(id)`; scope `admin`."""
         return Notices(self._connection)
+
+    @property
     def schedules(self) -> Schedules:
         """Schedules of this key, or of all for an admin: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`,
         `resume(name)`, `remove(name)`."""

@@ -1,4 +1,4 @@
-"""What the events of a call say about its attempts: deaths of its workers, retries, a denial that no process has applied yet."""
+"""What the events of a call say about its attempts: deaths of its workers, retries, a decision that no process has applied yet."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import ToolError
 
-__all__ = ["deaths_of", "denial_in", "retries_of", "unknown_outcome"]
+__all__ = ["deaths_of", "ending_decision_in", "retries_of", "unknown_outcome"]
 
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 
 
-def denial_in(entry: Entry) -> dict[str, Any] | None:
-    """The decision of a person who denied the call while no process had it."""
-    given = next((e for e in reversed(entry.events) if e.type == "approval_given"), None)
-    return given.data if given is not None and given.data.get("approved") is not True else None
+def ending_decision_in(entry: Entry) -> dict[str, Any] | None:
+    """The decision of a person who denied the call, or answered in the tool's place, while no process had it."""
+    given = next((e.data for e in reversed(entry.events) if e.type == "approval_given"), None)
+    ends = given is not None and (given.get("approved") is not True or given.get("responded") is True)
+    return given if ends else None
 
 
 def deaths_of(entry: Entry) -> int:

@@ -173,6 +173,7 @@ class Chores:
     async def _on_remove(self, calls: list[Stored]) -> None:
         for callback in self.before_removal:
             await callback(calls)
+
     async def _before_removal(self, calls: list[Stored]) -> None:
         await self._kept.keep(calls)
         await self._keep_costs(calls)

@@ -89,7 +89,7 @@ class Engine:
 
     webhooks: Webhooks | None = None  # `compose` sets it, if the settings have some
 
-    def __init__(
+    def __init__(  # noqa: PLR0915  # it makes every part, and does nothing else
         self,
         registry: Registry,
         store: Store,
@@ -122,10 +122,8 @@ class Engine:
             AuditLog(store, clock, spawn),
         )
         arguments = ArgumentsOnRecord(vault, registry, max_size=max_size)
-        grants, kept = (
-            Grants(store, clock, audit, retention=limits.retention),
-            KeptOutcomes(store, clock, retention=limits.outcome_retention),
-        )
+        grants = Grants(store, clock, audit, retention=limits.retention)
+        kept = KeptOutcomes(store, clock, retention=limits.outcome_retention)
         stored_calls = StoredCalls(
             store, clock, is_closing=lambda: admission.closing, hears=lambda: notices.trouble is None, spawn=spawn
         )
@@ -144,11 +142,8 @@ class Engine:
             on_request=self._on_request,
             on_unsaved=self._on_unsaved,
         )
-        requests, rates, book = (
-            Requests(store, journal),
-            Rates(store, registry, clock),
-            SpendBook(store, clock, owner, prices or PriceTable(), budgets, spawn),
-        )
+        requests, rates = Requests(store, journal), Rates(store, registry, clock)
+        book = SpendBook(store, clock, owner, prices or PriceTable(), budgets, spawn)
         hub, costs = Hub(registry, store, clock, slots, spawn), ToolCosts(book, spawn)
         entry = WorkerEntry(
             store, clock, owner,
@@ -227,25 +222,20 @@ class Engine:
             resume=lambda claimed: recovery.resume(claimed),
             release=gate.release, give_slot=slots.give, spawn=spawn,
         )  # fmt: skip
-        external, reconciling = (
-            External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn),
-            Reconciling(
-                journal, pipeline, ending, workers, chance,
-                worker=worker, make_sink=runner.sink_of, run_again=lambda call: recovery.run_again(call), spawn=spawn,
-            ),
+        external = External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn)
+        reconciling = Reconciling(
+            journal, pipeline, ending, workers, chance,
+            worker=worker, make_sink=runner.sink_of, run_again=lambda call: recovery.run_again(call), spawn=spawn,
         )  # fmt: skip
-        parking, stopping = (
-            Parking(pipeline, ending, external, reconciling, release=gate.release),
-            Stopping(journal, pipeline, limiter, ending, external),
-        )
+        parking = Parking(pipeline, ending, external, reconciling, release=gate.release)
+        stopping = Stopping(journal, pipeline, limiter, ending, external)
         running = Running(
             journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits, parked=parking.park
         )  # fmt: skip
         approvals = Approvals(
             journal, pipeline, policy, timers, ending, caching, arguments, grants,
             resume=lambda call: admission.resume(call), keep=lambda call: admission.keep_asking(call), spawn=spawn,
-            journal, pipeline, policy, timers, ending, caching, arguments, resume=lambda call: admission.resume(call)
-        )
+        )  # fmt: skip
         due_calls = DueCalls(
             journal, store, live, timers, ending, stored_calls,
             nudge=claimer.nudge, take=handover.take, give_slot=slots.give, spawn=spawn,
@@ -261,18 +251,7 @@ class Engine:
         recovery = Recovery(
             journal, store, registry, pipeline, plans, limiter, gate, live, timers, caching, arguments, ending, approvals,
             admission, claimer, queues, external, reconciling, parking, limits,
-            gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update, spawn=spawn,
-        )  # fmt: skip
-        chores = Chores(
-            store, clock, registry, live, claimer, requests, recovery, limits, kept, lose=ending.lose, spawn=spawn
-        )
-        draining, background = (
-            Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn),
-            Background(clock, spawn),
-        )
-        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions)
-            admission, claimer, queues, limits, gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update,
-            on_taken_over=costs.taken_over, spawn=spawn,
+            gives_away=gives_away, takes=lambda: entry.is_active, enter=entry.update, on_taken_over=costs.taken_over, spawn=spawn,
         )  # fmt: skip
         chores = Chores(
             store, clock, registry, live, claimer, requests, recovery, limits, kept,
@@ -280,8 +259,7 @@ class Engine:
         )  # fmt: skip
         draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
         background = Background(clock, spawn)
-        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions, grants)
-        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions, due_calls)
+        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions, grants, due_calls)
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
@@ -300,18 +278,15 @@ class Engine:
         self.claimer, self.gate, self.stored_calls, self.audit, self.grants = claimer, gate, stored_calls, audit, grants
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
-        self._external, self.external_results, self.resolutions = (
+        self._external, self.resolutions = (
             external,
-            ExternalResults(store, clock, live, requests, arguments, audit, claimer, max_output_size=max_size),
             Resolutions(store, journal, live, requests, arguments, audit, max_output_size=max_size),
         )
-        self.recovery, self.chores, self.background, self.share, self.queues = (
-            recovery,
-            chores,
-            background,
-            share,
-            queues,
+        self.external_results = ExternalResults(
+            store, clock, live, requests, arguments, audit, claimer, max_output_size=max_size
         )
+        self.recovery, self.chores, self.background = recovery, chores, background
+        self.share, self.queues = share, queues
         self.handles, self.book = Handles(journal, live, ending, stored_calls, decisions, arguments, kept), book
         self.worker_entry, self.draining, self._submits_only = entry, draining, gives_away
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers

@@ -18,7 +18,7 @@ from clicket.call import Call, Origin
 from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals, edit_of, unfit
 from clicket.engine.arguments import LOST, ArgumentsOnRecord
-from clicket.engine.attempt_history import deaths_of, denial_in, retries_of, unknown_outcome
+from clicket.engine.attempt_history import deaths_of, ending_decision_in, retries_of, unknown_outcome
 from clicket.engine.caching import Caching
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.ending import Ending
@@ -285,10 +285,7 @@ class Recovery:
             return self._resume_started(call, record)
         if cancelled:
             return self._cancelled(call)
-        denial = denial_in(entry)
-        if denial is not None:
-            self._approvals.apply(call, denial)
-        decision = _last_decision(entry)
+        decision = ending_decision_in(entry)
         if decision is not None:
             self._live.add(call)
             self._approvals.apply(call, decision)
@@ -458,35 +455,3 @@ class Recovery:
 
     def _end(self, call: Call, error: ToolError) -> None:
         self._pipeline.fail(call, error, self._ending.on_outcome_durable)
-
-
-def _last_decision(entry: Entry) -> dict[str, Any] | None:
-    """The decision of a person who denied the call, or answered in the tool's place, while no process had it."""
-    given = next((e.data for e in reversed(entry.events) if e.type == "approval_given"), None)
-    ends = given is not None and (given.get("approved") is not True or given.get("responded") is True)
-    return given if ends else None
-
-
-def _deaths(entry: Entry) -> int:
-    """How often a worker died over this call. Waiting and a release do not count. A turn of an agent takes long, so only deaths
-    since its last step count, or since it waited for a person."""
-    before = 0
-    for event in entry.events:
-        if event.type == "note":
-            if "claims" in event.data and event.state in _AT_WORK:
-                before += 1
-            elif entry.internal and ("entry" in event.data or "waits" in event.data):
-                before = 0
-    return before + (entry.state in _AT_WORK)
-
-
-def _retries(call: Call) -> int:
-    """How many retries were used. A run after a death is not a retry."""
-    retrying = (
-        e.data.get("error") or {} for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
-    )
-    return sum(1 for error in retrying if error.get("code") != "outcome_unknown")
-
-
-def _unknown(message: str) -> ToolError:
-    return ToolError(code="outcome_unknown", message=message, type="OutcomeUnknown")

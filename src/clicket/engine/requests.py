@@ -1,8 +1,7 @@
-"""Requests into calls that other processes own: a cancel, an approval, a late result, a resolution, a result from outside.
+"""Requests into calls that other processes own: a cancel, a decision, a late result, a resolution, a result from outside.
 
 Each is an event of the call.
 """
-"""Requests into calls that other processes own: a cancel, a decision, a late result, a resolution. Each is an event of the call."""
 
 from __future__ import annotations
 

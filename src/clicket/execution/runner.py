@@ -40,7 +40,6 @@ from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.ports import Store
 from clicket.tools import Options, Pending, Tool
-from clicket.tools import Options, Tool
 from clicket.tools.costs import Costs
 from clicket.vault import Vault, hide_error, hide_text
 

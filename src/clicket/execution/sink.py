@@ -27,8 +27,8 @@ from clicket.model.codec import clean, decode
 from clicket.model.output import encode_output
 from clicket.ports import Store
 from clicket.tools import ToolContext
-from clicket.tools.pending import digest_of, new_token
 from clicket.tools.costs import COST, Costs, costs_in, read_cost
+from clicket.tools.pending import digest_of, new_token
 from clicket.vault import Vault, Window, has_token, hide, hide_text
 
 __all__ = ["CallSink", "ThreadSink", "context_for", "progress_data", "relay", "sent_context", "turn_log"]
@@ -49,10 +49,8 @@ class CallSink:
     """For bodies on the loop. One per call; attempts share it, and each attempt starts with empty output."""
 
     __slots__ = (
-        "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_store", "_token", "_token_given", "_vault", "_window",
-        "active_at", "announced", "attempt_at", "deadline_at", "spool",
-        "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_on_cost", "_store", "_vault", "_window",
-        "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
+        "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_on_cost", "_store", "_token", "_token_given",
+        "_vault", "_window", "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
     )  # fmt: skip
 
     def __init__(

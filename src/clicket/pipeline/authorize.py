@@ -50,6 +50,7 @@ class Authorize:
             call.question = Question(decision.rule, decision.approvers, decision.self_approval)
         elif asks:
             call.verdict, call.reason, call.approval_timeout = "ask", asks, self.policy.approval_timeout
+            call.question = Question("", self.policy.approvers, self.policy.self_approval)
 
     def check(
         self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]

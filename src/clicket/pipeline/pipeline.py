@@ -74,7 +74,6 @@ class Pipeline:
         self._find, self._validate, self._execute = find.__call__, validate.__call__, execute.start
         self._process, self._persist = process.__call__, persist.__call__
         self._take_cached, self._take_result = process.take_cached, process.take_result
-        self._take_cached, self._take_answer = process.take_cached, process.take_answer
         self._has_policy = not authorize.policy.is_open
         self._journal = journal
         self._vault = vault
@@ -269,9 +268,10 @@ class Pipeline:
         if is_abandoned(call):
             call.add_metadata("abandoned", True)
 
-    async def take_result(self, call: Call, output: Any, seconds: float) -> None:
-        """Process an output that did not come from the body: from outside, or from the tool's check. `seconds`: since the attempt began."""
-        call.stages["execute"] = Stage("ok", seconds)
+    async def take_result(self, call: Call, output: Any, seconds: float, *, came: str = "ok") -> None:
+        """Process an output that did not come from the body: from outside, from the tool's check, or from a person. `seconds`: since the
+        attempt began. `came`: what is recorded of the stage `execute`."""
+        call.stages["execute"] = Stage(came, seconds)
         call.stage_at = self._clock()
         try:
             waiting = self._take_result(call, output)
@@ -315,25 +315,15 @@ class Pipeline:
     def end_with(self, call: Call, error: BaseException, then: Then) -> None:
         """End a call with what ended its last attempt."""
         self._stage_failed(call, "execute", error)
+        self.finish(call, then)
+
     async def answer(self, call: Call, output: Any, by: str, then: Then) -> None:
         """End a call with the output that a person gave in the tool's place. It passes the same stages as a tool's output."""
         call.answered = True
-        call.stages["execute"] = Stage("answered", 0.0)
         call.add_metadata("answered_by", by)
-        call.stage_at = self._clock()
-        try:
-            waiting = self._take_answer(call, output)
-        except Exception as error:
-            self._stage_failed(call, "process", error)
-        else:
-            await self._perform(call, waiting, "process")
+        await self.take_result(call, output, 0.0, came="answered")
         if not call.ending:
             self.finish(call, then)
-
-    def fail(self, call: Call, error: ToolError, then: Then) -> None:
-        """End a call as failed, for a reason that its tool has nothing to do with: its host died, or somebody refused it."""
-        call.outcome, call.error, call.is_blameless = State.FAILED, error, True
-        self.finish(call, then)
 
     def finish(self, call: Call, then: Then) -> None:
         """Persist the one outcome; `then(call, error)` is called once it is durable, or cannot be made so. A second attempt to end

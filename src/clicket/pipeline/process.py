@@ -99,8 +99,6 @@ class Process:
 
     def take_result(self, call: Call, output: Any) -> Awaitable[None] | None:
         """As the stage itself, for an output that did not come from the body."""
-    def take_answer(self, call: Call, output: Any) -> Awaitable[None] | None:
-        """Use the output that a person gave in the tool's place, processed like a tool's."""
         call.output = output
         return self(call)
 

@@ -21,11 +21,10 @@ from clicket.agents import Agent
 from clicket.model.version import version
 from clicket.ports import Store
 from clicket.runtime import Runtime
-from clicket.server import cache, notices, openapi, report, threads, tools, workers
-from clicket.server import cache, openapi, report, spend, threads, tools, workers
+from clicket.server import cache, notices, openapi, report, spend, threads, tools, workers
 from clicket.server.agents import AgentHandlers
-from clicket.server.approval_page import ApprovalPageHandlers
 from clicket.server.approval_grants import GrantHandlers
+from clicket.server.approval_page import ApprovalPageHandlers
 from clicket.server.approvals import ApprovalHandlers
 from clicket.server.artifacts import ArtifactHandlers
 from clicket.server.authentication import Authenticator

@@ -114,6 +114,7 @@ class Authenticator:
     def token_holder(self) -> Principal:
         """The principal of requests that a token in their path authorises: it has no scope."""
         return Principal(id="", name="", scopes=frozenset(), own=self._runtime, sees=self._runtime)
+
     def link_holder(self) -> Principal:
         """The principal of requests by an approval link: it has no scope and no calls."""
         nothing = self._runtime.acting_for(_LINK_HOLDER)

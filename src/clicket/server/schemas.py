@@ -29,8 +29,10 @@ __all__ = [
     "ExternalFailure",
     "ExternalOutput",
     "ExternalProgress",
+    "GrantList",
     "Listing",
     "Name",
+    "PersonsAnswer",
     "Reason",
     "Resolution",
     "Stop",
@@ -38,9 +40,6 @@ __all__ = [
     "result_json",
     "summary_of",
     "without_tracebacks",
-    "Accepted", "Again", "AgainAccepted", "BulkRequest", "CallFilter", "CallRequest", "CallSummary", "Cancelled", "Decided",
-    "Decision", "Denial", "GrantList", "Listing", "Name", "PersonsAnswer", "Reason", "Resolution", "Stop", "record_json",
-    "result_json", "summary_of", "without_tracebacks",
 ]  # fmt: skip
 
 Name = Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]*$")]

@@ -25,8 +25,8 @@ from clicket.tools.depends import Group, names_of
 from clicket.tools.function import FunctionTool, tool
 from clicket.tools.native import NativeTool, Session, SessionKey, SessionTool, session_key
 from clicket.tools.options import Isolation, Options, Recovery, make_options
-from clicket.tools.pending import Pending
 from clicket.tools.output_check import output_check
+from clicket.tools.pending import Pending
 from clicket.tools.protocol import BasicTool, Tool, Traits
 from clicket.tools.reconcile import CallInDoubt, DidNotHappen, Happened, Unknown
 from clicket.tools.registry import Registered, Registry, as_tool

@@ -7,8 +7,8 @@ from math import isfinite
 from typing import Any, Protocol
 
 from clicket.errors import UsageError
-from clicket.tools.pending import Pending
 from clicket.tools.costs import cost_note
+from clicket.tools.pending import Pending
 
 __all__ = ["STREAMED", "Sink", "Streamed", "ToolContext"]
 

@@ -94,7 +94,9 @@ async def _kill_and_recover(
     error = unknown.error.code if unknown.error else None
     reported = error == "outcome_unknown" and len(unknown.attempts) == 1
     output.outcome(unknown, {"it fails as outcome_unknown": reported})
-    output.remark("charge_card has a check (reconcile=…): it asked the bank by the idempotency key, and found the charge")
+    output.remark(
+        "charge_card has a check (reconcile=…): it asked the bank by the idempotency key, and found the charge"
+    )
     found = charged.success and charged.metadata.get("reconciled") is True
     checks = {
         "it completed with what the bank has": found and charged.output == {"receipt": "1250 cents"},

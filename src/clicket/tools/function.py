@@ -171,6 +171,7 @@ def tool(
     recovery: Recovery | None = None,
     reconcile: Reconcile | None = None,
     external: bool = False,
+    background: bool = False,
     isolation: Isolation = "auto",
     resources: Mapping[str, Any] | None = None,
     cache: float | bool | None = None,

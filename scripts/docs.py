@@ -47,6 +47,10 @@ OPTIONS = {
         True,
     ),
     "external": ("The body only begins the work; the token of `ctx.pending()` ends the call from outside.", True),
+    "background": (
+        "In an agent's turn the conversation goes on while the call runs; its result enters a later step or turn.",
+        True,
+    ),
     "isolation": ("Where the body runs: `auto`, `inline`, `thread`, `process` or `ray`.", True),
     "resources": (
         'With `isolation="ray"`: `{"cpu": 1, "gpu": 0, "memory": "2GB"}`, what the body needs on the cluster.',

@@ -46,6 +46,7 @@ class _Runtime(Protocol):
     def call(
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]: ...
+    async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle: ...
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle: ...
     def hub(self, thread: str = "default") -> ThreadHub: ...
     def acting_for(self, caller: str, scopes: Any = ()) -> Any: ...
@@ -110,6 +111,14 @@ class Host:
     def sensitive(self, tool: str) -> frozenset[str]:
         found = self._runtime._registry.get(tool)
         return frozenset() if found is None else found.options.sensitive
+
+    def is_background(self, tool: str) -> bool:
+        found = self._runtime._registry.get(tool)
+        return found is not None and found.options.background
+
+    async def start(self, tool: str, arguments: Arguments, *, id: str, thread: str) -> ToolResult | None:
+        call = (await self._runtime.submit(tool, arguments, id=id, thread=thread)).call
+        return call.result if isinstance(call, Call) else None
 
     async def refuse(self, tool: str, arguments: Arguments, *, id: str, thread: str, why: str) -> ToolResult:
         engine, request = self._engine, checked(ToolCall(tool, arguments, id=id, thread=thread))

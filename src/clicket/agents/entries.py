@@ -1,4 +1,4 @@
-"""The recorded entries of a turn (`begun`, `reply`, `results`, `plan`, `ended`), and the events that readers get for them."""
+"""The recorded entries of a turn (`begun`, `reply`, `results`, `news`, `plan`, `ended`), and the events that readers get for them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from typing import Any
 import msgspec
 
 from clicket.agents.agent_result import AgentEvent, AgentEventType
+from clicket.agents.background import result_message
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolUse, Usage
 from clicket.model.ids import asked_id
 from clicket.vault import holds_secret
 
-__all__ = ["begun", "ended", "events_of", "message_of", "plan", "reply", "result", "results", "results_of", "usage_of"]
+__all__ = [
+    "begun",
+    "ended",
+    "events_of",
+    "message_of",
+    "news",
+    "plan",
+    "reply",
+    "result",
+    "results",
+    "results_of",
+    "usage_of",
+]
 
 Entry = dict[str, Any]
 
@@ -65,6 +78,11 @@ def result(use: ToolUse, call_id: str, text: str, *, failed: bool, **more: Any) 
 
 def results(step: int, items: list[Entry], took: float, at: float) -> Entry:
     return {"e": "results", "step": step, "items": items, "took": took, "at": at}
+
+
+def news(step: int, items: list[Entry], at: float) -> Entry:
+    """Results of background calls, which enter the turn after this step."""
+    return {"e": "news", "step": step, "items": items, "at": at}
 
 
 def plan(step: int, body: Entry, at: float) -> Entry:
@@ -121,10 +139,7 @@ def message_of(entry: Entry) -> ChatMessage:
 
 
 def results_of(entry: Entry) -> list[ChatMessage]:
-    return [
-        ChatMessage(role="tool", content=item["text"], use_id=item["id"], failed=item["failed"])
-        for item in entry["items"]
-    ]
+    return [result_message(item) for item in entry["items"]]
 
 
 def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEvent]:
@@ -151,9 +166,9 @@ def events_of(entry: Entry, number: int, thread: str, turn: int) -> list[AgentEv
             for place, (id, name, arguments) in enumerate(entry["uses"], start=1):
                 call = call_id(entry["mark"], entry.get("tag", ""), step, place, id) if entry["mark"] else ""
                 add("tool_started", id=id, tool=name, call_id=call, arguments=arguments)
-        case "results":
+        case "results" | "news":
             for item in entry["items"]:
-                more = {key: item[key] for key in ("artifact", "code", "state") if key in item}
+                more = {key: item[key] for key in ("artifact", "background", "code", "state") if key in item}
                 add(
                     "tool_result",
                     id=item["id"], tool=item["tool"], call_id=item["call"], success=not item["failed"],

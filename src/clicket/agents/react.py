@@ -83,6 +83,7 @@ class Loop:
     async def __call__(self, turn: Turn) -> Ending:
         turn.allowed_tools = self.only
         while True:
+            await self.actor.collect(turn)
             offers = await self.offers(turn)
             over = turn.over()
             if over is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
+from clicket.agents.background import news_message
 from clicket.agents.memory import Head, Memory, TurnDocument
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS
@@ -170,6 +171,8 @@ def document_of(number: int, message: str, on_record: Sequence[Entry], ending: E
             messages.append(entries.message_of(entry))
         elif entry.get("e") == "results":
             messages += entries.results_of(entry)
+        elif entry.get("e") == "news":
+            messages += map(news_message, entry["items"])
     return ended_document(number, paired(messages), plan, ending)
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from clicket.agents import entries
+from clicket.agents.background import open_calls, started_text
 from clicket.agents.read_result import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
 from clicket.agents.task_waits import ended_before, wait_all
@@ -27,6 +28,7 @@ __all__ = ["Actor"]
 Entry = dict[str, Any]
 _NO_ARGUMENTS = ("", "null")
 _LATE = "timeout: the time of the run was over before this call had a result. Its tool may or may not have run."
+_GONE = "not_found: the record of the call is not kept any more. Its tool may or may not have run."
 _STOPPED = "the turn was stopped"
 
 
@@ -42,6 +44,21 @@ class Actor:
     async def act(self, turn: Turn, message: ChatMessage) -> Ending | None:
         """Run the tool calls of a message. Afterwards each call has a recorded result. Returns why the turn ends, or None."""
         return await _ToolStep(turn, message, self._max_concurrency, self._max_observation).run()
+
+    async def collect(self, turn: Turn) -> None:
+        """Add the results of background calls that have ended since the model was asked last, in this turn or an earlier one."""
+        if turn.fork:
+            return
+        turn.take_recorded_news()
+        items: list[Entry] = []
+        for call_id, use in {} if turn.is_replaying else open_calls(turn.messages).items():
+            record = await turn.host.record(call_id, turn.thread)
+            if record is None:
+                items.append(entries.result(use, call_id, _GONE, failed=True, code="not_found"))
+            elif record.state.is_terminal:
+                items.append(await _observed(turn, use, result_of(record), self._max_observation))
+        if items:
+            turn.record_news([{**item, "background": True} for item in items])
 
     async def call(self, turn: Turn, tool: str, arguments: Mapping[str, Any] | None = None) -> ChatMessage:
         """Call a tool as a step of the turn, without a model, in a drive of your own. The message has the text that a model would
@@ -171,7 +188,12 @@ class _ToolStep:
             watch.begin(call_id)
         try:
             known = await host.made(call_id, turn.thread) if turn.resumed else None
-            if known is not None:
+            if _denial(turn, use) is None and not turn.fork and host.is_background(use.name):
+                ended = None if known is not None else await self._start(use, call_id)
+                if ended is None:
+                    return entries.result(use, call_id, started_text(call_id), failed=False, background=True)
+                result = ended
+            elif known is not None:
                 if call_id in await host.waiting(turn.thread):
                     turn.report_waiting()
                     if watch is not None:
@@ -182,8 +204,7 @@ class _ToolStep:
                     await known.cancel(_STOPPED)
                     raise
             else:
-                arguments = "{}" if use.arguments.strip() in _NO_ARGUMENTS else use.arguments
-                why = _denial(turn, use)
+                arguments, why = _arguments(use), _denial(turn, use)
                 if why is None:
                     result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
                 else:
@@ -197,29 +218,12 @@ class _ToolStep:
                 watch.end(call_id)
         return await self._entry(use, result)
 
+    async def _start(self, use: ToolUse, call_id: str) -> ToolResult | None:
+        """Start a background call. Its result, if it was refused or has ended already."""
+        return await self.turn.host.start(use.name, _arguments(use), id=call_id, thread=self.turn.thread)
+
     async def _entry(self, use: ToolUse, result: ToolResult) -> Entry:
-        """The result as the model reads it; a long one is stored as an artifact."""
-        if not result.success:
-            text = without_notes(clean(result.content[: self.max_observation]))
-            code = "" if result.error is None else result.error.code
-            return entries.result(use, result.call_id, text, failed=True, code=code, state=str(result.state))
-        text = result.content
-        if len(text) <= self.max_observation:
-            return entries.result(use, result.call_id, text, failed=False)
-        host = self.turn.host
-        try:
-            if result.artifact is None:
-                whole = await host.keep(text.encode("utf-8", "backslashreplace"))
-            else:
-                whole = result.artifact
-                await host.allow(whole)
-        except ClicketError as error:  # the beginning of the result is still useful
-            self.turn.leave_if_closing()
-            whole = f"(could not be kept: {error.message})"
-        self.turn.has_references = True
-        size = "more than can be shown" if result.truncated else f"{len(text):,} characters"
-        shown = text[: self.max_observation] + note_of(size, whole)
-        return entries.result(use, result.call_id, shown, failed=False, artifact=whole)
+        return await _observed(self.turn, use, result, self.max_observation)
 
     async def _fill_missing(self, text: str, code: str) -> None:
         """The step was interrupted: calls that have ended get their results, the others get `text` as an error."""
@@ -244,6 +248,31 @@ class _ToolStep:
                 await known.cancel(_STOPPED)
 
 
+async def _observed(turn: Turn, use: ToolUse, result: ToolResult, max_observation: int) -> Entry:
+    """The result as the model reads it; a long one is stored as an artifact."""
+    if not result.success:
+        text = without_notes(clean(result.content[:max_observation]))
+        code = "" if result.error is None else result.error.code
+        return entries.result(use, result.call_id, text, failed=True, code=code, state=str(result.state))
+    text = result.content
+    if len(text) <= max_observation:
+        return entries.result(use, result.call_id, text, failed=False)
+    host = turn.host
+    try:
+        if result.artifact is None:
+            whole = await host.keep(text.encode("utf-8", "backslashreplace"))
+        else:
+            whole = result.artifact
+            await host.allow(whole)
+    except ClicketError as error:  # the beginning of the result is still useful
+        turn.leave_if_closing()
+        whole = f"(could not be kept: {error.message})"
+    turn.has_references = True
+    size = "more than can be shown" if result.truncated else f"{len(text):,} characters"
+    shown = text[:max_observation] + note_of(size, whole)
+    return entries.result(use, result.call_id, shown, failed=False, artifact=whole)
+
+
 def _denial(turn: Turn, use: ToolUse) -> str | None:
     """Why a call must not run, or None. A tool that the agent does not offer is refused, also if a prompt injection names it."""
     if use.id in turn.denied:
@@ -253,6 +282,10 @@ def _denial(turn: Turn, use: ToolUse) -> str | None:
     if turn.allowed_tools is None or use.name in turn.allowed_tools or use.name == READ_RESULT:
         return None
     return f"this agent has {', '.join(sorted(turn.allowed_tools)) or 'no tools'}"
+
+
+def _arguments(use: ToolUse) -> str:
+    return "{}" if use.arguments.strip() in _NO_ARGUMENTS else use.arguments
 
 
 def _error_text(error: Exception) -> str:

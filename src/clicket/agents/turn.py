@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from clicket.agents import entries
 from clicket.agents.agent_result import AgentEvent, AgentEventType
+from clicket.agents.background import news_message, result_message
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
@@ -112,6 +113,10 @@ class Turn:
         for entry in mine:
             if entry.get("e") == "results":
                 self._results.setdefault(entry["step"], []).append(entry)
+        self._news: dict[int, list[Entry]] = {}
+        for entry in mine:
+            if entry.get("e") == "news":
+                self._news.setdefault(entry["step"], []).extend(entry["items"])
         self._plans: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "plan")
         self._ids = {use.id for message in history for use in message.uses}
         self._replayed: Entry | None = None
@@ -267,7 +272,24 @@ class Turn:
     def add_result_messages(self, message: ChatMessage, found: dict[str, Entry]) -> None:
         for use in message.uses:
             item = found[use.id]
-            self.messages.append(ChatMessage(role="tool", content=item["text"], use_id=use.id, failed=item["failed"]))
+            self.messages.append(result_message({**item, "id": use.id}))
+
+    # Results of background calls.
+
+    def take_recorded_news(self) -> None:
+        """Add the results of background calls that were recorded after this step, before a crash."""
+        self.messages += map(news_message, self._news.pop(self.steps, ()))
+
+    @property
+    def is_replaying(self) -> bool:
+        """The next reply of the model is on record."""
+        return bool(self._replies)
+
+    def record_news(self, items: list[Entry]) -> None:
+        """Record results of background calls, and add them to the messages."""
+        text = f"Step {self.steps}: {len(items)} background calls have ended."
+        self.write(text, entries.news(self.steps, items, self.clock.now()), soon=True)
+        self.messages += map(news_message, items)
 
     def record_plan(self, body: Entry) -> None:
         """Record and publish a state of the plan; a state that was recorded before a crash is not recorded again."""

@@ -54,6 +54,14 @@ class AgentHost(Protocol):
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
+    def is_background(self, tool: str) -> bool:
+        """Do the tool's calls go on in the background of a conversation?"""
+        ...
+
+    async def start(self, tool: str, arguments: Arguments, *, id: str, thread: str) -> ToolResult | None:
+        """Make a call without waiting for its outcome; returns when it is durable, with its result if it has ended already."""
+        ...
+
     def sensitive(self, tool: str) -> frozenset[str]:
         """The fields that a tool declares as sensitive; none for a tool that is not there."""
         ...

@@ -5,6 +5,8 @@ The token is checked before the body is read. It is not logged: the access log h
 
 from __future__ import annotations
 
+import asyncio
+
 from clicket.runtime import Runtime
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.request import Request
@@ -14,6 +16,8 @@ from clicket.server.schemas import ExternalCall, ExternalFailure, ExternalOutput
 
 __all__ = ["ExternalCallHandlers"]
 
+_LOOKUPS = 8
+"""Tokens that are looked up at the same time."""
 _PROBLEMS = (400, 404, 408, 409, 413, 415, 503)
 
 
@@ -21,6 +25,7 @@ class ExternalCallHandlers:
     def __init__(self, runtime: Runtime, body_reader: BodyReader) -> None:
         self._runtime = runtime
         self._body_reader = body_reader
+        self._lookups = asyncio.Semaphore(_LOOKUPS)
 
     async def complete(self, request: Request) -> Response:
         token = await self._checked(request)
@@ -46,7 +51,8 @@ class ExternalCallHandlers:
 
     async def _checked(self, request: Request) -> str:
         token = request.path("token")
-        await self._runtime.engine.external_results.check(token)
+        async with self._lookups:  # requests without a key must not load the store
+            await self._runtime.engine.external_results.check(token)
         return token
 
     def operations(self) -> tuple[Operation, ...]:

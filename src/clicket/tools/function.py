@@ -171,6 +171,7 @@ def tool(
     recovery: Recovery | None = None,
     reconcile: Reconcile | None = None,
     external: bool = False,
+    background: bool = False,
     isolation: Isolation = "auto",
     resources: Mapping[str, Any] | None = None,
     cache: float | bool | None = None,
@@ -225,15 +226,24 @@ def function_tool(
             f"{where}: a method needs its object, which another process does not have, so isolation={made.isolation!r} is for functions. "
             "Make it a function, or leave isolation at 'auto'."
         )
+    binding = bind_signature(MethodType(function, object()) if of_object else function, where, names=names)
+    _refuse_without_context(where, made, binding)
     return FunctionTool(
         function,
         made,
         name=name_of(name, getattr(function, "__name__", ""), where),
         description=docstring_of(function)[0] if description is None else description,
-        binding=bind_signature(MethodType(function, object()) if of_object else function, where, names=names),
+        binding=binding,
         listed=listed,
         of_object=of_object,
     )
+
+
+def _refuse_without_context(where: str, options: Options, binding: Binding) -> None:
+    if options.external and binding.context is None:
+        raise UsageError(
+            f"{where}: an external tool gets the token that ends its call from ctx.pending(). Give it a parameter `ctx: ToolContext`."
+        )
 
 
 def class_tool(
@@ -254,12 +264,14 @@ def class_tool(
     if run_sync is not None and inspect.iscoroutinefunction(run_sync):
         raise UsageError(f"{where}: `run_sync` must not be async; call it `run`.")
     given = {key: getattr(instance, key) for key in Options.__struct_fields__ if hasattr(instance, key)}
+    made, binding = make_options(where, {**given, **(options or {})}), bind_signature(body, where, names=names)
+    _refuse_without_context(where, made, binding)
     return FunctionTool(
         body,
-        make_options(where, {**given, **(options or {})}),
+        made,
         name=name_of(name or getattr(instance, "name", None), snake_case(kind.__name__), where),
         description=description or getattr(instance, "description", None) or docstring_of(kind)[0],
-        binding=bind_signature(body, where, names=names),
+        binding=binding,
         run_sync=run_sync if run is not None else None,
     )
 

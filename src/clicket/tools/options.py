@@ -45,6 +45,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Asks the outside system whether an attempt had its effect, when its outcome is unknown."""
     external: bool = False
     """The body only begins the work; the call ends when the token of `ctx.pending()` completes or fails it."""
+    background: bool = False
+    """In an agent's turn the conversation goes on while the call runs; its result enters a later step or turn."""
     isolation: Isolation = "auto"
     resources: Resources | None = None
     """What a body on a Ray cluster needs (isolation="ray")."""
@@ -115,8 +117,9 @@ def _check_resources(where: str, values: dict[str, Any]) -> None:
 
 
 def _check_external(where: str, values: dict[str, Any]) -> None:
-    if type(values.get("external", False)) is not bool:
-        raise UsageError(f"{where}: external must be True or False, not {values['external']!r}.")
+    for key in ("external", "background"):
+        if type(values.get(key, False)) is not bool:
+            raise UsageError(f"{where}: {key} must be True or False, not {values[key]!r}.")
     if values.get("external") and values.get("isolation", "auto") not in ("auto", "thread"):
         raise UsageError(
             f"{where}: the body of an external tool gets its token from the runtime, so isolation={values['isolation']!r} is for other "

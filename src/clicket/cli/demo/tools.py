@@ -92,10 +92,14 @@ def _was_charged(call: CallInDoubt, ctx: ToolContext) -> Happened | DidNotHappen
     return Happened({"receipt": receipt.read_text()}) if receipt.exists() else DidNotHappen()
 
 
+def _charge(bank: str, key: str, cents: int) -> None:
+    Path(bank, key).write_text(f"{cents} cents")
+
+
 @tool(reconcile=_was_charged)
 async def charge_card(cents: int, bank: str, ctx: ToolContext) -> dict[str, Any]:
     """Charges a card. Repeating it would charge twice, so the bank is asked. A folder stands for the bank."""
-    Path(bank, ctx.idempotency_key).write_text(f"{cents} cents")
+    _charge(bank, ctx.idempotency_key, cents)
     await asyncio.sleep(15)
     return {"receipt": f"{cents} cents"}
 

@@ -1,0 +1,50 @@
+"""Background calls of an agent: the model learns at once that a call has started, and its result enters a later step or turn.
+
+The transcript says which calls are open: the answer to a call that was started names it, and so does the message with its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from clicket.model.chat import ChatMessage, ToolUse
+
+__all__ = ["news_message", "open_calls", "result_message", "started_text"]
+
+_OURS = "clicket"
+
+
+def started_text(call_id: str) -> str:
+    """What the model reads as the answer to a call that was started."""
+    return f"Started in the background as call {call_id}. Its result comes in a later message; go on without it."
+
+
+def result_message(item: dict[str, Any]) -> ChatMessage:
+    """The answer to a tool call, from its recorded result."""
+    vendor = {_OURS: {"background": item["call"], "tool": item["tool"]}} if item.get("background") else None
+    return ChatMessage(role="tool", content=item["text"], use_id=item["id"], failed=item["failed"], vendor=vendor)
+
+
+def news_message(item: dict[str, Any]) -> ChatMessage:
+    """The message with the result of a background call."""
+    how = "failed" if item["failed"] else "completed"
+    return ChatMessage(
+        role="user",
+        content=f"[The background call {item['call']} of {item['tool']} has {how}.]\n{item['text']}",
+        vendor={_OURS: {"result_of": item["call"]}},
+    )
+
+
+def open_calls(messages: Iterable[ChatMessage]) -> dict[str, ToolUse]:
+    """The background calls whose results the model has not read, by their ids."""
+    found: dict[str, ToolUse] = {}
+    for message in messages:
+        ours = None if message.vendor is None else message.vendor.get(_OURS)
+        if type(ours) is not dict:
+            continue
+        if message.role == "tool" and ours.get("background"):
+            found[str(ours["background"])] = ToolUse(id=message.use_id, name=str(ours.get("tool", "")), arguments="")
+        elif message.role == "user":
+            found.pop(str(ours.get("result_of")), None)
+    return found

@@ -1,0 +1,117 @@
+"""The wait for a result from outside, on a stepped clock: its timers, and the race of a result with a timeout or a cancel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.engine.fakes import Lower
+
+from clicket import State, ToolContext, tool
+from clicket.call import Call
+from clicket.engine.stopping import Stopping
+from clicket.execution import attempt_of
+from clicket.model import Record
+
+
+@tool(external=True, timeout=100.0, idle_timeout=40.0)
+async def job(ctx: ToolContext) -> None:
+    pass
+
+
+class World(Lower):
+    def __init__(self) -> None:
+        super().__init__(job)
+        self.stopping = Stopping(self.journal, self.pipeline, self.limiter, self.ending, self.external)
+        self.on_request = lambda entry, events: self.external.take(self.call, events)
+        self.timers._expire = self.stopping.expire
+
+    async def parked(self) -> Record:
+        self.call: Call = self.running("job")
+        self.external.park(self.call)
+        await self.settle()
+        return self.record
+
+    @property
+    def record(self) -> Record:
+        return self.store.record(self.call)
+
+    async def write(self, kind: Any, data: dict[str, Any], *, told: bool = True) -> None:
+        """Another process writes into the call; `told`: this one reads it."""
+        assert await self.requests.append(self.store.of(self.call), kind, data) is None
+        if told:
+            await self.requests.read(self.call.entry)
+            await self.settle()
+
+    async def step(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        await self.settle()
+
+
+async def test_it_waits_without_a_slot_and_takes_the_result() -> None:
+    world = World()
+    record = await world.parked()
+    assert (record.state, record.waiting_for) == (State.RUNNING, "external")
+    assert world.logged("release") == [world.call]
+    await world.step(30)
+    await world.write("reported", {"output": {"n": 1}})
+    assert (world.record.state, world.record.output) == (State.COMPLETED, {"n": 1})
+    assert world.record.stages["execute"].duration == pytest.approx(30, abs=1)
+
+
+async def test_silence_and_time_end_it() -> None:
+    world = World()
+    await world.parked()
+    for _ in range(2):
+        await world.step(35)
+        await world.write("heartbeat", {})
+    assert world.record.state is State.RUNNING, "heartbeats hold off the idle limit"
+    await world.step(31)
+    assert (world.record.state, world.record.metadata["phase"]) == (State.TIMEOUT, "attempt")
+    other = World()
+    await other.parked()
+    await other.step(41)
+    assert (other.record.state, other.record.metadata["phase"]) == (State.TIMEOUT, "idle")
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+async def test_a_result_that_was_on_record_first_is_the_outcome(how: str) -> None:
+    """This process has not read it yet when the time is up, or when the caller cancels."""
+    world = World()
+    await world.parked()
+    await world.write("reported", {"output": "in time"}, told=False)
+    if how == "timeout":
+        await world.step(101)
+    else:
+        world.stopping.cancel(world.call, "not needed")
+        await world.settle()
+    assert (world.record.state, world.record.output) == (State.COMPLETED, "in time")
+    assert sum(event.is_terminal for event in world.record.events) == 1
+
+
+async def test_a_failure_from_outside_is_the_tools() -> None:
+    world = World()
+    await world.parked()
+    await world.write("reported", {"error": {"code": "tool_error", "message": "no", "type": "Fire"}})
+    assert (world.record.error and world.record.error.type, world.call.is_blameless) == ("Fire", False)
+
+
+async def test_output_makes_it_stream_and_a_report_of_progress_counts_as_life() -> None:
+    world = World()
+    await world.parked()
+    await world.write("output", {"content": "a", "offset": 0})
+    assert (world.record.state, world.record.waiting_for) == (State.STREAMING, "external")
+    await world.write("output", {"content": "b", "offset": 1})
+    await world.write("reported", {"output": None})
+    assert (world.record.state, world.record.output) == (State.COMPLETED, "ab")
+
+
+async def test_a_closed_wait_is_ended_by_the_process_that_takes_it_over() -> None:
+    world = World()
+    await world.parked()
+    await world.write("note", {"text": "", "external_closed": "cancel"}, told=False)
+    await world.requests.read(world.call.entry)
+    attempt_of(world.call).wait = None
+    world.external.wait_again(world.call, world.record)
+    await world.settle()
+    assert world.record.state is State.CANCELLED

@@ -78,9 +78,9 @@ class Host:
     def closing(self) -> bool:
         return self._engine.is_closing
 
-    def acting_for(self, caller: str, scopes: frozenset[str]) -> Host:
+    def acting_for(self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()) -> Host:
         """A host for another caller. It uses the runtime that is open now, also while that one closes."""
-        return Host(self._runtime.acting_for(caller, scopes), self._offers)
+        return Host(self._runtime.acting_for(caller, scopes, requesters), self._offers)
 
     # Tools that every caller may call.
 

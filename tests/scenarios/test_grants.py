@@ -456,3 +456,19 @@ async def test_a_full_queue_refuses_a_granted_call(pay: Any) -> None:
         for handle in holding:
             await handle.cancel()
         assert (await rt.call("pay", {"amount": 3})).success
+
+
+async def test_a_turn_that_was_begun_in_the_name_of_another_caller(store: str, pay: Any) -> None:
+    async with make([pay], store, policy=ASK) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("pay", {"amount": 3})], "Done."]))
+        rt.add(agent.as_tool("helper", "Pays."))
+        boss = ReActAgent(rt, ScriptedModel([[("helper", {"task": "pay"})], "Done."]), name="boss")
+        view = rt.acting_for("ann", requesters=["root"])
+        turn = asyncio.create_task(boss.acting_for(view).run("Pay.", thread="t"))
+        while not (waiting := (await rt.history(waiting_for="approval")).items):
+            await asyncio.sleep(0.01)
+        for name in ("ann", "root"):
+            with pytest.raises(PermissionDenied):
+                await rt.approve(waiting[0].id, thread=waiting[0].thread, by=name)
+        assert await rt.approve(waiting[0].id, thread=waiting[0].thread, by="bob")
+        await asyncio.wait_for(turn, 20)

@@ -255,7 +255,8 @@ class Recovery:
         )
         self._journal.wait_for(entry, record.waiting_for)
         age = elapsed(self._clock, record.created_at, first)
-        origin = Origin(record.caller, frozenset(first.get("scopes") or ()))
+        scopes, requesters = frozenset(first.get("scopes") or ()), frozenset(first.get("requesters") or ())
+        origin = Origin(record.caller, scopes, requesters=requesters)
         call = Call(entry, request, origin, self._clock.monotonic() - age, record.idempotency_key, arguments)
         call.arguments_lost = lost
         self._pipeline.restore(call, record.stages)

@@ -49,7 +49,7 @@ class _Runtime(Protocol):
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle: ...
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle: ...
     def hub(self, thread: str = "default") -> ThreadHub: ...
-    def acting_for(self, caller: str, scopes: Any = ()) -> Any: ...
+    def acting_for(self, caller: str, scopes: Any = (), requesters: Any = ()) -> Any: ...
 
 
 class Host:
@@ -84,9 +84,9 @@ class Host:
     def closing(self) -> bool:
         return self._engine.is_closing
 
-    def acting_for(self, caller: str, scopes: frozenset[str]) -> Host:
+    def acting_for(self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()) -> Host:
         """A host for another caller. It uses the runtime that is open now, also while that one closes."""
-        return Host(self._runtime.acting_for(caller, scopes), self._offers)
+        return Host(self._runtime.acting_for(caller, scopes, requesters), self._offers)
 
     # Tools that every caller may call.
 

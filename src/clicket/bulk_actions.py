@@ -109,7 +109,7 @@ class _Runtime(Protocol):
     async def history(
         self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]
     ) -> Page: ...
-    def acting_for(self, caller: str, scopes: Any = ()) -> Any: ...
+    def acting_for(self, caller: str, scopes: Any = (), requesters: Any = ()) -> Any: ...
 
 
 OnActed = Callable[[Record], Any]
@@ -291,7 +291,7 @@ class _Work:
 
     async def _do(self, record: Record) -> bool:
         order, thread = self._order, record.thread
-        view = self._runtime.acting_for(record.caller, self._scopes)
+        view = self._runtime.acting_for(record.caller, self._scopes, self._approver.names)
         if order.action == "cancel":
             if record.state is State.CANCELLED:
                 return False

@@ -38,6 +38,8 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     """What the caller may do; policies read it."""
     prefer_sync: bool = False
     """A blocking caller waits: a tool that also has a blocking body runs that one."""
+    requesters: frozenset[str] = frozenset()
+    """Names of a person who makes calls in the name of the caller, as an admin may. That person may not approve them."""
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):

@@ -161,14 +161,16 @@ class Runtime:
         """Run something in the background; the runtime waits for it when it closes."""
         self._opened.tasks.spawn(work)
 
-    def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
+    def acting_for(self, caller: str, scopes: Iterable[str] = (), requesters: Iterable[str] = ()) -> Runtime:
         """This runtime for one caller: it makes calls as that caller, and finds only that caller's calls.
 
-        `scopes`: what the caller may do, for the policy's rules. An empty name means the program's own calls.
+        `scopes`: what the caller may do, for the policy's rules. `requesters`: names of a person who makes calls in the caller's name,
+        and may not approve them. An empty name of the caller means the program's own calls.
         """
-        view = copy.copy(self)
+        view, own = copy.copy(self), self._origin
         view._engine = self._opened
-        view._caller, view._origin = caller, Origin(caller, frozenset(scopes), self._origin.prefer_sync)
+        view._caller = caller
+        view._origin = Origin(caller, frozenset(scopes), own.prefer_sync, own.requesters | frozenset(requesters))
         return view
 
     def add(self, tool: Any) -> Tool:

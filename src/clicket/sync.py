@@ -165,11 +165,11 @@ class Runtime:
             raise UsageError("the runtime is not open; use it inside `with clicket.sync.Runtime(...) as rt:`.")
         return self._thread
 
-    def acting_for(self, caller: str, scopes: Iterable[str] = ()) -> Runtime:
+    def acting_for(self, caller: str, scopes: Iterable[str] = (), requesters: Iterable[str] = ()) -> Runtime:
         """This runtime for one caller; as in `clicket.Runtime.acting_for`."""
         self._refuse_unless_open()
         view = copy.copy(self)
-        view._runtime = self._runtime.acting_for(caller, scopes)
+        view._runtime = self._runtime.acting_for(caller, scopes, requesters)
         return view
 
     def hub(self, thread: str = "default") -> ThreadHub:

@@ -11,7 +11,8 @@ from tests.scenarios.kit import assert_sound, make, types
 
 from clicket import Condition, Policy, Rule, Runtime, State, tool
 from clicket.agents import ReActAgent
-from clicket.errors import Conflict, InvalidInput, NotFound, PermissionDenied, UsageError
+from clicket.engine.grants import Grants as EngineGrants
+from clicket.errors import Conflict, InvalidInput, NotFound, PermissionDenied, QueueFull, UsageError
 from clicket.sync import Runtime as BlockingRuntime
 from clicket.testing import ScriptedModel
 
@@ -382,3 +383,92 @@ def test_policies_that_are_none(wrong: Any) -> None:
         Rule(verdict="ask", **wrong)
     with pytest.raises(UsageError, match="rules that ask"):
         Rule(verdict="deny", approvers=2)
+
+
+# While the store is asked for grants.
+
+
+@pytest.fixture
+def slow_grants(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Grants are found, and used, only after the event."""
+    found, use = asyncio.Event(), EngineGrants.use
+
+    async def slow(self: EngineGrants, call: Any) -> Any:
+        used = await use(self, call)
+        await found.wait()
+        return used
+
+    monkeypatch.setattr(EngineGrants, "use", slow)
+    return found
+
+
+async def test_a_call_that_is_cancelled_or_late_meanwhile_does_not_run(
+    store: str, pay: Any, paid: list[int], slow_grants: asyncio.Event
+) -> None:
+    async with make([pay], store, policy=ASK) as rt:
+        first = asyncio.create_task(rt.submit("pay", {"amount": 1}, id="first"))
+        slow_grants.set()
+        assert await rt.approve((await first).id, grant={})
+        await (await rt.handle("first")).result()
+        slow_grants.clear()
+        left = asyncio.create_task(rt.call("pay", {"amount": 2}, id="left"))
+        late = asyncio.create_task(rt.call("pay", {"amount": 3}, id="late", deadline=0.05))
+        assert (await late).state is State.TIMEOUT
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await left
+        assert (await rt.get("left")).state is State.CANCELLED
+        slow_grants.set()
+        await asyncio.sleep(0)
+        for id in ("left", "late"):
+            assert_sound(await rt.get(id))
+    assert paid == [1]
+
+
+async def test_a_runtime_that_closes_meanwhile_leaves_the_question(
+    tmp_path: Any, pay: Any, paid: list[int], slow_grants: asyncio.Event
+) -> None:
+    url = f"sqlite:///{tmp_path / 'calls.db'}"
+    async with make([pay], url, policy=ASK, close_timeout=0.1) as rt:
+        slow_grants.set()
+        await grant(rt, {})
+        slow_grants.clear()
+        waiting = asyncio.create_task(rt.submit("pay", {"amount": 2}, id="open"))
+        await asyncio.sleep(0.05)
+        asyncio.get_running_loop().call_later(0.3, slow_grants.set)
+    await asyncio.gather(waiting, return_exceptions=True)
+    async with make([pay], url, policy=ASK) as rt:
+        left = [record for record in (await rt.history()).items if record.id == "open"]
+        assert [record.waiting_for for record in left] in ([], ["approval"])
+    assert paid == [1]
+
+
+async def test_a_full_queue_refuses_a_granted_call(pay: Any) -> None:
+    @tool
+    async def hold() -> None:
+        await asyncio.sleep(600)
+
+    async with make([pay, hold], policy=ASK, max_concurrency=1, max_queue=1) as rt:
+        await grant(rt, {"uses": 5})
+        holding = [await rt.submit("hold", {}) for _ in range(2)]
+        with pytest.raises(QueueFull):
+            await rt.call("pay", {"amount": 2})
+        for handle in holding:
+            await handle.cancel()
+        assert (await rt.call("pay", {"amount": 3})).success
+
+
+async def test_a_turn_that_was_begun_in_the_name_of_another_caller(store: str, pay: Any) -> None:
+    async with make([pay], store, policy=ASK) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("pay", {"amount": 3})], "Done."]))
+        rt.add(agent.as_tool("helper", "Pays."))
+        boss = ReActAgent(rt, ScriptedModel([[("helper", {"task": "pay"})], "Done."]), name="boss")
+        view = rt.acting_for("ann", requesters=["root"])
+        turn = asyncio.create_task(boss.acting_for(view).run("Pay.", thread="t"))
+        while not (waiting := (await rt.history(waiting_for="approval")).items):
+            await asyncio.sleep(0.01)
+        for name in ("ann", "root"):
+            with pytest.raises(PermissionDenied):
+                await rt.approve(waiting[0].id, thread=waiting[0].thread, by=name)
+        assert await rt.approve(waiting[0].id, thread=waiting[0].thread, by="bob")
+        await asyncio.wait_for(turn, 20)

@@ -206,3 +206,17 @@ async def test_the_client_has_the_same(it: Api) -> None:
         assert not await mine.deny(two.id)
         with pytest.raises(InvalidInput):
             await approver.approve((await mine.submit("add", {"a": 4, "b": 1})).id, arguments={"a": "x"})
+
+
+async def test_an_admin_does_not_approve_what_it_made_in_the_name_of_others(it: Api) -> None:
+    ann, root = await key_for(it, "ann", "read", "call"), await key_for(it, "root", "admin")
+    boss = await key_for(it, "boss", "approve")
+    path = await asked(it, ann, "one")
+    assert (await it.post(f"{path}/deny", headers=boss)).status_code == 200
+    made = (await it.post(f"{path}/again", json={"arguments": {"a": 90, "b": 9}}, headers=root)).json()["id"]
+    many = (await it.post("/bulk", json={"action": "again", "ids": ["one"]}, headers=root)).json()
+    for id in (made, many["made"][0]["id"]):
+        record = await it.runtime.get(id)
+        assert record.caller == ann["authorization"].split("_")[1]
+        assert await decisions(it, f"/calls/{id}", root) == REFUSED
+        assert (await it.post(f"/calls/{id}/approve", headers=boss)).status_code == 200

@@ -96,7 +96,13 @@ async def asynchronous() -> None:
         assert_type(page.cursor, str | None)
         assert_type(await rt.artifact("name", start=0, end=10), bytes)
         assert_type(await rt.approve("a", by="ann", reason="fine", arguments={"url": "y"}), bool)
+        assert_type(await rt.approve("a", grant={"uses": 2, "seconds": 60, "thread": "t", "arguments": {}}), bool)
+        assert_type(await rt.respond("a", {"answer": 42}, by="ann"), bool)
+        assert_type([grant.used for grant in await rt.grants.list()], list[int])
+        assert_type((await rt.grants.revoke("gr_1")).revoked_by, str)
         assert_type((await rt.audit(limit=5))[0].who, str)
+
+        await rt.approve("a", grant={"use": 2})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
         await rt.call(add)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         await rt.history(limit="10")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -115,11 +121,16 @@ def blocking() -> None:
         assert_type(rt.cancel("a"), bool)
         assert_type(rt.approve("a", arguments='{"a": 1}'), bool)
         assert_type(rt.deny("a", by="ann"), bool)
+        assert_type(rt.respond("a", 42), bool)
+        assert_type([grant.id for grant in rt.grants.list(state="active")], list[str])
 
 
 def policies() -> Policy:
     big = Condition(path="/amount", op=">", value=100)
-    rules = [Rule(verdict="ask", tools=["pay*"], scopes=("call",), when=[big], timeout=60), Rule(verdict="deny")]
+    rules = [
+        Rule(verdict="ask", tools=["pay*"], scopes=("call",), when=[big], timeout=60, approvers=2),
+        Rule(verdict="deny"),
+    ]
     Rule(verdict="perhaps")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     return Policy(rules=rules, deny=["rm_*"], default="allow")
 

@@ -151,8 +151,8 @@ class Agent:
         """This agent as a tool for other agents: `rt.add(agent.as_tool("research", "Finds things out."))`."""
         about = description or f"Gives a task to the agent {self.name!r}, and returns its answer."
 
-        def as_caller(caller: str, scopes: frozenset[str]) -> Agent:
-            return self._on(self._host.acting_for(caller, scopes))
+        def as_caller(caller: str, scopes: frozenset[str], requesters: frozenset[str]) -> Agent:
+            return self._on(self._host.acting_for(caller, scopes, requesters))
 
         return AgentTool(self, name or self.name, about, as_caller)
 
@@ -370,7 +370,7 @@ class Agent:
         """The body of a turn's call."""
         log, thread, number = turn_log(ctx), bound["thread"], bound["turn"]
         try:
-            host = self._host.acting_for(ctx.caller, log.scopes)
+            host = self._host.acting_for(ctx.caller, log.scopes, log.requesters)
         except UsageError:  # the runtime closes
             log.hand_back()
         key = (host.caller, thread)

@@ -56,7 +56,7 @@ class AgentTool(ToolDefaults):
         agent: AskedAgent,
         name: str,
         description: str,
-        as_caller: Callable[[str, frozenset[str]], AskedAgent],
+        as_caller: Callable[[str, frozenset[str], frozenset[str]], AskedAgent],
     ) -> None:
         self.name: str = name_of(name, agent.name, f"agent {agent.name!r}")
         self.description: str = description
@@ -69,7 +69,7 @@ class AgentTool(ToolDefaults):
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str:
         log = turn_log(ctx)
-        agent = self._as_caller(ctx.caller, log.scopes)
+        agent = self._as_caller(ctx.caller, log.scopes, log.requesters)
         thread = f"{ctx.thread}/{alias_of(ctx.call_id)}"  # short, because threads are nested
         asking = _ASKING.findall(thread)
         if agent.name in asking:  # the limits of each turn do not end a recursion of agents

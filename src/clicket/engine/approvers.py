@@ -1,7 +1,8 @@
 """Which people may approve a call: not the one who made it, and nobody twice.
 
 A person has several names: the id of an API key, the key's name, its holder. Two keys with one of them in common belong to one person.
-Calls that a tool or an agent makes have the caller of the call above them, so its person may not approve them either.
+Calls that a tool or an agent makes have the caller of the call above them, so its person may not approve them either. Nor may an admin
+approve a call that the admin made in the name of another caller (`Origin.requesters`).
 """
 
 from __future__ import annotations

@@ -117,7 +117,8 @@ class Decisions:
             raise _changed(stored.id)
         record = read(stored.id, stored.events)
         if approved:
-            requesters = await names_of_caller(self._store, record.caller)
+            own = stored.events[0].data.get("requesters") or ()
+            requesters = await names_of_caller(self._store, record.caller) | frozenset(own)
             refuse_approver(record, approver, requesters, responds=answer is not None)
         call = self._live.find(record.id, record.thread, record.caller)
         secrets = self._arguments.secrets_of(stored.id, stored.events, call)

@@ -190,8 +190,11 @@ class Ending:
         self.dismiss(call, why)
 
     def dismiss(self, call: Call, error: ClicketError) -> None:
-        """This process gets no more events of the call: its followers get the reason."""
+        """This process gets no more events of the call: its followers get the reason, and so does the submitter of a call that is not
+        durable, because the runtime closes while it looks for a grant."""
         call.failure = error
+        if call.accepted is not None:
+            fulfil(call.accepted, None, None if call.entry.durable else error)
         self._journal.wake_watchers(call.entry)
         for left in self._journal.observers.left:
             left(call.entry)

@@ -114,7 +114,9 @@ class Grants:
         }
         if not found:
             return None
-        requesters = frozenset[str]() if question.self_approval else await names_of_caller(self._store, call.caller)
+        requesters = frozenset[str]()
+        if not question.self_approval:
+            requesters = await names_of_caller(self._store, call.caller) | call.origin.requesters
         tool, arguments = call.required_tool(), call.arguments
         assert arguments is not None, "the validate stage has run"
         for stored in narrowest(stored for _, stored in found.values()):

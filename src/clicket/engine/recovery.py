@@ -247,6 +247,9 @@ class Recovery:
         self._journal.wait_for(entry, record.waiting_for)
         age = max(self._age(record, first), 0.0)
         origin = Origin(record.caller, frozenset(first.get("scopes") or ()))
+        age = elapsed(self._clock, record.created_at, first)
+        scopes, requesters = frozenset(first.get("scopes") or ()), frozenset(first.get("requesters") or ())
+        origin = Origin(record.caller, scopes, requesters=requesters)
         call = Call(entry, request, origin, self._clock.monotonic() - age, record.idempotency_key, arguments)
         call.arguments_lost = lost
         self._pipeline.restore(call, record.stages)

@@ -52,6 +52,11 @@ class TurnLog:
         return self._call.origin.scopes
 
     @property
+    def requesters(self) -> frozenset[str]:
+        """Names of the person who began the turn in the name of its caller."""
+        return self._call.origin.requesters
+
+    @property
     def stopping(self) -> str | None:
         """Why the turn is being stopped: `cancel`, `shutdown`, …"""
         return self._call.stopping

@@ -150,6 +150,8 @@ class Pipeline:
             data["caller"] = entry.caller
         if call.origin.scopes:
             data["scopes"] = sorted(call.origin.scopes)
+        if call.origin.requesters:
+            data["requesters"] = sorted(call.origin.requesters)
         if (
             request.metadata is not None
             or request.timeout is not None

@@ -42,7 +42,9 @@ class AgentHost(Protocol):
         """The runtime takes no more calls."""
         ...
 
-    def acting_for(self, caller: str, scopes: frozenset[str]) -> AgentHost: ...
+    def acting_for(
+        self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()
+    ) -> AgentHost: ...
 
     # Tools that every caller may call.
 

@@ -47,6 +47,10 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     def is_admin(self) -> bool:
         return "admin" in self.scopes
 
+    def in_name_of(self, runtime: Runtime, caller: str) -> Runtime:
+        """The runtime that acts for another caller. What this key makes there, the person behind it does not approve."""
+        return runtime.acting_for(caller, self.scopes, self.approver.names)
+
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes
 

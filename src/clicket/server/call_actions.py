@@ -80,11 +80,7 @@ class CallActionHandlers:
     def _acting_for_owner(self, request: Request, record: Record) -> Runtime:
         """The new call belongs to the caller of the old one; the policy judges it by the scopes of the key that asks."""
         principal = request.principal
-        return (
-            principal.own
-            if record.caller == principal.id
-            else self._runtime.acting_for(record.caller, principal.scopes)
-        )
+        return principal.own if record.caller == principal.id else principal.in_name_of(self._runtime, record.caller)
 
     def operations(self) -> tuple[Operation, ...]:
         return (

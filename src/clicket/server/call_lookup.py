@@ -54,7 +54,7 @@ def visible_runtime(request: Request) -> Runtime:
         if caller == principal.id:
             return principal.own
         raise Refused("missing_scope", "only scope admin may name another caller. Leave `caller` out.")
-    return principal.sees.acting_for(caller)
+    return principal.sees.acting_for(caller, (), principal.approver.names)
 
 
 def own_runtime(request: Request) -> Runtime:

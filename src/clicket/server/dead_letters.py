@@ -31,7 +31,7 @@ class DeadLetterHandlers:
         _, old = await self._lookup.find(request, waiting=False)
         principal = request.principal
         mine = old.caller == principal.id
-        view = principal.own if mine else self._runtime.acting_for(old.caller, principal.scopes)
+        view = principal.own if mine else principal.in_name_of(self._runtime, old.caller)
         with in_trace(request.headers):
             handle = await view.requeue(old.id, thread=old.thread)
         request.scope["clicket.call"] = handle.id

@@ -44,7 +44,7 @@ class UnknownOutcomeHandlers:
             raise Refused("missing_scope", "running the call again needs the scope call, too. Settle it without rerun.")
         record = await self._lookup.to_resolve(request)
         mine = record.caller == principal.id
-        view = principal.own if mine else self._runtime.acting_for(record.caller, principal.scopes)
+        view = principal.own if mine else principal.in_name_of(self._runtime, record.caller)
         with in_trace(request.headers):
             settled = await view.resolve(
                 record.id, happened=given.happened, output=given.output, by=principal.name, note=given.note,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,21 @@ async def documents_have_versions(store: Store) -> None:
     big = bytes(range(256)) * 4096
     law(await put("kind", "big", big, 0), "a megabyte is a small document")
     law.equal(_plain(await store.document("kind", "big")), ("kind", "big", big, 1), "every byte of it")
+
+
+@laws.opened(ALIVE)
+async def documents_are_changed_by_one_writer_at_a_time(store: Store) -> None:
+    """Uses of a grant are counted so: a writer that read an old version is refused, and reads again."""
+
+    async def count() -> None:
+        while True:
+            before = await store.document("kind", "counter")
+            value, version = (0, 0) if before is None else (int(before.body), before.version)
+            if await store.put_document("kind", "counter", b"%d" % (value + 1), version):
+                return
+
+    await asyncio.gather(*(count() for _ in range(12)))
+    law.equal(_plain(await store.document("kind", "counter")), ("kind", "counter", b"12", 12), "no write is lost")
 
 
 @laws

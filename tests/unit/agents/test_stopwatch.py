@@ -12,8 +12,8 @@ def watch(clock: StepClock, bound: float = 10.0) -> Stopwatch:
     return Stopwatch(clock, bound, "ann", "t", "react.1")
 
 
-def event(kind: str) -> Event:
-    return Event("x", 1, 0.0, kind, State.PENDING, {})  # type: ignore[arg-type]
+def event(kind: str, **data: object) -> Event:
+    return Event("x", 1, 0.0, kind, State.PENDING, data)  # type: ignore[arg-type]
 
 
 async def test_calls_side_by_side_count_once() -> None:
@@ -51,6 +51,20 @@ async def test_waiting_for_a_person_does_not_count_unless_another_works() -> Non
     assert not counted.up.done()
     clock.advance(0.6)
     assert counted.up.done()
+
+
+async def test_the_first_of_two_approvals_does_not_end_the_wait() -> None:
+    clock = StepClock()
+    counted = watch(clock)
+    counted.begin("react.1.1.1")
+    counted("ann", "t", "react.1.1.1", [event("approval_requested")])
+    for name in ("ada", "bob"):
+        counted("ann", "t", "react.1.1.1", [event("approval_given", identities=[name])])
+        clock.advance(3_600)
+        assert counted.seconds == 0
+    counted("ann", "t", "react.1.1.1", [event("attempt_started")])
+    clock.advance(2)
+    assert counted.seconds == 2
 
 
 async def test_calls_of_others_are_not_looked_at() -> None:

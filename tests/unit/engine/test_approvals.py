@@ -173,3 +173,44 @@ async def test_the_edit_in_force_is_the_last_one_that_came_with_arguments() -> N
         world.journal.record(call.entry, "approval_given", decision)
     world.journal.commit(call.entry)
     assert edit_of(call) == {"arguments": {"amount": 3}}
+
+
+# Grants.
+
+GRANT = Grant(id="gr_1", tool="pay", caller="", by="ann", call="first", given_at=0.0)
+
+
+async def test_a_grant_answers_in_the_commit_of_the_question() -> None:
+    world = World()
+    world.granted = GRANT
+    call = world.admitted("pay", {"amount": 1})
+    world.live.add(call)
+    world.approvals.ask(call)
+    assert call.entry.durable == 0, "nothing is written before the grants are looked at"
+    await asyncio.sleep(0)
+    assert (world.resumed, world.kept) == ([call], [])
+    world.journal.commit(call.entry)
+    record = read(call.id, call.entry.events)
+    assert record.approval is not None
+    assert (record.approval["approved"], record.approval["grant"], record.approval["by"]) == (True, "gr_1", "ann")
+    assert (call.wait_timer, record.waiting_for) == (None, None)
+
+
+async def test_without_a_grant_the_call_waits() -> None:
+    world = World()
+    call = world.admitted("pay", {"amount": 1})
+    world.approvals.ask(call)
+    await asyncio.sleep(0)
+    assert (world.resumed, world.kept) == ([], [call])
+    assert call.entry.waiting_for == "approval"
+
+
+async def test_a_call_that_ended_while_grants_were_looked_at_does_not_run() -> None:
+    world = World()
+    world.granted = GRANT
+    call = world.asked()
+    world.pipeline.stop(call, "cancel", world.ending.on_outcome_durable)
+    await asyncio.sleep(0)
+    assert (world.resumed, world.kept) == ([], [])
+    assert call.result is not None
+    assert call.result.state is State.CANCELLED

@@ -313,3 +313,33 @@ def test_ids_sort_by_time_and_never_repeat() -> None:
     assert len(set(made)) == len(made)
     assert [id[:12] for id in made] == sorted(id[:12] for id in made)
     assert {len(id) for id in made} == {32}
+
+
+# Approvals of several people.
+
+PEOPLE = {"ada": ("ada", "k1"), "ci": ("ci", "ada"), "bob": ("bob", "k2"), "cat": ("cat", "k3"), "": ()}
+
+
+@given(st.lists(st.sampled_from(sorted(PEOPLE)), max_size=6), st.integers(2, 3))
+def test_a_call_waits_until_so_many_different_people_have_approved_it(names: list[str], needed: int) -> None:
+    events = [Event("c", 1, 1.0, "created", State.PENDING, {"tool": "pay", "thread": "t", "arguments": {}})]
+    events.append(Event("c", 2, 2.0, "approval_requested", State.PENDING, {"approvers": needed}))
+    people: list[set[str]] = []
+    for number, name in enumerate(names, start=3):
+        if len(people) < needed:
+            known = {name, *PEOPLE[name]} - {""}
+            if known and not any(known & other for other in people):
+                people.append(known)
+        data = {"approved": True, "by": name, "reason": "", "identities": list(PEOPLE[name])}
+        events.append(Event("c", number, float(number), "approval_given", State.PENDING, data))
+        record = fold(events)
+        assert record.approval is not None
+        if record.waiting_for is None:
+            break
+        assert len(people) < needed
+    else:
+        assert fold(events).waiting_for == "approval"
+        assert len(people) < needed
+        return
+    assert len(people) == needed == len(record.approval["approvals"])
+    assert record.approval["approved"] is True

@@ -45,6 +45,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     caller: str = ""
     runs: tuple[Run, ...] = ()
     step: int = 0
+    last: str = ""
+    """The key of the account in which it was reserved last. While that one does not have it, the model was not asked."""
 
 
 class Raise(msgspec.Struct, frozen=True, array_like=True):

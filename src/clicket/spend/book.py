@@ -101,6 +101,7 @@ class SpendBook:
         hold = Hold(
             nano=nano or 0, tokens=usage.total, at=at, owner=self._owner, model=name, input=usage.input_tokens,
             unpriced=nano is None, caller=spender.caller, runs=spender.runs, step=step,
+            last=[*charged][-1].key,
         )  # fmt: skip
         id, done, left = f"{step}:{new_id()}", list[AccountId](), list[BudgetStatus]()
         short: Short | None = None
@@ -338,12 +339,21 @@ class SpendBook:
             for hold_id, hold in account.holds.items():
                 if hold.kind == "reserved" and hold.owner not in alive:
                     lost += 1
-                    await self._assume(hold_id, hold, (id,))
+                    await self._end_reservation(id, hold_id, hold)
             self.notices.tell_again(id, account, self.budgets)
             kind = "run" if id.period == "run" else {7: "month", 10: "day"}.get(len(id.period), "")
             if kind in _KEEP_DAYS and updated < now - _KEEP_DAYS[kind]:
                 await self.accounts.remove(id)
         return lost
+
+    async def _end_reservation(self, account: AccountId, id: str, hold: Hold) -> None:
+        """The process that reserved it is dead. Accounts are reserved, settled and released in the order of their keys: if the last one
+        does not have it, the process died while it reserved, and the model was not asked."""
+        last = AccountId(account.scope, account.period, hold.last)
+        if account.key != hold.last and id not in (await self.accounts.read(last)).holds:
+            await self._let_go(id, (account,))
+        else:
+            await self._assume(id, hold, (account,))
 
     async def close(self) -> None:
         self.closed = True

@@ -472,3 +472,20 @@ def test_the_command_and_the_blocking_runtime(tmp_path: Path) -> None:
 def test_settings_that_are_wrong_say_so(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Runtime([], store="memory://", **settings)
+
+
+async def test_a_run_that_waits_for_a_person_goes_on_after_a_restart(sqlite: str) -> None:
+    budgets, model = [budget(limit_tokens=50, on_reached="ask")], Counting()
+    async with make([], store=sqlite, budgets=budgets) as rt:
+        number = await ReActAgent(rt, model, name="a", max_answer_tokens=50).begin("go", thread="t")
+        waiting = await asked(rt)
+    rt = make([], store=sqlite, budgets=budgets)
+    agent = ReActAgent(rt, model, name="a", max_answer_tokens=50)
+    async with rt:
+        assert (await asked(rt)).id == waiting.id
+        assert await rt.approve(waiting.id, thread="t", by="ann")
+        result = await agent.wait("t", number)
+        assert result is not None
+        assert (result.stopped, model.asked) == ("finished", 1)
+        history = await rt.history(tool="raise_budget")
+        assert [record.id for record in history.items] == [waiting.id], "nobody is asked twice"

@@ -388,6 +388,15 @@ async def test_real_requests_are_reserved_and_priced(vendor: Any) -> None:
             assert (status.spent_usd, status.reserved_usd) == (pytest.approx(expected), 0.0)
             sent = provider.requests[0]
             assert 77 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
+        async with make([costly], store="memory://", budgets=[budget(limit_usd=50.0)]) as rt:
+            provider.answers += [{**says(vendor, "done"), **(used if vendor is openai_model else {})}]
+            priced = vendor(provider, prices={"input": 1000.0, "output": 2000.0})
+            result = await ReActAgent(rt, priced, name="a", max_answer_tokens=50).run("go", thread="t")
+            assert (result.stopped, (await rt.spend.report()).total.usd) == (
+                "finished",
+                pytest.approx(result.usage.cost),
+            )
+            assert result.usage.cost > 0
 
 
 # HTTP, client, commands, metrics.

@@ -193,7 +193,9 @@ async def compose(
     )
     registry.remove(RAISE_BUDGET)  # that of an earlier opening
     if engine.book.budgets:
-        registry.lend(RaiseBudget(engine.book))
+        raise_budget = RaiseBudget(engine.book)
+        registry.lend(raise_budget)
+        registry.add_inner(raise_budget)  # every runtime continues its calls, also one that leaves others to workers
     engine.background.every(SPEND_EVERY, "spend", partial(engine.book.sweep, settings.spend_retention))
     sampler = Sampler(store, engine.clock.now, retention=settings.series_retention)
     engine.background.every(SAMPLE_EVERY, "series", sampler.sample)

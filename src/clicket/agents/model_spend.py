@@ -12,7 +12,8 @@ from clicket.agents.turn_limits import NO_STEPS, counted
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
 from clicket.model.spend import BudgetStatus, Refusal
-from clicket.ports import ChatModel, Reserved
+from clicket.ports import ChatModel
+from clicket.ports.spending import Reserved
 
 __all__ = ["count_replayed", "paid_chat", "priced", "reserve", "settle", "with_budgets"]
 

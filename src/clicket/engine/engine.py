@@ -199,10 +199,10 @@ class Engine:
         )  # fmt: skip
         pipeline = Pipeline(
             Find(registry, hub.check),
-            Authorize(policy, max_size=max_size),
+            Authorize(policy, max_size=max_size, some_ask=bool(budgets)),
             Validate(max_size=max_size),
             Execute(runner),
-            Process(store, journal, results, costs_written=costs.written),
+            Process(store, journal, results, costs_pending=costs.pending),
             Persist(journal, flights.use_of),
             journal=journal,
             vault=vault,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from clicket.call import Call
@@ -39,10 +39,10 @@ class ToolCosts:
             self._writing[call] = asyncio.get_running_loop().create_future()
             self._spawn(self._write(call))
 
-    async def written(self, call: Call) -> None:
-        """Wait until the ledger has what the call reported."""
-        while (writing := self._writing.get(call)) is not None:
-            await asyncio.shield(writing)
+    def pending(self, call: Call) -> Awaitable[None] | None:
+        """What to await until the ledger has what the call reported; None: it has it."""
+        writing = self._writing.get(call)
+        return None if writing is None else asyncio.shield(writing)
 
     def ended(self, call: Call) -> None:
         """The outcome of a call that reported costs is durable."""
@@ -93,7 +93,8 @@ class ToolCosts:
                 done.set_result(None)
 
     async def _close(self, call: Call) -> None:
-        await self.written(call)
+        while (writing := self.pending(call)) is not None:
+            await writing
         entry = call.entry
         try:
             await self._book.call_ended(entry.caller, entry.thread, entry.id, entry.created_at)

@@ -15,6 +15,7 @@ from clicket.models.anthropic_reply import BlockReader
 from clicket.models.anthropic_request import conversation, offered
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
+from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
 from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
 from clicket.models.transcript import Names
@@ -71,6 +72,11 @@ class AnthropicModel:
     @property
     def name(self) -> str:
         return f"anthropic:{self._model}"
+
+    @property
+    def prices(self) -> Prices:
+        """The prices that it was given."""
+        return self._connection.prices
 
     def __repr__(self) -> str:
         return f"AnthropicModel({self._model!r})"

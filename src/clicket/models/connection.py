@@ -122,7 +122,7 @@ class Connection:
                 raise UsageError(f"{vendor.model} needs a key: set {vendor.key_env}, or give api_key=.")
             key = "none"  # self-hosted servers often need no key, but the SDK requires one
         self.endpoint = Endpoint(vendor.name, model, vendor.key_env, key, self.address)
-        self._prices = Prices(prices)
+        self.prices = Prices(prices)
         self._mode: ToolMode = tools
         self._client = None if client is None else client.with_options(timeout=timeout, max_retries=0)
         made_with = {"base_url": self.address, "timeout": timeout, "max_retries": 0}
@@ -178,7 +178,7 @@ class Connection:
             self._read(reader, got)
         else:
             await self._follow(reader, got, answer)
-        return reader.reply(self._prices)
+        return reader.reply(self.prices)
 
     async def _opened(self) -> Any:
         if self._client is not None:

@@ -17,6 +17,7 @@ from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolO
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
 from clicket.models.openai_reply import ChatReader
+from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
 from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
 from clicket.models.transcript import AssistantTurn, Names, as_object_text, turns
@@ -84,6 +85,11 @@ class OpenAIModel:
     @property
     def name(self) -> str:
         return f"openai:{self._model}"
+
+    @property
+    def prices(self) -> Prices:
+        """The prices that it was given."""
+        return self._connection.prices
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r})"

@@ -18,10 +18,12 @@ _TEXT = (str, bytes, bytearray)
 class Authorize:
     name = "authorize"
 
-    def __init__(self, policy: Policy, *, max_size: int = 1024 * 1024) -> None:
+    def __init__(self, policy: Policy, *, max_size: int = 1024 * 1024, some_ask: bool = False) -> None:
         self.policy = policy
         self._open = policy.is_open
         self._max_size = max_size
+        self.checks_all = some_ask or not policy.is_open
+        """False: a call of the program itself need not be checked."""
 
     def __call__(self, call: Call) -> None:
         entry, tool = call.entry, call.tool

@@ -33,28 +33,24 @@ class Process:
     name = "process"
 
     def __init__(
-        self, store: Store, journal: Journal, workers: Workers, *, costs_written: Callable[[Call], Awaitable[None]]
+        self,
+        store: Store,
+        journal: Journal,
+        workers: Workers,
+        *,
+        costs_pending: Callable[[Call], Awaitable[None] | None],
     ) -> None:
         self._store = store
         self._journal = journal
         self._workers = workers
-        self._costs_written = costs_written
+        self._costs_pending = costs_pending
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        attempt = call.attempt
+        output, attempt = call.output, call.attempt
         sink: CallSink | None = None if attempt is None else attempt.sink
-        return self._process(call, sink) if sink is None or sink.costs is None else self._after_costs(call, sink)
-
-    async def _after_costs(self, call: Call, sink: CallSink) -> None:
-        """The ledger has what the call cost before the call completes."""
-        await self._costs_written(call)
-        rest = self._process(call, sink)
-        if rest is not None:
-            await rest
-
-    def _process(self, call: Call, sink: CallSink | None) -> Awaitable[None] | None:
-        output = call.output
         if sink is not None:
+            if sink.costs is not None and (writing := self._costs_pending(call)) is not None:
+                return self._after_costs(call, writing)
             sink.flush()
             kind = type(output)
             if kind is Pending:
@@ -92,6 +88,13 @@ class Process:
             return self._in_thread(call, plain, sink)
         call.output, call.content = plain, text
         return None
+
+    async def _after_costs(self, call: Call, writing: Awaitable[None]) -> None:
+        """The ledger has what the call cost before the call completes."""
+        await writing
+        rest = self(call)
+        if rest is not None:
+            await rest
 
     def take_cached(self, call: Call, output: Any, text: str) -> None:
         """Use the output of an equal call, unchanged."""

@@ -10,7 +10,7 @@
 - `clock`: time, which tests can step
 - `services`: search engines, chat models, embeddings
 - `host`: what an agent needs of its runtime
-- `spending`: what an agent needs to count what it spends
+- `spending`: what an agent needs to count what it spends; imported by itself, since commands that only read need none of it
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from clicket.ports.records import (
     ToolHealth,
 )
 from clicket.ports.services import ChatModel, Embedder, SearchEngine, StreamingModel
-from clicket.ports.spending import Reserved, Spending
 from clicket.ports.store import (
     Append,
     CacheEntry,
@@ -96,9 +95,7 @@ __all__ = [
     "Query",
     "QueueName",
     "Records",
-    "Reserved",
     "SearchEngine",
-    "Spending",
     "Stale",
     "Store",
     "Stored",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from clicket.errors import ClicketError
 from clicket.model import Arguments, CallOptions, Event, Record, ToolResult
@@ -11,7 +11,9 @@ from clicket.model.chat import ToolOffer
 from clicket.ports.caller import Handle
 from clicket.ports.clock import Clock
 from clicket.ports.records import Records
-from clicket.ports.spending import Spending
+
+if TYPE_CHECKING:  # commands that only read need none of it
+    from clicket.ports.spending import Spending
 
 __all__ = ["AgentHost", "Taken", "Watch"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -45,6 +45,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     caller: str = ""
     runs: tuple[Run, ...] = ()
     step: int = 0
+    last: str = ""
+    """The key of the account in which it was reserved last. While that one does not have it, the model was not asked."""
 
 
 class Raise(msgspec.Struct, frozen=True, array_like=True):
@@ -150,9 +152,17 @@ class Accounts:
     def __init__(self, records: Records) -> None:
         self._records = records
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._changing: set[asyncio.Future[Any]] = set()
 
     async def change(self, id: AccountId, change: Callable[[Account], T]) -> T:
         """Apply a change to an account, once. `change` may be called several times, each time with the account as it is then."""
+        # A write that is under way is not abandoned: what follows a cancelled reservation must find it.
+        work = asyncio.ensure_future(self._alone(id, change))
+        self._changing.add(work)
+        work.add_done_callback(self._changing.discard)
+        return await asyncio.shield(work)
+
+    async def _alone(self, id: AccountId, change: Callable[[Account], T]) -> T:
         lock, users = self._locks.get(id.key) or (asyncio.Lock(), 0)
         self._locks[id.key] = (lock, users + 1)
         try:

@@ -36,6 +36,9 @@ logger = logging.getLogger("clicket.spend")
 _ANSWER = 4_096
 """Tokens of an answer, where neither the request nor the price says how long it may be. Such a request is sent with this limit."""
 _MAX_SEEDED = 10_000
+_PAUSE = 1.0
+"""Seconds, less than a lease."""
+_ROUNDS = 3
 _RETRY_FIRST = 0.2
 _RETRY_MOST = 10.0
 _DAY = 86_400.0
@@ -101,26 +104,21 @@ class SpendBook:
         hold = Hold(
             nano=nano or 0, tokens=usage.total, at=at, owner=self._owner, model=name, input=usage.input_tokens,
             unpriced=nano is None, caller=spender.caller, runs=spender.runs, step=step,
+            last=[*charged][-1].key,
         )  # fmt: skip
-        id, done, left = f"{step}:{new_id()}", list[AccountId](), list[BudgetStatus]()
-        short: Short | None = None
+        id = f"{step}:{new_id()}"
         try:
-            for account, budgets in charged.items():
-                await self._seed(account)
-                short, new, told = await self.accounts.change(
-                    account,
-                    lambda found, account=account, budgets=budgets: take(found, account, budgets, id, hold, nano),  # type: ignore[misc]
-                )
-                left += told
-                self.notices.tell(account, new, spender)
-                if short is not None:
+            for _ in range(_ROUNDS):
+                started = self._clock.monotonic()
+                short, left = await self._take_all(charged, id, hold, nano, spender)
+                # After a pause another process may have taken this one for dead, and dropped the first holds: look again.
+                if short is not None or self._clock.monotonic() - started < _PAUSE:
                     break
-                done.append(account)
         except BaseException:
             self._spawn(self._let_go(id, tuple(charged)))
             raise
         if short is not None:
-            await self._let_go(id, tuple(done))
+            await self._let_go(id, tuple(charged))
             return refusal_of(short)
         request = msgspec.structs.replace(request, max_tokens=most)
         return Reservation(
@@ -133,6 +131,23 @@ class SpendBook:
             request=request,
             left=tuple(left),
         )
+
+    async def _take_all(
+        self, charged: dict[AccountId, list[Budget]], id: str, hold: Hold, nano: int | None, spender: Spender
+    ) -> tuple[Short | None, list[BudgetStatus]]:
+        """Reserve in one account after the other, until one has no room."""
+        left: list[BudgetStatus] = []
+        for account, budgets in charged.items():
+            await self._seed(account)
+            short, new, told = await self.accounts.change(
+                account,
+                lambda found, account=account, budgets=budgets: take(found, account, budgets, id, hold, nano),  # type: ignore[misc]
+            )
+            left += told
+            self.notices.tell(account, new, spender)
+            if short is not None:
+                return short, left
+        return None, left
 
     def nano(self, model: Any, usage: Usage) -> int | None:
         """The cost in billionths of a dollar: by the model's own prices, else by the table; None: there is no price."""
@@ -338,12 +353,21 @@ class SpendBook:
             for hold_id, hold in account.holds.items():
                 if hold.kind == "reserved" and hold.owner not in alive:
                     lost += 1
-                    await self._assume(hold_id, hold, (id,))
+                    await self._end_reservation(id, hold_id, hold)
             self.notices.tell_again(id, account, self.budgets)
             kind = "run" if id.period == "run" else {7: "month", 10: "day"}.get(len(id.period), "")
             if kind in _KEEP_DAYS and updated < now - _KEEP_DAYS[kind]:
                 await self.accounts.remove(id)
         return lost
+
+    async def _end_reservation(self, account: AccountId, id: str, hold: Hold) -> None:
+        """The process that reserved it is dead. Accounts are reserved, settled and released in the order of their keys: if the last one
+        does not have it, the process died while it reserved, and the model was not asked."""
+        last = AccountId(account.scope, account.period, hold.last)
+        if account.key != hold.last and id not in (await self.accounts.read(last)).holds:
+            await self._let_go(id, (account,))
+        else:
+            await self._assume(id, hold, (account,))
 
     async def close(self) -> None:
         self.closed = True

@@ -34,10 +34,6 @@ __all__ = ["Lower", "Recorder", "SharedStore"]
 _OWNER = Owner(host="h", boot="", pid=1, started="", lease=60.0)
 
 
-async def no_costs(call: Call) -> None:
-    """No call reports a cost."""
-
-
 class SharedStore(MemoryStore):
     """Looks like a store that other processes use. It can refuse appends, or hold them until the test lets them through."""
 
@@ -171,7 +167,7 @@ class Lower:
             Authorize(self.policy),
             Validate(max_size=10_000),
             Execute(runner),
-            Process(self.store, self.journal, None, costs_written=no_costs),  # type: ignore[arg-type]  # outputs are small: no thread is needed
+            Process(self.store, self.journal, None, costs_pending=lambda call: None),  # type: ignore[arg-type]  # outputs are small: no thread is needed
             Persist(self.journal, lambda call: None),
             journal=self.journal,
             vault=self.vault,

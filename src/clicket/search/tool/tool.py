@@ -142,6 +142,9 @@ class DeepSearch(ToolDefaults):
                 await asyncio.Event().wait()  # the call's time is over: let its timeout end it, with that reason
             raise failure
         assert machine.result is not None, "it ended with a result or a failure"
+        usage = machine.result.usage
+        if usage.total or usage.cost:
+            ctx.spend(usd=usage.cost, tokens=usage.total, key="models")
         output = _output(last, machine.result, self.setup.max_documents)
         if self.setup.whole:
             output["artifact"] = await ctx.put_artifact(encode(machine.result.to_json()))

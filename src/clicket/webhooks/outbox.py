@@ -194,6 +194,16 @@ class Outbox:
             return None
         return Claimed(stored=mine, version=document.version + 1)
 
+    async def renewed(self, claimed: Claimed, seconds: float) -> Claimed | None:
+        """The claim, for at least so many seconds. None: it ended, and another process has the notice."""
+        notice, now = claimed.stored.notice, self._now()
+        if (notice.next_at or 0.0) - now >= seconds:
+            return claimed
+        stored = msgspec.structs.replace(claimed.stored, notice=msgspec.structs.replace(notice, next_at=now + LEASE))
+        if not await self._store.put_document(PENDING, notice.id, encode(stored), claimed.version):
+            return None
+        return Claimed(stored=stored, version=claimed.version + 1)
+
     async def unclaim(self, claimed: Claimed, next_at: float) -> None:
         """Give a notice back that was not sent: any process may send it from `next_at` on."""
         notice = msgspec.structs.replace(claimed.stored.notice, next_at=next_at)

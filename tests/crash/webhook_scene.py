@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from httpx2 import ASGITransport, AsyncClient
 from tests.crash.settle import Place
 from tests.crash.tools import append_line
 
 from clicket import Policy, Runtime, Settings, tool
 from clicket.compose import open_store
+from clicket.server import create_app
 from clicket.webhooks import outbox
 from clicket.webhooks.config import Endpoint
 from clicket.webhooks.sender import Answer, HttpSender
@@ -152,10 +154,6 @@ def linked(place: Place, killer: _Killer | None = None) -> Runtime:
 
 async def press(rt: Runtime, token: str, decision: str) -> int:
     """Press a button of the approver page; the status of the answer."""
-    from httpx2 import ASGITransport, AsyncClient
-
-    from clicket.server import create_app
-
     app: Any = create_app(rt, mcp=False)
     async with AsyncClient(transport=ASGITransport(app=app), base_url="http://127.0.0.1") as client:
         return (await client.post(f"/approvals/{token}", data={"decision": decision})).status_code
@@ -173,6 +171,7 @@ async def _decide(place: Place, killer: _Killer) -> None:
         links = Path(place.folder, "link")
         while not links.exists():
             await asyncio.sleep(0.005)
+        await deliver_all(rt)  # its commits are not those of the decision
         killer.armed = True
         append_line(Path(place.folder, "answers"), await press(rt, links.read_text().strip().strip('"'), "approve"))
         os._exit(0)

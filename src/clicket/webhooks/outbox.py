@@ -65,7 +65,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outbox:
-    """`me`: a name of this process. `public_url`: where the approver page is reached from outside; None: notices have no links.
+    """`me`: a name of this process. `links`: notices of approvals have links to the approver page, which work for `link_seconds`.
+    `retention`: seconds for which ended notices are kept.
 
     `ready(endpoint)`: may this process send one more notice to it now? Then a new notice is claimed as it is recorded, and
     `send(claimed)` is called. Both are set by `Delivery`.

@@ -224,7 +224,11 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
         me=engine.worker_entry.id, public_url=settings.public_url, link_timeout=settings.approval_link_timeout,
         retention=settings.notice_retention, workers=lambda: listed_workers(engine.store), spawn=engine.tasks.spawn,
     )  # fmt: skip
-    await webhooks.start()
+    try:
+        await wait_for_store(webhooks.start, settings.open_timeout)
+    except BaseException:
+        await engine.close(patience=0)
+        raise
     engine.webhooks, engine.hub.recorder = webhooks, webhooks
     remove = observers.add(webhooks.on_events)
     engine.chores.before_removal.append(webhooks.follower.on_remove)

@@ -161,8 +161,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> Any:
-        """Pickle without the secrets: the pickle may be stored."""
-        values = {name: getattr(self, name) for name in self.__struct_fields__ if name not in SECRET_NAMES}
+        """Pickle without the secrets, and without what needs them: the pickle may be stored."""
+        left_out = (*SECRET_NAMES, "public_url")
+        values = {name: getattr(self, name) for name in self.__struct_fields__ if name not in left_out}
         return _rebuilt, (values,)
 
     def __post_init__(self) -> None:

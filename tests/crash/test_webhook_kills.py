@@ -10,7 +10,7 @@ import pytest
 from tests.crash.nest import Nest
 from tests.crash.settle import Place
 from tests.crash.stores import Fresh, Row
-from tests.crash.webhook_scene import Line, deliver_all, finish_lines, live, open_runtime
+from tests.crash.webhook_scene import Line, decide, deliver_all, finish_lines, linked, live, open_runtime, press
 
 from clicket.webhooks import outbox
 
@@ -75,10 +75,37 @@ def _short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 async def test_kills_after_some_commits(nest: Nest, served: tuple[Row, Fresh], tmp_path: Path) -> None:
-    assert await check_all(nest, served, tmp_path, 4) > 30
+    assert await check_all(nest, served, tmp_path, 7) > 30
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_kills_after_every_commit(nest: Nest, served: tuple[Row, Fresh], tmp_path: Path) -> None:
     assert await check_all(nest, served, tmp_path, 1) > 30
+
+
+@pytest.mark.parametrize("served", ["sqlite"], indirect=True)
+async def test_kills_during_a_decision_by_a_link(nest: Nest, served: tuple[Row, Fresh], tmp_path: Path) -> None:
+    """The decision is taken once, or can be taken again; a link that was used takes no other one."""
+    row, fresh = served
+    killed, answers = 0, set()
+    for at in range(1, 20):
+        own = tmp_path / str(at)
+        own.mkdir()
+        place = Place(store=fresh(own), folder=str(own), durability=row.durability)
+        ending = await nest.raise_child(decide, {"place": msgspec.to_builtins(place), "at": at})
+        assert not ending.hung
+        token = (own / "link").read_text().splitlines()[0].strip('"')
+        async with linked(place) as rt:
+            if not ending.signal:
+                assert await press(rt, token, "approve") == 410
+                break
+            killed += 1
+            assert await press(rt, token, "deny") == 410
+            answers.add(await press(rt, token, "approve"))
+            result = await (await rt.handle("asked")).result()
+            assert (result.state.value, result.output) == ("completed", "approved")
+            record = await rt.get("asked")
+            assert [event.data["approved"] for event in record.events if event.type == "approval_given"] == [True]
+    assert killed >= 3
+    assert answers == {200, 410}  # killed before the decision was in the call, and after

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from httpx2 import ASGITransport, AsyncClient
 from tests.crash.settle import Place
 from tests.crash.tools import append_line
 
-from clicket import Policy, Runtime, tool
+from clicket import Policy, Runtime, Settings, tool
+from clicket.compose import open_store
+from clicket.server import create_app
 from clicket.webhooks import outbox
 from clicket.webhooks.config import Endpoint
 from clicket.webhooks.sender import Answer, HttpSender
 
-__all__ = ["Line", "deliver_all", "live", "open_runtime"]
+__all__ = ["Line", "decide", "deliver_all", "finish_lines", "linked", "live", "open_runtime", "press"]
 
 LEASE = 0.05
 _SECRET = "whsec_" + b64encode(b"the secret of all crash tests...").decode()
@@ -42,7 +45,7 @@ async def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-@tool
+@tool(read_only=True)
 async def asked() -> str:
     return "approved"
 
@@ -50,19 +53,25 @@ async def asked() -> str:
 class _Killer:
     def __init__(self, at: int) -> None:
         self._left = at
+        self.armed = False
 
     def passed(self) -> None:
-        self._left -= 1
+        self._left -= self.armed
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def open_runtime(place: Place) -> Runtime:
+def open_runtime(place: Place, killer: _Killer | None = None) -> Runtime:
     """Requests are lines in a file: what a receiver has, whatever becomes of the sender."""
     outbox.LEASE = LEASE
-    return Runtime(
-        [pay, asked], policy=Policy(ask=["asked"]), settings=place.settings(webhooks=_HOOKS, telemetry="off")
-    )
+    return _runtime([pay, asked], place.settings(webhooks=_HOOKS, telemetry="off"), killer)
+
+
+def _runtime(tools: list[Any], settings: Settings, killer: _Killer | None) -> Runtime:
+    store = open_store(settings)
+    if killer is not None:
+        _count_commits(store, killer)  # before the runtime's parts take the store's methods
+    return Runtime(tools, policy=Policy(ask=["asked"]), store=store, settings=settings)
 
 
 def _record(place: Place, killer: _Killer | None) -> None:
@@ -102,8 +111,8 @@ def live(given: dict[str, Any]) -> None:
 
 
 async def _live(place: Place, killer: _Killer) -> None:
-    async with open_runtime(place) as rt:
-        _count_commits(rt.store, killer)
+    async with open_runtime(place, killer) as rt:
+        killer.armed = True
         await rt.call("pay", {"amount": 1}, id="good")
         await rt.call("pay", {"amount": -1}, id="bad")
         await rt.submit("asked", {}, id="asked")
@@ -132,3 +141,45 @@ def _count_commits(store: Any, killer: _Killer) -> None:
     for name in ("put_document", "delete_document", "put_tool_health"):
         setattr(store, name, counted_write(getattr(store, name)))
     store.append = counted
+
+
+# A decision by an approval link.
+
+
+def linked(place: Place, killer: _Killer | None = None) -> Runtime:
+    """A runtime whose notices carry links."""
+    given = {"webhooks": _HOOKS[:1], "public_url": "http://127.0.0.1", "secret_key": "a key of sixteen characters"}
+    return _runtime([asked], place.settings(telemetry="off", **given), killer)
+
+
+async def press(rt: Runtime, token: str, decision: str) -> int:
+    """Press a button of the approver page; the status of the answer."""
+    app: Any = create_app(rt, mcp=False)
+    async with AsyncClient(transport=ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+        return (await client.post(f"/approvals/{token}", data={"decision": decision})).status_code
+
+
+def decide(given: dict[str, Any]) -> None:
+    """In a child: ask, and approve by the link."""
+    asyncio.run(_decide(msgspec.convert(given["place"], Place), _Killer(given["at"])))
+
+
+async def _decide(place: Place, killer: _Killer) -> None:
+    HttpSender.send = _keep_link(place)  # type: ignore[method-assign]
+    async with linked(place, killer) as rt:
+        await rt.submit("asked", {}, id="asked")
+        links = Path(place.folder, "link")
+        while not links.exists():
+            await asyncio.sleep(0.005)
+        await deliver_all(rt)  # its commits are not those of the decision
+        killer.armed = True
+        append_line(Path(place.folder, "answers"), await press(rt, links.read_text().strip().strip('"'), "approve"))
+        os._exit(0)
+
+
+def _keep_link(place: Place) -> Any:
+    async def send(self: HttpSender, endpoint: Endpoint, id: str, at: float, body: bytes) -> Answer:
+        append_line(Path(place.folder, "link"), msgspec.json.decode(body)["data"]["link"].rpartition("/")[2])
+        return Answer(status=204)
+
+    return send

@@ -101,6 +101,24 @@ async def test_a_link_approves_once_without_a_key(sent: list[dict[str, Any]], tm
                 assert (await it.get(route, headers=headers)).status_code == 401
 
 
+async def test_a_call_of_a_key_is_decided_by_its_link(sent: list[dict[str, Any]]) -> None:
+    async with asking() as it:
+        key, other = await key_for(it, "caller", "call", "read"), await key_for(it, "other", "call", "read")
+        for headers in (key, other):  # both calls have the same id
+            made = await it.post(
+                "/calls", json={"tool": "pay", "arguments": {"amount": 1}, "id": "same"}, headers=headers
+            )
+            assert made.status_code == 202
+        await eventually(lambda: len(sent) == 2)
+        id = (await it.get("/whoami", headers=key)).json()["id"]
+        mine = next(each for each in sent if each["data"]["call"]["caller"] == id)
+        path = mine["data"]["link"].removeprefix("http://127.0.0.1")
+        assert (await it.post("/calls/same/approve", headers=key)).status_code == 403
+        assert (await decide(it, path)).status_code == 200
+        states = [(await it.get("/calls/same", headers=headers)).json()["waiting_for"] for headers in (key, other)]
+        assert states == [None, "approval"]
+
+
 async def test_a_link_denies_with_a_reason(sent: list[dict[str, Any]]) -> None:
     async with asking() as it:
         id, path = await ask(it, sent)

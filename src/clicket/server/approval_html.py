@@ -29,7 +29,7 @@ pre { border: 1px solid #8888; border-radius: .3rem; padding: .7rem; overflow: a
 label { display: block; margin-top: 1.2rem; }
 textarea { width: 100%; box-sizing: border-box; font: inherit; }
 button { font: inherit; padding: .5rem 1.4rem; margin: .8rem .6rem 0 0; cursor: pointer; }
-.note { color: #777; font-size: .9rem; }
+.note { font-size: .9rem; }
 """
 _STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest())
 POLICY = (

@@ -21,6 +21,8 @@ RETRY = (5.0, 60.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0)
 INCLUDES = ("arguments",)
 _NAMES = ("url", "secret", "events", "name", "include", "link", "allow_private", "timeout", "retry")
 _MAX_WAIT = 7 * 24 * 3600.0
+_MAX_TIMEOUT = 60.0
+"""Seconds; the claim of a notice lasts longer."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,11 +91,16 @@ def _endpoint(given: Any) -> Endpoint:
         key_of(secret)
     timeout, retry = given.get("timeout", 15.0), given.get("retry", RETRY)
     waits = [timeout, *(retry if isinstance(retry, list | tuple) else [None])]
-    if not all(
-        isinstance(each, int | float) and not isinstance(each, bool) and isfinite(each) and 0 < each <= _MAX_WAIT
-        for each in waits
+    if (
+        not all(
+            isinstance(each, int | float) and not isinstance(each, bool) and isfinite(each) and 0 < each <= _MAX_WAIT
+            for each in waits
+        )
+        or timeout > _MAX_TIMEOUT
     ):
-        raise UsageError("timeout is a number of seconds above 0, and retry a list of them, each at most a week.")
+        raise UsageError(
+            f"timeout is a number of seconds above 0, at most {_MAX_TIMEOUT:g}, and retry a list of seconds, each at most a week."
+        )
     for flag in ("link", "allow_private"):
         if not isinstance(given.get(flag, False), bool):
             raise UsageError(f"{flag} is true or false.")

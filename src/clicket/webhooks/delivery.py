@@ -34,6 +34,8 @@ _MAX_WAITING = 200
 """Claimed notices of one endpoint that wait in this process; more of them wait in the store."""
 _PAGES = 4
 _JITTER = 0.2
+_MARGIN = 30.0
+"""Seconds of a claim that are left when the longest request has ended."""
 _LAST = 2.0
 _UNKNOWN_FOR = 24 * 3600.0
 
@@ -140,6 +142,10 @@ class Delivery:
         while waiting and not self._closed:
             claimed = waiting.popleft()
             try:
+                renewed = await self._outbox.renewed(claimed, endpoint.timeout + _MARGIN)  # it may have waited for long
+                if renewed is None:
+                    continue
+                claimed = renewed
                 if self._paused.get(name, 0.0) > self._clock.now():
                     await self._outbox.unclaim(claimed, self._paused[name])
                 else:

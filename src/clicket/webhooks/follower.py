@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from clicket.errors import StoreUnavailable
 from clicket.model.codec import encode
 from clicket.ports import Store, Stored
 from clicket.ports.query import Query
@@ -103,19 +104,31 @@ class Follower:
         keys = list(progress.open)
         for start in range(0, len(keys), _PAGE):
             some = {key: progress.open[key] for key in keys[start : start + _PAGE]}
-            for key, events in (await self._store.news(some)).items():
-                id, last = some[key]
-                if not events:
-                    progress.open.pop(key, None)  # it was removed
-                    continue
-                if has_fact(events, self._outbox.wanted):
-                    whole = await self._store.events(key, id, 0)
-                    for fact in facts_of(whole, self._outbox.wanted, last):
-                        await self._outbox.record(fact, late=True)
-                if events[-1].state.is_terminal:
-                    progress.open.pop(key, None)
-                else:
-                    progress.open[key] = (id, events[-1].seq)
+            try:
+                await self._read_some(progress, some)
+            except StoreUnavailable:  # one of them may be damaged: that one is left out, and blocks no other
+                for key, known in some.items():
+                    try:
+                        await self._read_some(progress, {key: known})
+                    except StoreUnavailable:
+                        if not await self._is_damaged(key, known[0]):
+                            raise
+                        progress.open.pop(key, None)
+
+    async def _read_some(self, progress: Progress, some: dict[int, tuple[str, int]]) -> None:
+        for key, events in (await self._store.news(some)).items():
+            id, last = some[key]
+            if events and has_fact(events, self._outbox.wanted):
+                whole = await self._store.events(key, id, 0)
+                for fact in facts_of(whole, self._outbox.wanted, last):
+                    await self._outbox.record(fact, late=True)
+            if not events or events[-1].state.is_terminal:  # it was removed, or has ended
+                progress.open.pop(key, None)
+            else:
+                progress.open[key] = (id, events[-1].seq)
+
+    async def _is_damaged(self, key: int, id: str) -> bool:
+        return any(stored.key == key and stored.damaged is not None for stored in await self._store.load(id))
 
     async def _read_gaps(self, progress: Progress, now: float) -> None:
         for key, since in sorted(progress.gaps.items()):

@@ -65,7 +65,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outbox:
-    """`me`: a name of this process. `public_url`: where the approver page is reached from outside; None: notices have no links.
+    """`me`: a name of this process. `links`: notices of approvals have links to the approver page, which work for `link_seconds`.
+    `retention`: seconds for which ended notices are kept.
 
     `ready(endpoint)`: may this process send one more notice to it now? Then a new notice is claimed as it is recorded, and
     `send(claimed)` is called. Both are set by `Delivery`.
@@ -193,6 +194,16 @@ class Outbox:
         if not await self._store.put_document(PENDING, notice.id, encode(mine), document.version):
             return None
         return Claimed(stored=mine, version=document.version + 1)
+
+    async def renewed(self, claimed: Claimed, seconds: float) -> Claimed | None:
+        """The claim, for at least so many seconds. None: it ended, and another process has the notice."""
+        notice, now = claimed.stored.notice, self._now()
+        if (notice.next_at or 0.0) - now >= seconds:
+            return claimed
+        stored = msgspec.structs.replace(claimed.stored, notice=msgspec.structs.replace(notice, next_at=now + LEASE))
+        if not await self._store.put_document(PENDING, notice.id, encode(stored), claimed.version):
+            return None
+        return Claimed(stored=stored, version=claimed.version + 1)
 
     async def unclaim(self, claimed: Claimed, next_at: float) -> None:
         """Give a notice back that was not sent: any process may send it from `next_at` on."""

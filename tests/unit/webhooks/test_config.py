@@ -41,6 +41,7 @@ def test_what_is_left_out_has_defaults() -> None:
         ({"retry": [0]}, "above 0"),
         ({"retry": 5}, "above 0"),
         ({"timeout": float("nan")}, "above 0"),
+        ({"timeout": 61}, "at most 60"),
         ({"link": "yes"}, "true or false"),
         ({"secrets": "x"}, "there is no option 'secrets'"),
         ({"name": ""}, "1 to 100"),

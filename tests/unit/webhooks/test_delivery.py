@@ -154,6 +154,24 @@ async def test_the_claim_of_a_dead_process_ends(store: Store) -> None:
         await webhooks.close()
 
 
+async def test_what_waited_longer_than_its_claim_is_not_sent_twice(store: Store) -> None:
+    clock, slow = StepClock(), FakeSender()
+    slow.hold = asyncio.Event()
+    first, second = process(store, clock, slow), process(store, clock, sender := FakeSender())
+    for number in range(10):
+        await emit(first, number)
+    await eventually(lambda: len(slow.sent) == 4)  # the other six wait behind them
+    clock.advance(LEASE + 1)
+    await second.delivery.look()
+    await eventually(lambda: second.outbox.delivered == 10)
+    slow.hold.set()
+    await eventually(lambda: first.outbox.delivered == 4)
+    await first.close()
+    await second.close()
+    assert len(slow.sent) == 4
+    assert len({id for id, _ in sender.sent}) == 10
+
+
 async def test_closing_gives_back_what_was_not_sent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_LAST", 0.01)
     clock, hung = StepClock(), FakeSender()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+import msgspec
 from tests.kit.waiting import eventually
 from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Policy, Runtime, tool
+from clicket.errors import StoreUnavailable
 from clicket.ports import Stored
 from clicket.ports.query import Query
 from clicket.webhooks import Outbox, endpoints_of
@@ -67,6 +69,30 @@ async def test_a_call_that_becomes_visible_late_is_found() -> None:
         hidden.clear()
         await following.follow()
         assert sorted(await calls_in(outbox)) == ["one", "three", "two"]
+
+
+async def test_a_damaged_call_blocks_no_other() -> None:
+    async with make([work], "memory://", policy=Policy(ask=["work"])) as rt:
+        outbox, following = follower(rt)
+        handles = [await rt.submit("work", id=name) for name in ("good", "damaged", "fine")]
+        await following.follow()
+        news, load = rt.store.news, rt.store.load
+
+        async def broken(known: Any) -> Any:
+            if any(id == "damaged" for id, _ in known.values()):
+                raise StoreUnavailable("events are not what clicket wrote")
+            return await news(known)
+
+        async def loaded(id: str, *more: Any) -> list[Stored]:
+            found = await load(id, *more)
+            return [msgspec.structs.replace(each, damaged="yes") if id == "damaged" else each for each in found]
+
+        for handle in handles:
+            await rt.approve(handle.id)
+            await handle.result()
+        rt.store.news, rt.store.load = broken, loaded  # type: ignore[assignment, method-assign]
+        await following.follow()
+        assert sorted(await calls_in(outbox)) == ["fine", "good"]
 
 
 async def test_retention_removes_no_call_whose_notice_is_missing(tmp_path: Any) -> None:

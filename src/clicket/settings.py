@@ -10,12 +10,13 @@ import tomllib
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from clicket.errors import InvalidInput, UsageError, did_you_mean
+from clicket.setting_types import CacheScope, Durability, Engine, RuntimeOptions, Telemetry
 
 # The rest is imported where it is used: every command reads settings, and few need a policy or an engine.
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp", "search",
 """Settings that are never shown."""
 
 HIDDEN = "(hidden)"
-Durability = Literal["process", "power"]
-Engine = Literal["local", "workers"]
-CacheScope = Literal["caller", "thread"]
-Telemetry = Literal["auto", "off", "otel"]
 _STORE_KINDS = {
     "memory": "memory://",
     "sqlite": "sqlite:///path.db",
@@ -309,60 +306,6 @@ def _store_url(store: str) -> str:
     return f"sqlite:///{quote(store)}"
 
 
-class RuntimeOptions(TypedDict, total=False):
-    """The settings that are keywords of a `Runtime` as well, beside its own."""
-
-    labels: tuple[str, ...]
-    max_concurrency: int
-    max_thread_concurrency: int | None
-    max_queue: int
-    queue_timeout: float | None
-    worker_threads: int
-    worker_processes: int
-    worker_memory: int | None
-    cancel_grace: float
-    close_timeout: float
-    open_timeout: float
-    lease: float
-    max_arguments_size: int
-    max_claims: int
-    retention: float
-    outcome_retention: float
-    retention_calls: int | None
-    retention_bytes: int | None
-    thread_retention_calls: int | None
-    thread_retention_bytes: int | None
-    ray: str | None
-    cache_scope: CacheScope
-    cache_max_bytes: int
-    cache_ttl: dict[str, float]
-    store_timeout: float
-    notices: str
-    mcp: dict[str, Any]
-    interpreter: dict[str, Any]
-    search: dict[str, Any]
-    agents: dict[str, Any]
-    default_agent: str | None
-    health_retention: float
-    memory_retention: float
-    series_retention: float
-    prices: list[dict[str, Any]]
-    budgets: list[dict[str, Any]]
-    spend_retention: float
-    hub_webhook: str | None
-    hub_webhook_secret: str | None
-    webhooks: tuple[dict[str, Any], ...]
-    notice_retention: float
-    public_url: str | None
-    approval_link_timeout: float
-    telemetry: Telemetry
-    telemetry_content: bool
-    secret_key: str | None
-    api_keys: tuple[str, ...]
-    allowed_hosts: tuple[str, ...]
-    allowed_origins: tuple[str, ...]
-
-
 def _address(name: str, url: str) -> None:
     try:
         parts = urlsplit(url)
@@ -411,9 +354,7 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             given = _policy(value, origins[name])
         elif name in ("mcp", "interpreter", "search", "agents") and isinstance(value, str):
             given = _json(value, name, origins[name])
-        elif name == "webhooks" and isinstance(value, str):
-            given = _json(f'{{"webhooks": {value or "[]"}}}', name, origins[name])["webhooks"]
-        elif name in ("prices", "budgets") and isinstance(value, str):
+        elif name in ("webhooks", "prices", "budgets") and isinstance(value, str):
             given = _json_list(value, name, origins[name])
         elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]

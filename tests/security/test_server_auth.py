@@ -131,7 +131,9 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
         for operation in it.parts.operations:
             if "{id}" not in operation.path:
                 continue
-            if operation.path.startswith(("/workers/", "/notices/", "/grants/")):  # of the operator alone, or of approvers
+            if operation.path.startswith(
+                ("/workers/", "/notices/", "/grants/")
+            ):  # of the operator alone, or of approvers
                 assert (await ask(it, operation, a, id="guessable")).status_code == 403
                 continue
             action = operation.path.rpartition("/")[2]

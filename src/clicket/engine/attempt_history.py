@@ -1,4 +1,4 @@
-"""What the events of a call say about its attempts: deaths of its workers, retries, a decision that no process has applied yet."""
+"""What the events of a call say about its attempts: its age, deaths of its workers, retries, a decision that no process has applied yet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import Any
 from clicket.call import Call
 from clicket.journal import Entry
 from clicket.kernel import State
-from clicket.model import ToolError
+from clicket.model import Record, ToolError
+from clicket.ports import Clock, elapsed
 
-__all__ = ["deaths_of", "ending_decision_in", "retries_of", "unknown_outcome"]
+__all__ = ["age_of", "deaths_of", "ending_decision_in", "retries_of", "unknown_outcome"]
 
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
+
+
+def age_of(clock: Clock, record: Record, first: dict[str, Any]) -> float:
+    """Seconds since the call was made, or since its time (`not_before`); below 0: it must wait that long. `first`: of its first event."""
+    age = elapsed(clock, record.created_at, first)
+    return age if record.not_before is None else age - max(record.not_before - record.created_at, 0.0)
 
 
 def ending_decision_in(entry: Entry) -> dict[str, Any] | None:

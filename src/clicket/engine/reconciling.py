@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -28,6 +29,8 @@ from clicket.tools.reconcile import CallInDoubt, DidNotHappen, Happened, Unknown
 from clicket.vault import hide_error, hide_text
 
 __all__ = ["Reconciling"]
+
+logger = logging.getLogger("clicket.engine")
 
 _TIMEOUT = 30.0
 """Seconds for one try, if the tool has no timeout."""
@@ -64,6 +67,17 @@ class Reconciling:
         self._run_again = run_again
         self._spawn = spawn
         self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    def can_ask(self, call: Call) -> bool:
+        """Has the tool a check, and are the call's arguments readable here?"""
+        if call.required_tool().options.reconcile is None or call.arguments_lost:
+            return False
+        try:
+            self._pipeline.readmit(call)
+        except Exception as error:
+            logger.warning("call %s: its tool's check is not asked, because the tool changed: %s", call.id, error)
+            return False
+        return True
 
     def begin(self, call: Call, unknown: Callable[[str], None]) -> None:
         """Ask the check. `unknown(reason)` ends the call if the check cannot tell."""

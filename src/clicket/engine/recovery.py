@@ -18,7 +18,7 @@ from clicket.call import Call, Origin
 from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals, edit_of, unfit
 from clicket.engine.arguments import LOST, ArgumentsOnRecord
-from clicket.engine.attempt_history import deaths_of, ending_decision_in, retries_of, unknown_outcome
+from clicket.engine.attempt_history import age_of, deaths_of, ending_decision_in, retries_of, unknown_outcome
 from clicket.engine.caching import Caching
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.ending import Ending
@@ -245,9 +245,7 @@ class Recovery:
             claims=claims,
         )
         self._journal.wait_for(entry, record.waiting_for)
-        age = max(self._age(record, first), 0.0)
-        origin = Origin(record.caller, frozenset(first.get("scopes") or ()))
-        age = elapsed(self._clock, record.created_at, first)
+        age = max(age_of(self._clock, record, first), 0.0)
         scopes, requesters = frozenset(first.get("scopes") or ()), frozenset(first.get("requesters") or ())
         origin = Origin(record.caller, scopes, requesters=requesters)
         call = Call(entry, request, origin, self._clock.monotonic() - age, record.idempotency_key, arguments)
@@ -342,17 +340,6 @@ class Recovery:
         self._journal.advance(entry, State.RETRYING, data)
         self._queue_again(call, msgspec.structs.replace(record, waiting_for=None), "rerun")
 
-    def _can_ask(self, call: Call) -> bool:
-        """Has the tool a check, and are the call's arguments readable here?"""
-        if call.required_tool().options.reconcile is None or call.arguments_lost:
-            return False
-        try:
-            self._pipeline.readmit(call)
-        except Exception as error:
-            logger.warning("call %s: its tool's check is not asked, because the tool changed: %s", call.id, error)
-            return False
-        return True
-
     def _resume_started(self, call: Call, record: Record) -> str:
         options, entry = call.required_tool().options, call.entry
         number = entry.attempts
@@ -361,7 +348,7 @@ class Recovery:
             data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": 0.0}
             self._journal.advance(entry, State.RETRYING, data)
             return self._queue_again(call, record, "rerun")
-        if self._can_ask(call):
+        if self._reconciling.can_ask(call):
             self._live.add(call)
             self._reconciling.begin(call, lambda reason: self._settle_unknown(call, reason))
             return "reconciling"
@@ -402,7 +389,7 @@ class Recovery:
         self._live.add(call)
         due = _DUE if self._gives_away else 0.0
         if record.deadline is not None:
-            left = record.deadline - self._age(record, entry.events[0].data)
+            left = record.deadline - age_of(self._clock, record, entry.events[0].data)
             if left <= due:
                 self._stop(call, "deadline")
                 return "cancelled"
@@ -421,11 +408,6 @@ class Recovery:
                 return "cancelled"
         self._approvals.wait_on(call, wait)
         return "asked"
-
-    def _age(self, record: Record, first: dict[str, Any]) -> float:
-        """Seconds since the call was made, or since its time; below 0: it must wait that long."""
-        age = elapsed(self._clock, record.created_at, first)
-        return age if record.not_before is None else age - max(record.not_before - record.created_at, 0.0)
 
     def _admit_again(self, call: Call) -> bool:
         """Check that the tool as it is now accepts the recorded arguments, and that they are readable here."""

@@ -74,8 +74,6 @@ class Pipeline:
         self._find, self._validate, self._execute = find.__call__, validate.__call__, execute.start
         self._process, self._persist = process.__call__, persist.__call__
         self._take_cached, self._take_result = process.take_cached, process.take_result
-        self._has_policy = not authorize.policy.is_open
-        self._take_cached = process.take_cached
         self._checks_all = authorize.checks_all
         self._journal = journal
         self._vault = vault

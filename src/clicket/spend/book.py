@@ -107,6 +107,8 @@ class SpendBook:
             last=[*charged][-1].key,
         )  # fmt: skip
         id = f"{step}:{new_id()}"
+        short: Short | None = None
+        left: list[BudgetStatus] = []
         try:
             for _ in range(_ROUNDS):
                 started = self._clock.monotonic()

@@ -1,0 +1,66 @@
+"""Types of settings: the choices, and the keywords of `Runtime`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+__all__ = ["CacheScope", "Durability", "Engine", "RuntimeOptions", "Telemetry"]
+
+Durability = Literal["process", "power"]
+Engine = Literal["local", "workers"]
+CacheScope = Literal["caller", "thread"]
+Telemetry = Literal["auto", "off", "otel"]
+
+
+class RuntimeOptions(TypedDict, total=False):
+    """The settings that are keywords of a `Runtime` as well, beside its own."""
+
+    labels: tuple[str, ...]
+    max_concurrency: int
+    max_thread_concurrency: int | None
+    max_queue: int
+    queue_timeout: float | None
+    worker_threads: int
+    worker_processes: int
+    worker_memory: int | None
+    cancel_grace: float
+    close_timeout: float
+    open_timeout: float
+    lease: float
+    max_arguments_size: int
+    max_claims: int
+    retention: float
+    outcome_retention: float
+    retention_calls: int | None
+    retention_bytes: int | None
+    thread_retention_calls: int | None
+    thread_retention_bytes: int | None
+    ray: str | None
+    cache_scope: CacheScope
+    cache_max_bytes: int
+    cache_ttl: dict[str, float]
+    store_timeout: float
+    notices: str
+    mcp: dict[str, Any]
+    interpreter: dict[str, Any]
+    search: dict[str, Any]
+    agents: dict[str, Any]
+    default_agent: str | None
+    health_retention: float
+    memory_retention: float
+    series_retention: float
+    prices: list[dict[str, Any]]
+    budgets: list[dict[str, Any]]
+    spend_retention: float
+    hub_webhook: str | None
+    hub_webhook_secret: str | None
+    webhooks: tuple[dict[str, Any], ...]
+    notice_retention: float
+    public_url: str | None
+    approval_link_timeout: float
+    telemetry: Telemetry
+    telemetry_content: bool
+    secret_key: str | None
+    api_keys: tuple[str, ...]
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]

@@ -13,6 +13,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+import msgspec
+
 from clicket.errors import StoreUnavailable, UsageError, did_you_mean
 from clicket.ports import Clock, Owner, Store, SystemClock
 from clicket.settings import Settings
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from clicket.model.worker import WorkerRole
     from clicket.notices import Carrier
     from clicket.pipeline import Policy
+    from clicket.spend import BudgetReached
     from clicket.vault import Vault
 
 __all__ = ["compose", "open_bus", "open_store", "owner_of", "wait_for_store"]
@@ -235,6 +238,11 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
     engine.background.every(LOOK_EVERY, "webhooks", webhooks.delivery.look)
     engine.background.every(FOLLOW_EVERY, "notices in the journal", webhooks.follow)
     engine.background.every(SWEEP_EVERY, "old notices", webhooks.sweep)
+
+    async def budget_reached(reached: BudgetReached) -> None:
+        await webhooks.outbox.emit("budget.reached", msgspec.to_builtins(reached), key=[reached.id], at=reached.at)
+
+    engine.book.notices.listeners.append(budget_reached)
 
     async def close() -> None:
         remove()

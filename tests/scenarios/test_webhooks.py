@@ -15,12 +15,17 @@ from tests.kit.webhook_receiver import Receiver
 from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, tool
+from clicket.agents import ReActAgent
 from clicket.errors import Conflict, NotFound, PermissionDenied
+from clicket.model.chat import ChatReply, Usage
 from clicket.model.notice import Notice
 from clicket.telemetry.prometheus import scrape
+from clicket.testing import ScriptedModel
 
 SECRET = "whsec_" + b64encode(b"one secret of this test, 32 byte").decode()
 OTHER = "whsec_" + b64encode(b"a new secret that replaces it...").decode()
+
+_USES = ChatReply(text="done", usage=Usage(input_tokens=60, output_tokens=40))
 
 
 @tool
@@ -257,3 +262,16 @@ async def test_without_webhooks_a_call_does_no_more_work() -> None:
         assert rt.engine.webhooks is None
         assert rt.observers.listeners == []
         assert rt.engine.hub.recorder is None
+
+
+async def test_a_budget_that_is_reached_is_one_notice(sqlite: str, receiver: Receiver) -> None:
+    spending = {"budgets": [{"scope": "all", "period": "month", "limit_tokens": 150, "on_reached": "warn"}]}
+    async with runtime(sqlite, hook(receiver, "/budget", "budget.reached"), **spending) as rt:
+        agent = ReActAgent(rt, ScriptedModel([_USES, _USES, _USES]), name="a", max_answer_tokens=100)
+        for _ in range(3):
+            await agent.run("go", thread="t")
+        notice = await ended(rt)
+        assert (await rt.notices.list(type="budget.reached")).items == [notice]
+        sent = (await rt.notices.get(notice.id)).payload
+        assert sent["data"]["budget"]["limit_tokens"] == 150
+        assert (sent["data"]["thread"], sent["data"]["agent"]) == ("t", "a")

@@ -146,7 +146,7 @@ class SpendBook:
                 lambda found, account=account, budgets=budgets: take(found, account, budgets, id, hold, nano),  # type: ignore[misc]
             )
             left += told
-            self.notices.tell(account, new, spender)
+            self.notices.tell(account, new, spender, hold.at)
             if short is not None:
                 return short, left
         return None, left

@@ -51,7 +51,8 @@ class BudgetNotices:
         self.counts: dict[str, int] = {}
         """How often each budget was reached, in this process."""
 
-    def tell(self, account: AccountId, new: list[BudgetStatus], spender: Spender) -> None:
+    def tell(self, account: AccountId, new: list[BudgetStatus], spender: Spender, at: float) -> None:
+        """`at`: when the budget was reached; the same whenever it is told again."""
         for status in new:
             run = spender.runs[0]
             who = [
@@ -63,7 +64,7 @@ class BudgetNotices:
                 status.raised_tokens,
             ]
             notice = BudgetReached(
-                id=blake2b(canonical(who), digest_size=16).hexdigest(), at=self._clock.now(), budget=status,
+                id=blake2b(canonical(who), digest_size=16).hexdigest(), at=at, budget=status,
                 caller=spender.caller, thread=run.thread, agent=run.agent, run=run.name,
             )  # fmt: skip
             self.counts[status.name] = self.counts.get(status.name, 0) + 1
@@ -92,7 +93,7 @@ class BudgetNotices:
                 spender, _ = spender_of_call("" if last is None else last.caller, "", "")
                 if last is not None and last.runs:
                     spender = Spender(last.caller, last.runs)
-                self.tell(id, [status_of(account, budget)], spender)
+                self.tell(id, [status_of(account, budget)], spender, reached.at)
 
 
 def _mark_told(found: Account, budget: str) -> None:

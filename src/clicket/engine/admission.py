@@ -183,11 +183,6 @@ class Admission:
         if call.verdict == "ask":
             self._live.add(call)
             self._approvals.ask(call)
-        elif call.cache_key is None and not self._gives_away:
-            if self._gives_away:
-                self._handover.give_away(call)
-            else:
-                self._journal.commit(call.entry, partial(self._ending.on_created, call))
         elif call.cache_key is None and not self._gives_away and call.request.not_before is None:
             self._running.take_slot(call)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from tests.crash.settle import Place
 from tests.crash.stores import Fresh, Row
 from tests.crash.webhook_scene import Line, decide, deliver_all, finish_lines, linked, live, open_runtime, press
 
-from clicket.webhooks import outbox
+from clicket.webhooks.outbox import LEASE
+from clicket.webhooks.sender import HttpSender
 
 
 async def facts_after(place: Place) -> set[tuple[str, str]]:
@@ -21,6 +23,7 @@ async def facts_after(place: Place) -> set[tuple[str, str]]:
     async with open_runtime(place) as rt:
         webhooks = rt.engine.webhooks
         assert webhooks is not None
+        webhooks.outbox._now = lambda: time.time() + 10 * LEASE  # the claims of the dead process have ended
         await rt.recover()
         await webhooks.follow()
         await deliver_all(rt)
@@ -66,11 +69,8 @@ async def check_all(nest: Nest, served: tuple[Row, Fresh], folder: Path, step: i
 
 
 @pytest.fixture(autouse=True)
-def _short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    from clicket.webhooks.sender import HttpSender
-
-    monkeypatch.setattr(outbox, "LEASE", outbox.LEASE)  # set back afterwards
-    monkeypatch.setattr(HttpSender, "send", HttpSender.send)
+def _sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HttpSender, "send", HttpSender.send)  # set back afterwards
 
 
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)

@@ -17,13 +17,11 @@ from tests.crash.tools import append_line
 from clicket import Policy, Runtime, Settings, tool
 from clicket.compose import open_store
 from clicket.server import create_app
-from clicket.webhooks import outbox
 from clicket.webhooks.config import Endpoint
 from clicket.webhooks.sender import Answer, HttpSender
 
 __all__ = ["Line", "decide", "deliver_all", "finish_lines", "linked", "live", "open_runtime", "press"]
 
-LEASE = 0.05
 _SECRET = "whsec_" + b64encode(b"the secret of all crash tests...").decode()
 _HOOKS = tuple({"url": f"http://{name}.example/hook", "secret": _SECRET, "name": name} for name in ("first", "second"))
 
@@ -63,7 +61,6 @@ class _Killer:
 
 def open_runtime(place: Place, killer: _Killer | None = None) -> Runtime:
     """Requests are lines in a file: what a receiver has, whatever becomes of the sender."""
-    outbox.LEASE = LEASE
     return _runtime([pay, asked], place.settings(webhooks=_HOOKS, telemetry="off"), killer)
 
 

@@ -59,11 +59,11 @@ class Slots(Protocol):
 class ChangeRecorder(Protocol):
     """Records a change of a status before the status is written, so that no crash loses it."""
 
-    async def hold(self, caller: str, thread: str, tool: str, before: str, after: str, reason: str) -> Sequence[str]:
+    async def hold(self, caller: str, thread: str, tool: str, before: str, after: str, reason: str) -> Any:
         """Returns what `settle` needs."""
         ...
 
-    async def settle(self, held: Sequence[str], written: bool) -> None:
+    async def settle(self, held: Sequence[Any], written: bool) -> None:
         """The status was written, or it was not."""
         ...
 
@@ -268,12 +268,12 @@ class Hub:
         """Write a tool's health over version `expect`, or return False. Its changes of status are recorded before (`recorder`)."""
         if self.recorder is None or not changes:
             return await self.store.put_tool_health(*place, health, expect)
-        held: list[str] = []
-        for before, after, reason in changes:
-            held += await self.recorder.hold(*place, health.tool, str(before), str(after), reason)
-        written = await self.store.put_tool_health(
-            *place, health, expect
-        )  # if it raises, it may be written: held ones stay
+        held = [
+            await self.recorder.hold(*place, health.tool, str(before), str(after), reason)
+            for before, after, reason in changes
+        ]
+        # If this raises, it may have been written: what is held stays, and is looked at later.
+        written = await self.store.put_tool_health(*place, health, expect)
         await self.recorder.settle(held, written)
         return written
 

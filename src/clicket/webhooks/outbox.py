@@ -117,10 +117,10 @@ class Outbox:
             if fact.type in endpoint.events:
                 await self._record(fact, endpoint, late)
 
-    async def _record(self, fact: Fact, endpoint: Endpoint, late: bool, held: Health | None = None) -> str:
+    async def _record(self, fact: Fact, endpoint: Endpoint, late: bool, held: Health | None = None) -> None:
         id = _id(fact, endpoint.name)
         if id in self._known or (late and await self._store.document(ENDED, id) is not None):
-            return id
+            return
         now = self._now()
         mine = held is not None or self.ready(endpoint.name)
         linked = self._links and endpoint.link and fact.question is not None
@@ -139,7 +139,6 @@ class Outbox:
         self._remember(id)
         if made and mine and held is None:
             self.send(Claimed(stored=stored, version=1))
-        return id
 
     def _remember(self, id: str) -> None:
         self._known[id] = None
@@ -148,20 +147,24 @@ class Outbox:
 
     # A change of a tool's status: the notice is on record before the status is.
 
-    async def hold(self, fact: Fact, health: Health) -> list[str]:
+    async def hold(self, fact: Fact, health: Health) -> None:
         """Record notices that are sent only once the status is on record: `release` or `drop` them."""
-        return [
-            await self._record(fact, endpoint, True, health)
-            for endpoint in self.endpoints.values()
-            if fact.type in endpoint.events
-        ]
+        for endpoint in self.endpoints.values():
+            if fact.type in endpoint.events:
+                await self._record(fact, endpoint, True, health)
 
-    async def release(self, ids: Sequence[str]) -> None:
+    async def release(self, fact: Fact) -> None:
         """The status is on record: send them."""
-        for id in ids:
+        for endpoint in self.endpoints.values():
+            if fact.type not in endpoint.events:
+                continue
+            id = _id(fact, endpoint.name)
             document = await self._store.document(PENDING, id)
             stored = None if document is None else _read(document)
-            if document is not None and stored is not None and stored.held is not None:
+            if document is None:  # this process paused for longer than the claim, and another one dropped the notice
+                self._known.pop(id, None)
+                await self._record(fact, endpoint, True)
+            elif stored is not None and stored.held is not None:
                 await self._release(stored, document.version)
 
     async def _release(self, stored: StoredNotice, version: int) -> None:
@@ -172,11 +175,15 @@ class Outbox:
         if await self._store.put_document(PENDING, notice.id, encode(free), version) and mine:
             self.send(Claimed(stored=free, version=version + 1))
 
-    async def drop(self, ids: Sequence[str]) -> None:
+    async def drop(self, fact: Fact) -> None:
         """The status was not written: there is nothing to send."""
-        for id in ids:
-            self._known.pop(id, None)
-            await self._store.delete_document(PENDING, id)
+        for endpoint in self.endpoints.values():
+            if fact.type in endpoint.events:
+                await self._drop(_id(fact, endpoint.name))
+
+    async def _drop(self, id: str) -> None:
+        self._known.pop(id, None)
+        await self._store.delete_document(PENDING, id)
 
     # Claiming and ending.
 
@@ -187,7 +194,7 @@ class Outbox:
         if stored is None or (stored.notice.next_at or 0.0) > now:
             return None
         if stored.held is not None and not await confirm(stored.held):
-            await self.drop([document.key])
+            await self._drop(document.key)
             return None
         notice = msgspec.structs.replace(stored.notice, next_at=now + LEASE)
         mine = msgspec.structs.replace(stored, notice=notice, claimed_by=self._me, held=None)

@@ -101,9 +101,9 @@ class Webhooks:
 
     # Changes of tools' statuses: the hub calls these around the write.
 
-    async def hold(self, caller: str, thread: str, tool: str, before: str, after: str, reason: str) -> Sequence[str]:
+    async def hold(self, caller: str, thread: str, tool: str, before: str, after: str, reason: str) -> Fact | None:
         if "tool.health" not in self.outbox.wanted:
-            return ()
+            return None
         data = {
             "tool": tool,
             "thread": thread,
@@ -114,10 +114,13 @@ class Webhooks:
         }
         key = [caller, thread, tool, secrets.token_hex(8)]
         fact = Fact(type="tool.health", key=key, at=self._clock.now(), data=data)
-        return await self.outbox.hold(fact, Health(caller=caller, thread=thread, tool=tool, after=after))
+        await self.outbox.hold(fact, Health(caller=caller, thread=thread, tool=tool, after=after))
+        return fact
 
-    async def settle(self, held: Sequence[str], written: bool) -> None:
-        await (self.outbox.release(held) if written else self.outbox.drop(held))
+    async def settle(self, held: Sequence[Fact | None], written: bool) -> None:
+        for fact in held:
+            if fact is not None:
+                await (self.outbox.release(fact) if written else self.outbox.drop(fact))
 
     async def _is_announced(self, health: Health) -> bool:
         rows = await self._store.tool_health(health.caller, health.thread)

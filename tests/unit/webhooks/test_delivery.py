@@ -12,7 +12,7 @@ import pytest
 from tests.kit.waiting import eventually
 
 from clicket.model.notice import Notice
-from clicket.ports import Owner, Store
+from clicket.ports import Owner, Store, ToolHealth
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
 from clicket.vault import Vault
@@ -186,6 +186,32 @@ async def test_closing_gives_back_what_was_not_sent(store: Store, monkeypatch: p
     await eventually(lambda: other.outbox.delivered == 10)
     assert len({id for id, _ in sender.sent}) == 10
     await other.close()
+
+
+async def test_a_status_is_announced_only_if_it_was_written(store: Store) -> None:
+    clock = StepClock()
+    webhooks = process(store, clock, sender := FakeSender())
+    other = process(store, clock, FakeSender())
+    for written in (False, True):
+        held = await webhooks.hold("", "t1", "pay", "available", "maintenance", "closed")
+        await webhooks.delivery.look()
+        await other.delivery.look()
+        assert sender.sent == []
+        await webhooks.settle([held], written)
+        await eventually(lambda written=written: webhooks.outbox.delivered == written)
+    paused = await webhooks.hold("", "t1", "pay", "maintenance", "available", "")
+    clock.advance(LEASE + 1)
+    await other.delivery.look()  # it takes the process for dead, and the status is not on record: it drops the notice
+    assert len((await other.outbox.page()).items) == 1
+    await webhooks.settle([paused], True)
+    await eventually(lambda: webhooks.outbox.delivered == 2)
+    await webhooks.hold("", "t1", "pay", "available", "disabled", "by hand")  # then the process dies
+    await store.put_tool_health("", "t1", ToolHealth(tool="pay", announced="disabled"), 0)
+    clock.advance(LEASE + 1)
+    await other.delivery.look()
+    await eventually(lambda: other.outbox.delivered == 1)
+    for each in (webhooks, other):
+        await each.close()
 
 
 async def test_pages_and_retention(store: Store) -> None:

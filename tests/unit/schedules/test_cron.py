@@ -59,11 +59,9 @@ class Oracle:
         found = []
         for instant in range(start, end, MINUTE):
             local = wall(instant, zone)
-            if self.hours is None:
-                fires = self.shows(local)
-            else:
-                fires = (self.shows(local) and local.fold == 0) or self._skipped_shows(instant, zone)
-            if fires:
+            by_wall = self.hours is None
+            fires = self.shows(local) and (by_wall or local.fold == 0)
+            if fires or (not by_wall and self._skipped_shows(instant, zone)):
                 found.append(instant)
         return found
 

@@ -35,7 +35,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 
 include-path-regex = "^/calls$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
 [[operations]]
-include-path-regex = "^/bulk$|^/calls/.*/again$|^/series$"
+include-path-regex = "^/bulk$|^/calls/.*/again$|^/series$|^/schedules/"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422, "5xx"]
 """
 

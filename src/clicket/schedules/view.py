@@ -11,7 +11,7 @@ import msgspec
 from clicket.call import Origin
 from clicket.engine import Engine
 from clicket.engine.decisions import examine
-from clicket.errors import NotFound, StoreUnavailable, UsageError, did_you_mean
+from clicket.errors import NotFound, StoreUnavailable, ToolNotFound, UsageError, did_you_mean
 from clicket.kernel import State
 from clicket.model import Arguments, Event, Record, ToolCall
 from clicket.model.arguments import parse_arguments
@@ -220,7 +220,7 @@ class Schedules:
     def _checked(
         self, name: str, cron: str, tool: str, arguments: Arguments, options: dict[str, Any]
     ) -> StoredSchedule:
-        """The schedule as it will be stored, or `UsageError`, `InvalidInput`, `PermissionDenied`."""
+        """The schedule as it will be stored, or `UsageError`, `ToolNotFound`, `InvalidInput`, `PermissionDenied`."""
         unknown = [key for key in options if key not in ScheduleOptions.__annotations__]
         if unknown:
             near = did_you_mean(unknown[0], ScheduleOptions.__annotations__)
@@ -232,7 +232,7 @@ class Schedules:
         known = self._engine.registry.get(tool) if isinstance(tool, str) else None
         if known is None:
             near = did_you_mean(str(tool), self._engine.registry.names)
-            raise UsageError(f"there is no tool {tool!r:.100} here that a schedule could call.{near}")
+            raise ToolNotFound(f"there is no tool {str(tool)!r:.100} here that a schedule could call.{near}")
         thread = options.get("thread") or f"schedule:{name}"
         request = checked(
             ToolCall(

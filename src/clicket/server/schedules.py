@@ -131,7 +131,7 @@ class ScheduleHandlers:
                 scopes=("call",),
                 body=BodySpec(model=ScheduleRequest),
                 responses=one,
-                problems=(422,),
+                problems=(404, 422),
             ),
             Operation(
                 route="DELETE /schedules/{name}",

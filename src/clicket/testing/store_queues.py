@@ -72,6 +72,22 @@ async def a_call_waits_in_the_queue_that_it_was_given(one: Store) -> None:
 
 
 @laws.opened(ALIVE)
+async def a_claimed_call_is_given_into_another_queue(one: Store) -> None:
+    """As a call does that waited for its time."""
+    later = waiting_call("later", queue="tool#later")
+    await _wait(one, later, waiting_call("other", queue="tool#later"))
+    law.equal(await _claimed(one, 9), [], "calls that wait for their time are in no queue of workers")
+    (stored,) = await one.load("later")
+    claimed = await one.claim(stored.key)
+    law(claimed is not None and claimed.id == "later", "a call without an owner is claimed by its key")
+    assert claimed is not None
+    change = news(later, fence=claimed.fence, key=claimed.key, owned=False, queue="tool")
+    law.equal(await append(one, change), [None], "its owner gives it into another queue")
+    law.equal(await _claimed(one, 9), ["later"], "where it is claimed")
+    law.equal(await _claimed(one, 9, "tool#later"), ["other"], "and no more in the one before")
+
+
+@laws.opened(ALIVE)
 async def the_backlog_counts_waiting_calls_by_queue(one: Store) -> None:
     law.equal(await one.backlog(), [], "nothing waits")
     await created(one, "mine")

@@ -60,6 +60,7 @@ class World(Lower):
         self.share = LoopShare(self.clock.monotonic)
         hub: Any = Recorder(needs_look=lambda *place: needs_look, look=look, uneasy={"a thread"})
         approvals: Any = Recorder(ask=ask)
+        due_calls: Any = Recorder(wait_of=lambda call: 0.0)
         self.admission = Admission(
             self.journal,
             self.store,
@@ -79,6 +80,7 @@ class World(Lower):
             approvals,
             self.share,
             self.queues,
+            due_calls,
             gives_away=gives_away,
         )
 

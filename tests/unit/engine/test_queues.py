@@ -101,4 +101,4 @@ async def test_the_workers_are_listed_only_if_calls_wait_that_are_not_for_this_o
     world.waiting = ["price@2", "counter#me", "counter", "train", "another"]
     await world.queues.refresh()
     assert world.lists == 0
-    assert world.queues.all() == {"price@2", "price", "counter", "counter#me"}
+    assert world.queues.all() == {"price@2", "price", "counter", "counter#me", "price#later", "counter#later"}

@@ -55,7 +55,9 @@ async def test_the_client_has_the_same_methods() -> None:
     async with served() as it, Client(it.url) as client:
         made = await client.schedule("hourly", "@hourly", "add", {"a": 1, "b": 2}, catch_up="all")
         assert [each.name for each in await client.schedules.list()] == ["hourly"]
-        assert (await client.schedules.get("hourly")).next_at == made.next_at == (await client.schedules.next("hourly"))[0]
+        assert (
+            (await client.schedules.get("hourly")).next_at == made.next_at == (await client.schedules.next("hourly"))[0]
+        )
         assert (await client.schedules.pause("hourly")).paused
         assert not (await client.schedules.resume("hourly")).paused
         assert await client.schedules.remove("hourly")

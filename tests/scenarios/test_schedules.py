@@ -95,11 +95,19 @@ async def run(clock: StepClock, hours: float) -> None:
 async def test_each_time_is_one_call_with_a_derived_id() -> None:
     async with at_midnight() as (rt, clock):
         made = await rt.schedule("nightly", "0 */6 * * *", "work", {"text": "hello"}, metadata={"team": "a"})
-        assert (made.next_at, made.overlap, made.catch_up, made.thread) == (START + 6 * HOUR, "skip", "last", "schedule:nightly")
+        assert (made.next_at, made.overlap, made.catch_up, made.thread) == (
+            START + 6 * HOUR,
+            "skip",
+            "last",
+            "schedule:nightly",
+        )
         await elapse(clock, 25)
         assert RUNS == ["hello"] * 4
         record = await rt.get("schedule:nightly:2023-11-15T06:00:00Z")
-        assert (record.state, record.metadata) == (State.COMPLETED, {"team": "a", "schedule": "nightly", "due": START + 6 * HOUR})
+        assert (record.state, record.metadata) == (
+            State.COMPLETED,
+            {"team": "a", "schedule": "nightly", "due": START + 6 * HOUR},
+        )
         assert record.created_at - record.metadata["due"] < 1.0
         schedule = await rt.schedules.get("nightly")
         assert outcomes(schedule) == [("fired", hour) for hour in (6, 12, 18, 24)]

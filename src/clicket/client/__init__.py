@@ -6,6 +6,8 @@ sync          SyncClient and SyncAgent, the blocking API
 handle        CallHandle: wait for one call, follow its events
 agent         RemoteAgent: turns with an agent of the server
 hub           ThreadHub: which tools a thread may use
+schedules     Schedules: calls that are made again and again
+remote_tools  RemoteTools: the tools of another server, registered with a runtime here
 unknown_outcomes  unknown outcomes of the server's calls, and settling one
 subscription  Subscription: the events of all calls
 connection    HTTP requests, errors, server-sent events and reconnection, for all of the above
@@ -19,6 +21,7 @@ from clicket.client.client import Client
 from clicket.client.connection import ServerUnavailable
 from clicket.client.handle import CallHandle
 from clicket.client.hub import ThreadHub
+from clicket.client.remote_tools import RemoteTool, RemoteTools, RemoteToolError
 from clicket.client.subscription import Subscription
 from clicket.client.sync import SyncAgent, SyncClient
 
@@ -28,6 +31,9 @@ __all__ = [
     "CallHandle",
     "Client",
     "RemoteAgent",
+    "RemoteTool",
+    "RemoteToolError",
+    "RemoteTools",
     "ServerUnavailable",
     "Subscription",
     "SyncAgent",

@@ -102,7 +102,9 @@ class Queues:
         """The queues of every tool whose calls this process may continue."""
         names = frozenset(name for name in self._registry.names if self._continues(name))
         later = frozenset(str(QueueName(name, holder=LATER)) for name in names)
-        return self.claimed_from(names) | names | later  # a call that was never given away has no queue but its tool's name
+        return (
+            self.claimed_from(names) | names | later
+        )  # a call that was never given away has no queue but its tool's name
 
     def _continues(self, name: str) -> bool:
         tool = self._registry.get(name)

@@ -78,6 +78,11 @@ class CallSink:
         return self._call.stopping is not None
 
     @property
+    def stop_reason(self) -> str | None:
+        """Why the body is being stopped (`Call.stopping`); None: it is not, or its caller's task was cancelled."""
+        return self._call.stopping
+
+    @property
     def time_left(self) -> float | None:
         return None if self.deadline_at is None else self.deadline_at - self._clock()
 

@@ -108,7 +108,9 @@ def _instant(time: Any) -> float:
                 "seconds since the epoch."
             )
     elif isinstance(time, bool) or not isinstance(time, int | float):
-        raise UsageError(f"not_before must be a datetime with a time zone, or seconds since the epoch, not {time!r:.100}.")
+        raise UsageError(
+            f"not_before must be a datetime with a time zone, or seconds since the epoch, not {time!r:.100}."
+        )
     seconds = seconds_of(time)
     if not isfinite(seconds) or not 0 <= seconds <= _MAX_TIME:
         raise UsageError(f"not_before must be a time after 1970, in seconds since the epoch, not {time!r:.100}.")

@@ -137,7 +137,9 @@ class Cron:
     def _computed(self, day: date) -> list[float]:
         midnight = datetime.combine(day, time())
         first = midnight.replace(tzinfo=self._zone)
-        if all((midnight + _HOUR * hour).replace(tzinfo=self._zone).utcoffset() == first.utcoffset() for hour in range(25)):
+        if all(
+            (midnight + _HOUR * hour).replace(tzinfo=self._zone).utcoffset() == first.utcoffset() for hour in range(25)
+        ):
             start = first.timestamp()
             return [start + offset.total_seconds() for offset in self._offsets]
         return sorted({instant for offset in self._offsets for instant in self._instants(midnight + offset)})

@@ -43,9 +43,7 @@ def decided(stored: StoredSchedule, times: list[float], now: float, *, more: boo
         log.append(Firing(due=old.last_due, until=times[0], outcome="missed", at=now, count=0, reason="too many"))
     if missed:
         reason = "no process was there"
-        log.append(
-            Firing(due=missed[0], until=missed[-1], outcome="missed", at=now, count=len(missed), reason=reason)
-        )
+        log.append(Firing(due=missed[0], until=missed[-1], outcome="missed", at=now, count=len(missed), reason=reason))
     firing, waiting, skipped = list(stored.firing), list(old.waiting), 0
     for due in runs:
         occupied = busy or firing or waiting

@@ -10,7 +10,18 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.model.time_text import utc_text
 
-__all__ = ["KIND", "CatchUp", "Firing", "Overlap", "Schedule", "StoredSchedule", "call_id", "check_policies", "document_key", "is_name"]
+__all__ = [
+    "KIND",
+    "CatchUp",
+    "Firing",
+    "Overlap",
+    "Schedule",
+    "StoredSchedule",
+    "call_id",
+    "check_policies",
+    "document_key",
+    "is_name",
+]
 
 KIND = "schedule"
 Overlap = Literal["skip", "queue", "allow"]

@@ -141,7 +141,11 @@ class Scheduler:
     def _is_due(self, known: _Known) -> bool:
         stored = known.stored
         schedule, tool = stored.schedule, self._engine.registry.get(stored.schedule.tool)
-        if tool is None or self._engine.claimer.closed or not (self._engine.gives_away or self._engine.queues.runs(tool)):
+        if (
+            tool is None
+            or self._engine.claimer.closed
+            or not (self._engine.gives_away or self._engine.queues.runs(tool))
+        ):
             return False
         if stored.firing:
             return True
@@ -241,9 +245,7 @@ class Scheduler:
             last, fired = handle.id, fired + 1
             self.late.add(late)
             log.append(Firing(due=due, outcome="fired", at=now, call=handle.id, late=late))
-        new = msgspec.structs.replace(
-            schedule, last_call=last, fired=schedule.fired + fired, log=schedule.logged(*log)
-        )
+        new = msgspec.structs.replace(schedule, last_call=last, fired=schedule.fired + fired, log=schedule.logged(*log))
         return msgspec.structs.replace(stored, schedule=new, firing=[])
 
     def _arguments_of(self, stored: StoredSchedule) -> dict[str, Any] | None:

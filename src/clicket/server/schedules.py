@@ -119,7 +119,9 @@ class ScheduleHandlers:
                 scopes=("read",),
                 parameters=(
                     CALLER,
-                    Parameter(name="count", description="How many; 5 if left out.", kind="integer", minimum=1, maximum=1_000),
+                    Parameter(
+                        name="count", description="How many; 5 if left out.", kind="integer", minimum=1, maximum=1_000
+                    ),
                 ),
                 responses={200: ResponseSpec(description="The times.", model=Times)},
                 problems=(404,),

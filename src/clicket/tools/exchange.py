@@ -18,6 +18,7 @@ from clicket.errors import ClicketError, InvalidInput, RetryableError, ToolUnava
 from clicket.tools.guard import AddressRefused
 from clicket.tools.request import Prepared
 from clicket.tools.response import OutcomeUnknown, RestError, decode, excerpt, read_body, read_some, retry_after
+from clicket.tools.stream import CutStream, StreamReader
 from clicket.tools.transport import Broken, Unsent
 
 __all__ = ["Exchange", "Rules"]
@@ -44,14 +45,17 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 class Exchange:
     """Good for one request: `await Exchange(client, prepared, rules).output(alive)`."""
 
-    __slots__ = ("_client", "_hop", "_hops", "_landed", "_rules")
+    __slots__ = ("_client", "_hop", "_hops", "_landed", "_rules", "_stream")
 
-    def __init__(self, client: httpx2.AsyncClient, prepared: Prepared, rules: Rules) -> None:
+    def __init__(
+        self, client: httpx2.AsyncClient, prepared: Prepared, rules: Rules, stream: StreamReader | None = None
+    ) -> None:
         self._client = client
         self._hop = prepared
         self._hops = 0
         self._landed = False  # did a request with an effect get through before a redirect turned it into a GET?
         self._rules = rules
+        self._stream = stream
 
     async def output(self, alive: Callable[[], None]) -> Any:
         try:
@@ -72,7 +76,9 @@ class Exchange:
         except Unsent as error:
             raise self._unsent(error) from error
         except Broken as error:
-            raise self._broken(error) from error
+            raise self._broken(error.message) from error
+        except CutStream as error:
+            raise self._broken(str(error)) from error
         except httpx2.DecodingError as error:
             raise RestError(f"{self._who}: the response cannot be unpacked: {error}") from error
 
@@ -100,8 +106,10 @@ class Exchange:
     async def _judge(self, response: httpx2.Response, alive: Callable[[], None]) -> Any:
         status = response.status_code
         if 200 <= status < 300:
-            body = await read_body(response, self._rules.max_response_size, alive)
             kind = response.headers.get("content-type", "")
+            if self._stream is not None and self._stream.reads(kind):
+                return await self._stream.read(response)
+            body = await read_body(response, self._rules.max_response_size, alive)
             return decode(kind, body) if len(body) <= _BIG else await _decoded_beside(kind, body)
         told = excerpt(await read_some(response))
         message = f"{self._who} answered {status} {response.reason_phrase}".rstrip() + (f": {told}" if told else ".")
@@ -167,13 +175,13 @@ class Exchange:
             return RestError(f"{self._who}: {error.message}.")
         return RetryableError(f"{self._who}: {error.message}.")
 
-    def _broken(self, error: Broken) -> ClicketError:
+    def _broken(self, what: str) -> ClicketError:
         if self._risky:
             return OutcomeUnknown(
-                f"{self._who}: {error.message}. The service may have acted on it; look there before trying again. "
+                f"{self._who}: {what}. The service may have acted on it; look there before trying again. "
                 "If it honours Idempotency-Key, declare the tool with idempotent=True."
             )
-        return RetryableError(f"{self._who}: {error.message}.")
+        return RetryableError(f"{self._who}: {what}.")
 
 
 async def _decoded_beside(kind: str, body: bytes) -> Any:

@@ -21,12 +21,13 @@ from clicket.tools.openapi import read_operations
 from clicket.tools.options import Options, make_options
 from clicket.tools.request import BodyKind, Prepared, UrlTemplate, check_headers, declare, header_safe, prepare
 from clicket.tools.response import OutcomeUnknown, RestError
+from clicket.tools.stream import StreamMapping, StreamReader, mapping_of
 
 if TYPE_CHECKING:
     import httpcore2
     import httpx2
 
-__all__ = ["Connection", "OutcomeUnknown", "RestError", "RestTool"]
+__all__ = ["Connection", "OutcomeUnknown", "RestError", "RestTool", "StreamMapping"]
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -45,7 +46,8 @@ class RestTool(ToolDefaults):
 
     `parameters` maps each argument to its JSON Schema, which may also say `in` ("path", "query", "header" or "body"),
     `name` (its name on the wire), `style` and `explode` (as OpenAPI means them) and `whole` (the argument is the body).
-    `{name}` in the url is a path argument; `"{url}"` alone lets the caller name the URL. `options` are as for `@tool`.
+    `{name}` in the url is a path argument; `"{url}"` alone lets the caller name the URL. `stream` says what the records of an NDJSON or
+    server-sent response mean: `{"output": "/text", "step": "/done", "result": "/result"}` (`StreamMapping`). `options` are as for `@tool`.
     """
 
     is_async = True
@@ -65,6 +67,7 @@ class RestTool(ToolDefaults):
         allow_hosts: Iterable[str] = (),
         max_redirects: int = 3,
         max_response_size: int = 16 * 1024 * 1024,
+        stream: StreamMapping | Mapping[str, Any] | None = None,
         definitions: Mapping[str, Any] | None = None,
         ssl_context: ssl.SSLContext | None = None,
         resolve: Resolve | None = None,
@@ -83,6 +86,7 @@ class RestTool(ToolDefaults):
         self._guard = _make_guard(where, allow_private, allow_hosts, resolve)
         self._max_redirects = _whole_number(where, "max_redirects", max_redirects, 0)
         self._max_response_size = _whole_number(where, "max_response_size", max_response_size, 1)
+        self._stream = mapping_of(where, stream)
         self._ssl_context = ssl_context
         self._network = network
         self.options: Options = make_options(where, {"read_only": self._method in _READING, **options})
@@ -164,7 +168,8 @@ class RestTool(ToolDefaults):
         )
         self._request_count += 1
         self._last_used_at = time.time()
-        return await Exchange(client, prepared, rules).output(ctx.heartbeat)
+        reader = None if self._stream is None else StreamReader(self._stream, ctx, self._max_response_size)
+        return await Exchange(client, prepared, rules, reader).output(ctx.heartbeat)
 
     async def close(self) -> None:
         """Close the client of the running loop, not those of other loops. A later `run` opens a new one."""

@@ -125,7 +125,9 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     "schedules": (
         "Calls that are made again and again: add, pause, resume, remove. Without a second word: list.",
         {
-            "list": Entry("schedules", "list_schedules", "List the schedules: when, what, and what became of the last times."),
+            "list": Entry(
+                "schedules", "list_schedules", "List the schedules: when, what, and what became of the last times."
+            ),
             "add": Entry("schedules", "add", "Make or change a schedule: a cron form, a tool and its arguments."),
             "show": Entry("schedules", "show", "Show a schedule, and what became of its last times."),
             "next": Entry("schedules", "next_times", "Print the next times of a schedule."),

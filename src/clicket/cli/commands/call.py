@@ -45,7 +45,8 @@ async def call(
     not_before: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME|+DURATION", help="Submit it to run at that time, with a zone, or after +10m; a worker runs it."
+            metavar="TIME|+DURATION",
+            help="Submit it to run at that time, with a zone, or after +10m; a worker runs it.",
         ),
     ] = None,
     priority: Annotated[int, typer.Option(help="Calls with a higher number leave the queue first.")] = 0,
@@ -62,7 +63,14 @@ async def call(
     terminal = session.terminal
     async with session.joined() as runtime:
         handle = await runtime.submit(
-            tool, given, id=id, thread=thread, timeout=for_attempt, deadline=for_all, priority=priority, not_before=later
+            tool,
+            given,
+            id=id,
+            thread=thread,
+            timeout=for_attempt,
+            deadline=for_all,
+            priority=priority,
+            not_before=later,
         )
         if later is not None:
             _print_submitted(terminal, handle, later)

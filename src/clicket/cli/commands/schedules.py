@@ -86,11 +86,15 @@ async def show(session: Session, name: NameArgument, caller: CallerOption = None
         return
     _print(terminal, [found])
     for entry in found.log:
-        times = _local(entry.due, found.timezone) + ("" if entry.until is None else f" … {_local(entry.until, found.timezone)}")
+        times = _local(entry.due, found.timezone) + (
+            "" if entry.until is None else f" … {_local(entry.until, found.timezone)}"
+        )
         late = f"{duration(entry.late)} late" if entry.late >= 1 else ""
         count = "" if entry.count == 1 else f"{entry.count or 'many'} times"
         rest = "  ".join(part for part in (count, late, clean(entry.call), clean(entry.reason)) if part)
-        terminal.out.print(Text(f"{times}  "), Text(entry.outcome, style=_LOG_STYLES[entry.outcome]), Text(rest), sep="  ")
+        terminal.out.print(
+            Text(f"{times}  "), Text(entry.outcome, style=_LOG_STYLES[entry.outcome]), Text(rest), sep="  "
+        )
 
 
 async def next_times(

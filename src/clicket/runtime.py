@@ -384,7 +384,8 @@ class Runtime:
 
     @property
     def schedules(self) -> Schedules:
-        """The schedules of the store: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`, `remove(name)`."""
+        """The schedules of the store: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`,
+        `remove(name)`."""
         engine = self._opened
         assert self._scheduler is not None
         return Schedules(engine, self._scheduler, self._caller, self._origin, self.audit.record)

@@ -20,8 +20,8 @@ from clicket.model.queue import QueueReport
 from clicket.pipeline import Policy
 from clicket.ports import Handle
 from clicket.runtime import Runtime as AsyncRuntime
-from clicket.schedules import BlockingSchedules, Schedule
 from clicket.runtime import ToolInfo
+from clicket.schedules import BlockingSchedules, Schedule
 from clicket.settings import RuntimeOptions, Settings
 from clicket.subscription import CallEvent, EventFilter, Gap
 from clicket.sync_views import Audit, Cache, ThreadHub

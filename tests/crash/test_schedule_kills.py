@@ -51,7 +51,6 @@ async def settle_schedule(place: Place, since: float) -> None:
 @pytest.mark.parametrize("overlap", ["allow", "queue"])
 async def test_kills_at_each_commit_of_a_firing(place: Place, nest: Nest, overlap: str) -> None:
     since = await backdate(place, overlap=overlap)
-    kills = 0
     for nth, point, side in [
         (1, "put_document", "after"),  # what is the worker's own entry
         (2, "put_document", "before"), (2, "put_document", "after"), (1, "append", "before"), (1, "append", "after"),
@@ -60,7 +59,6 @@ async def test_kills_at_each_commit_of_a_firing(place: Place, nest: Nest, overla
         scene = Scene(place=place, point=point, side=side, nth=nth, seconds=0.3)
         ending = await nest.raise_child(act, msgspec.to_builtins(scene))
         assert ending.signal == signal.SIGKILL
-        kills += 1
     assert len(read_lines(Path(place.folder, "kills"), str)) >= 5  # the others found that all was done
     await settle_schedule(place, since)
 

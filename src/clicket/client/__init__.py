@@ -21,7 +21,7 @@ from clicket.client.client import Client
 from clicket.client.connection import ServerUnavailable
 from clicket.client.handle import CallHandle
 from clicket.client.hub import ThreadHub
-from clicket.client.remote_tools import RemoteTool, RemoteTools, RemoteToolError
+from clicket.client.remote_tools import RemoteTool, RemoteToolError, RemoteTools
 from clicket.client.subscription import Subscription
 from clicket.client.sync import SyncAgent, SyncClient
 

@@ -34,7 +34,7 @@ from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Options, make_options
 from clicket.tools.response import OutcomeUnknown
 
-__all__ = ["RemoteTool", "RemoteTools", "RemoteToolError"]
+__all__ = ["RemoteTool", "RemoteToolError", "RemoteTools"]
 
 _CANCEL_TIMEOUT = 5.0
 _RETRIES = 5

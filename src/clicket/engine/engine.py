@@ -243,10 +243,9 @@ class Engine:
         self.loop = asyncio.get_running_loop()
         self._loop_watch = LoopWatch(patience=limits.lease / 2)  # at the end of a lease other processes take calls over
         self.registry, self.store, self.policy, self.limits = registry, store, policy, limits
-        self.clock, self.vault, self.shares = clock, vault, shares
+        self.clock, self.vault, self.shares, self.schedule_late = clock, vault, shares, LateStats()
         self.journal, self.live, self.limiter, self.hub = journal, live, limiter, hub
-        self.pipeline, self.processes, self.slots = pipeline, processes, slots
-        self.caching, self.flights = caching, flights
+        self.pipeline, self.processes, self.slots, self.caching, self.flights = pipeline, processes, slots, caching, flights
         self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
@@ -259,9 +258,8 @@ class Engine:
             queues,
         )
         self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
-        self.worker_entry, self.draining, self._submits_only = entry, draining, gives_away
+        self.worker_entry, self.draining, self._submits_only, self.due_calls = entry, draining, gives_away, due_calls
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
-        self.due_calls, self.schedule_late = due_calls, LateStats()
         hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
         store.on_hint, notices.hear = hearing.on_hint, hearing.on_notice
 

@@ -65,7 +65,10 @@ async def test_server_sent_events_as_models_send_them() -> None:
 
 
 async def test_events_by_their_names() -> None:
-    body = 'event: status\ndata: {"n": 1}\n\nevent: text\ndata: line 1\ndata: line 2\n\nevent: ping\ndata: {"n": 9}\n\nevent: end\ndata: {"n": 2}\n\n'
+    body = (
+        'event: status\ndata: {"n": 1}\n\nevent: text\ndata: line 1\ndata: line 2\n\n'
+        'event: ping\ndata: {"n": 9}\n\nevent: end\ndata: {"n": 2}\n\n'
+    )
     mapping = {
         "output": "",
         "step": "/n",

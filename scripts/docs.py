@@ -161,6 +161,7 @@ CALL_OPTIONS = {
     "thread": "The conversation that the call belongs to; `default` unless given.",
     "timeout": "Seconds for each attempt, in place of the tool's own.",
     "deadline": "Seconds for the whole call, waiting and retries included.",
+    "not_before": "The call waits until then: a datetime with a time zone, or seconds since the epoch. Its deadline counts from then.",
     "priority": "Higher leaves the queue first; 0 unless given.",
     "request_id": "Kept with the call, for your own tracing.",
     "metadata": "A mapping of JSON values: the tool sees it as `ctx.metadata`, the result has it, too.",

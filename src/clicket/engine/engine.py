@@ -245,7 +245,13 @@ class Engine:
         self.registry, self.store, self.policy, self.limits = registry, store, policy, limits
         self.clock, self.vault, self.shares, self.schedule_late = clock, vault, shares, LateStats()
         self.journal, self.live, self.limiter, self.hub = journal, live, limiter, hub
-        self.pipeline, self.processes, self.slots, self.caching, self.flights = pipeline, processes, slots, caching, flights
+        self.pipeline, self.processes, self.slots, self.caching, self.flights = (
+            pipeline,
+            processes,
+            slots,
+            caching,
+            flights,
+        )
         self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions

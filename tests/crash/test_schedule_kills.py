@@ -50,6 +50,16 @@ async def settle_schedule(place: Place, since: float) -> None:
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("overlap", ["allow", "queue"])
 async def test_kills_at_each_commit_of_a_firing(place: Place, nest: Nest, overlap: str) -> None:
+    await killed_while_firing(place, nest, overlap)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("served", ["redis", "postgres"], indirect=True)
+async def test_kills_at_each_commit_of_a_firing_over_servers(place: Place, nest: Nest) -> None:
+    await killed_while_firing(place, nest, "queue")
+
+
+async def killed_while_firing(place: Place, nest: Nest, overlap: str) -> None:
     since = await backdate(place, overlap=overlap)
     for nth, point, side in [
         (1, "put_document", "after"),  # what is the worker's own entry

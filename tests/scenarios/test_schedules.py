@@ -315,6 +315,7 @@ async def test_what_cannot_be_scheduled_is_refused_at_once() -> None:
             with pytest.raises(UsageError):
                 await rt.schedule(**given)
         with pytest.raises(ToolNotFound, match="did you mean"):
+        with pytest.raises(ToolNotFound, match="Did you mean 'work'"):
             await rt.schedule("each", "0 * * * *", "wrok")
         with pytest.raises(InvalidInput):
             await rt.schedule("each", "0 * * * *", "work", {"txt": "a"})

@@ -115,7 +115,10 @@ async def next_times(
 
 
 async def pause(session: Session, names: NamesArgument, caller: CallerOption = None) -> None:
-    """Let schedules fire no more until they are resumed. Calls that they made go on."""
+    """Let schedules fire no more until they are resumed.
+
+    Calls that they made go on.
+    """
     async with session.watcher() as runtime:
         changed = [await runtime.schedules.pause(name, by=user_name(None), caller=caller) for name in names]
     _report(session.terminal, changed)

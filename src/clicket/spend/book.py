@@ -106,7 +106,7 @@ class SpendBook:
             unpriced=nano is None, caller=spender.caller, runs=spender.runs, step=step,
             last=[*charged][-1].key,
         )  # fmt: skip
-        id = f"{step}:{new_id()}"
+        id, short, left = f"{step}:{new_id()}", None, list[BudgetStatus]()
         try:
             for _ in range(_ROUNDS):
                 started = self._clock.monotonic()

@@ -200,6 +200,19 @@ async def test_what_could_not_be_settled_is_tried_again() -> None:
     assert (await it.reader.report("day")).total.tokens == 7
 
 
+async def test_a_refusal_makes_no_account() -> None:
+    """An account that is made begins with what the ledger has, so none may be made by the way."""
+    store = await opened()
+    budgets = (
+        Budget(scope="all", limit_tokens=1, period="total"),
+        Budget(scope="agent", limit_tokens=1, period="total"),
+    )
+    it, spender = book(store, *budgets), spender_of_turn("", "t", "a", 1)
+    assert isinstance(await it.reserve(spender, 1, Model, REQUEST), Refusal)
+    await settled()
+    assert len(await used(it)) == 1
+
+
 async def test_old_holds_become_spent_and_a_damaged_account_is_no_empty_one() -> None:
     store = await opened()
     accounts, id = Accounts(store), AccountId("all", "total", "total/x")

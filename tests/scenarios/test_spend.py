@@ -462,6 +462,11 @@ def test_the_command_and_the_blocking_runtime(tmp_path: Path) -> None:
     assert "0.500000" in shown
     assert "cap" in shown
     assert place.inside("spend", "--by", "week").returncode == 2
+    assert '"limit_usd":2' in place.inside("config").stdout.replace(" ", "").replace("\n", "")
+    wrong = place.inside("config", CLICKET_BUDGETS='[{"scope": "al", "limit_usd": 1}]')
+    assert wrong.returncode == 2
+    assert "CLICKET_BUDGETS: budget 1: 'al' is no scope. Did you mean 'all'?" in " ".join(wrong.stderr.split())
+    assert "no list in JSON" in place.inside("config", CLICKET_BUDGETS="[").stderr
 
 
 @pytest.mark.parametrize(

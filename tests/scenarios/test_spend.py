@@ -330,6 +330,25 @@ async def test_a_call_is_counted_once_however_often_it_is_tried(store: str) -> N
         assert (await rt.spend.budgets())[0].spent_usd == pytest.approx(5.1)
 
 
+async def test_a_note_of_that_name_is_no_cost_and_secrets_are_hidden() -> None:
+    secret = "ghp_" + "a1B2" * 9
+
+    @tool
+    async def notes(ctx: ToolContext) -> None:
+        """Note and pay."""
+        ctx.note("bought", spend="much", where="here")
+        ctx.note("bought", spend={"key": "k", "usd": 1.0, "tokens": 0}, more=1)
+        ctx.spend(usd=0.5, key=secret)
+
+    async with make([notes], store="memory://") as rt:
+        result = await rt.call("notes")
+        assert result.success
+        events = [event.data for event in (await rt.get(result.call_id)).events if event.type == "note"]
+        assert (events[0]["spend"], events[0]["where"]) == ("much", "here")
+        assert secret not in str(events)
+        assert (await rt.spend.report()).total.usd == 0.5
+
+
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 async def test_costs_come_from_every_lane(isolation: str) -> None:
     from tests.scenarios import spend_tools

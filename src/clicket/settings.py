@@ -356,6 +356,8 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             given = _json(value, name, origins[name])
         elif name in ("webhooks", "prices", "budgets") and isinstance(value, str):
             given = _json_list(value, name, origins[name])
+        elif name in ("prices", "budgets"):
+            given = _spend_tables(value, name, origins[name])
         elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]
         elif value == "" and type(None) in get_args(_TYPES[name]):
@@ -393,14 +395,17 @@ def _json(text: str, name: str, origin: str) -> dict[str, Any]:
         raise UsageError(f"setting {name} (from {origin}): {error.message}") from None
 
 
-def _json_list(text: str, name: str, origin: str) -> list[Any]:
-    try:
-        found = msgspec.json.decode(text) if text.strip() else None
-    except msgspec.MsgspecError:
-        found = None
-    if not isinstance(found, list):
-        raise UsageError(f"setting {name} (from {origin}): it is no list in JSON. Write [] for none.")
-    return found
+def _spend_tables(value: Any, name: str, origin: str) -> Any:
+    """Check prices or budgets when they are read, so that an error names its place."""
+    from clicket.spend import declared_budgets, declared_prices
+
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except msgspec.MsgspecError:
+            raise UsageError(f"setting {name} (from {origin}): it is no list in JSON. Write [] for none.") from None
+    (declared_prices if name == "prices" else declared_budgets)(value, origin)
+    return value
 
 
 def _half_of_memory() -> int | None:

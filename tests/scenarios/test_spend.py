@@ -330,6 +330,25 @@ async def test_a_call_is_counted_once_however_often_it_is_tried(store: str) -> N
         assert (await rt.spend.budgets())[0].spent_usd == pytest.approx(5.1)
 
 
+async def test_a_note_of_that_name_is_no_cost_and_secrets_are_hidden() -> None:
+    secret = "ghp_" + "a1B2" * 9
+
+    @tool
+    async def notes(ctx: ToolContext) -> None:
+        """Note and pay."""
+        ctx.note("bought", spend="much", where="here")
+        ctx.note("bought", spend={"key": "k", "usd": 1.0, "tokens": 0}, more=1)
+        ctx.spend(usd=0.5, key=secret)
+
+    async with make([notes], store="memory://") as rt:
+        result = await rt.call("notes")
+        assert result.success
+        events = [event.data for event in (await rt.get(result.call_id)).events if event.type == "note"]
+        assert (events[0]["spend"], events[0]["where"]) == ("much", "here")
+        assert secret not in str(events)
+        assert (await rt.spend.report()).total.usd == 0.5
+
+
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 async def test_costs_come_from_every_lane(isolation: str) -> None:
     from tests.scenarios import spend_tools
@@ -462,6 +481,11 @@ def test_the_command_and_the_blocking_runtime(tmp_path: Path) -> None:
     assert "0.500000" in shown
     assert "cap" in shown
     assert place.inside("spend", "--by", "week").returncode == 2
+    assert '"limit_usd":2' in place.inside("config").stdout.replace(" ", "").replace("\n", "")
+    wrong = place.inside("config", CLICKET_BUDGETS='[{"scope": "al", "limit_usd": 1}]')
+    assert wrong.returncode == 2
+    assert "CLICKET_BUDGETS: budget 1: 'al' is no scope. Did you mean 'all'?" in " ".join(wrong.stderr.split())
+    assert "no list in JSON" in place.inside("config", CLICKET_BUDGETS="[").stderr
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.model.codec import clean, decode
 from clicket.model.output import encode_output
+from clicket.model.spend import usd
 from clicket.ports import Store
 from clicket.tools import ToolContext
 from clicket.tools.costs import COST, Costs, costs_in, read_cost
@@ -180,26 +181,29 @@ class CallSink:
 
     def note(self, text: str, data: Mapping[str, Any]) -> None:
         call = self._call
-        if COST in data and not self._call.ending:
-            self._note_cost(text, data)
+        cost = read_cost(data) if len(data) == 1 and COST in data else None
+        if cost is not None and not call.ending:
+            self._note_cost(text, *cost)
         elif not self._is_over() and self._attempt.reports < MAX_REPORTS:
             self._attempt.reports += 1
             shown = _foreign(hide(decode(encode_output(dict(data))), call.secrets))
             self._journal.record(call.entry, "note", {**shown, "text": hide_text(clean(text), call.secrets)})
             self._journal.commit(call.entry)
 
-    def _note_cost(self, text: str, data: Mapping[str, Any]) -> None:
+    def _note_cost(self, text: str, key: str, amount: tuple[int, int]) -> None:
         """A cost is kept also while the call is being stopped; at most 1,000 of them under different keys."""
-        cost = read_cost(decode(encode_output(dict(data))))
+        call = self._call
         if self.costs is None:
-            self.costs = costs_in(self._call.entry.events)
-        if cost is None or (len(self.costs) >= MAX_REPORTS and cost[0] not in self.costs):
+            self.costs = costs_in(call.entry.events)
+        key = hide_text(clean(key), call.secrets)
+        if len(self.costs) >= MAX_REPORTS and key not in self.costs:
             return
         self.active_at = self._clock()
-        self.costs[cost[0]] = cost[1]
-        self._journal.record(self._call.entry, "note", {"text": clean(text), COST: data[COST]})
-        self._journal.commit(self._call.entry)
-        self._on_cost(self._call, dict(self.costs))
+        self.costs[key] = amount
+        shown = {"key": key, "usd": usd(amount[0]), "tokens": amount[1]}
+        self._journal.record(call.entry, "note", {"text": hide_text(clean(text), call.secrets), COST: shown})
+        self._journal.commit(call.entry)
+        self._on_cost(call, dict(self.costs))
 
     async def drain(self) -> None:
         entry = self._call.entry

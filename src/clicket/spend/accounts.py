@@ -179,10 +179,11 @@ class Accounts:
         for _ in range(_TRIES):
             found = await self._records.document(KIND, id.key)
             account = Account(scope=id.scope, period=id.period) if found is None else _read(found.body)
+            before = msgspec.json.encode(account)
             answer = change(account)
             account.fold_old()
             body = msgspec.json.encode(account)
-            if found is not None and body == found.body:
+            if body == before:
                 return answer
             if await self._records.put_document(KIND, id.key, body, 0 if found is None else found.version):
                 return answer

@@ -51,7 +51,7 @@ def costs_in(events: Iterable[Event]) -> Costs:
     """What a call has reported, from its events."""
     found: Costs = {}
     for event in events:
-        if event.type == "note" and COST in event.data:
+        if event.type == "note" and COST in event.data and len(event.data) == 2:  # beside its text nothing else
             cost = read_cost(event.data)
             if cost is not None:
                 found[cost[0]] = cost[1]

@@ -49,4 +49,6 @@ def _shown(value: Any) -> str:
         return msgspec.json.encode(value).decode()
     if isinstance(value, dict):
         return ", ".join(f"{name}={each:g}" for name, each in value.items())
-    return ", ".join(value) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in value)
+    return str(value)

@@ -1,4 +1,5 @@
-"""A fleet over one store and one bus: workers and the bus are killed, connections to the bus are cut, by seed. Then it is judged."""
+"""A fleet over one store and one bus: by seed, workers and the bus are killed and bus connections cut. Then the judge
+checks the calls."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _PATIENCE = 60.0
 
 
 class Judged(msgspec.Struct, kw_only=True):
-    """What became of the acknowledged calls of one run. `lost`, `repeated` and `doubled` must be empty."""
+    """The outcomes of one run's acknowledged calls. `lost`, `repeated` and `doubled` must be empty."""
 
     calls: int = 0
     kills: int = 0
@@ -70,7 +71,7 @@ async def fleet_run(
                     fleet = [*fleet[1:], await start()]
                 elif fate == "bus":
                     bus.kill()
-                    await asyncio.sleep(chance.uniform(0.0, 0.1))  # not to wait for anything: any instant will do
+                    await asyncio.sleep(chance.uniform(0.0, 0.1))  # waits for nothing: any instant will do
                     bus.start()
                 else:
                     await proxy.drop_all()

@@ -1,4 +1,4 @@
-"""The judge can fail: each broken promise, planted into sound records, is found and named."""
+"""Tests of the judge itself: it finds and names each violation that is planted into sound records."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ COMPLETED = to("completed", output=1)
 
 
 def record(*steps: Step | list[Step], tool: str = "pay", id: str = "a", key: str = "key") -> Record:
-    """A call as its events tell it; a step without a state keeps the one before. Steps that are not in the table, which `fold`
-    refuses, are among its events."""
+    """A call with these events; a step without a state keeps the previous state. Its events may include transitions
+    that `fold` refuses."""
     first = Event(id, 1, 1.0, "created", State.PENDING, {"tool": tool, "thread": "t", "idempotency_key": key})
     events = [first]
     for step in steps:
@@ -69,7 +69,7 @@ def ran(*attempts: int, id: str = "a", key: str = "key", tool: str = "pay") -> l
     return [Effect(id, attempt, key, tool) for attempt in attempts]
 
 
-def told(state: str = "completed", code: str | None = None, output: Any = 1) -> Ack:
+def ack(state: str = "completed", code: str | None = None, output: Any = 1) -> Ack:
     return Ack(did="result", id="a", state=state, code=code, output=output)
 
 
@@ -79,9 +79,9 @@ def look(*records: Record, effects: list[Effect] | None = None, acks: list[Ack] 
 
 RERUN = [to("retrying", error=UNKNOWN)]
 SOUND: dict[str, tuple[Record, list[Effect], list[Ack]]] = {
-    "completed": (record(start(), COMPLETED), ran(1), [Ack(did="submit", id="a"), told()]),
-    "refused": (record(to("failed", error=error("invalid_input"))), [], [told("failed", "invalid_input", None)]),
-    "from the cache": (record(to("completed", output=1, cached=True), tool="look_up"), [], [told()]),
+    "completed": (record(start(), COMPLETED), ran(1), [Ack(did="submit", id="a"), ack()]),
+    "refused": (record(to("failed", error=error("invalid_input"))), [], [ack("failed", "invalid_input", None)]),
+    "from the cache": (record(to("completed", output=1, cached=True), tool="look_up"), [], [ack()]),
     "in doubt": (record(start(), TAKEN_OVER, to("failed", error=UNKNOWN)), ran(1), []),
     "in doubt without an effect": (record(start(), TAKEN_OVER, to("failed", error=UNKNOWN)), [], []),
     "repeatable": (record(start(), TAKEN_OVER, RERUN, start(2), COMPLETED, tool="put"), ran(1, 2, tool="put"), []),
@@ -113,7 +113,7 @@ SOUND: dict[str, tuple[Record, list[Effect], list[Ack]]] = {
     "cancelled": (
         record(start(), says("cancel_requested", reason=""), to("cancelled", error=error("cancelled"))),
         ran(1),
-        [Ack(did="cancel", id="a", took=True), told("cancelled", "cancelled", None)],
+        [Ack(did="cancel", id="a", took=True), ack("cancelled", "cancelled", None)],
     ),
     "with a late result": (
         record(start(), TAKEN_OVER, to("failed", error=UNKNOWN), says("late_result", output=1)),
@@ -138,7 +138,7 @@ def gap() -> Record:
 
 PLANTED: dict[str, tuple[str, Verdict]] = {
     "lost": ("lost", look(acks=[Ack(did="submit", id="a")])),
-    "lost with its outcome": ("lost", look(acks=[told()])),
+    "lost with its outcome": ("lost", look(acks=[ack()])),
     "ran and is gone": ("lost", look(effects=ran(1))),
     "an event that was shown": (
         "lost",
@@ -221,8 +221,8 @@ PLANTED: dict[str, tuple[str, Verdict]] = {
     "left in the queue": ("wrong", look(record(), acks=[Ack(did="submit", id="a")])),
     "completed without running": ("wrong", look(record(start(), COMPLETED))),
     "from the cache though it has none": ("wrong", look(record(to("completed", output=1, cached=True)))),
-    "another outcome": ("wrong", look(record(start(), COMPLETED), effects=ran(1), acks=[told("failed", "tool_error")])),
-    "another output": ("wrong", look(record(start(), COMPLETED), effects=ran(1), acks=[told(output=2)])),
+    "another outcome": ("wrong", look(record(start(), COMPLETED), effects=ran(1), acks=[ack("failed", "tool_error")])),
+    "another output": ("wrong", look(record(start(), COMPLETED), effects=ran(1), acks=[ack(output=2)])),
     "an effect that is denied": (
         "wrong",
         look(record(start(), to("failed", error=error("tool_unavailable"))), effects=ran(1)),
@@ -254,7 +254,7 @@ def test_calls_are_counted_once() -> None:
     verdict = look(
         *(one for one, _, _ in [SOUND["in doubt"]]),
         effects=ran(1, 1, 1),
-        acks=[Ack(did="submit", id="a"), Ack(did="submit", id="a"), told("failed", "outcome_unknown", None)],
+        acks=[Ack(did="submit", id="a"), Ack(did="submit", id="a"), ack("failed", "outcome_unknown", None)],
     )
     assert (verdict.calls, verdict.acked, verdict.unknown) == (1, 1, 1)
     assert verdict.count("repeated") == 1

@@ -1,5 +1,5 @@
-"""A decision is about what was seen: the caller's call, with these arguments, and this question about it. Never about another call that
-has the same id and thread by now, nor about a later question of the same call."""
+"""A decision applies to what the approver saw: the caller's call, its arguments, and this request for approval. It
+applies neither to a newer call with the same id and thread, nor to a later request of the same call."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ async def test_a_decision_about_something_else_changes_nothing(store: str) -> No
         assert (await (await rt.handle("one")).result()).output == "paid ann"
         given = next(event for event in (await rt.get("one")).events if event.type == "approval_given")
         assert given.data["seen"] == seen_in(one)
-        assert await rt.approve("one", seen=seen_in(one)) is False  # it waits no more
+        assert await rt.approve("one", seen=seen_in(one)) is False  # it does not wait any more
 
 
 async def test_a_decision_is_not_for_a_later_question_of_the_same_call(store: str) -> None:
-    """Approved once, then its process died: whoever approves what was asked first does not say yes to running it again."""
+    """Approved once, then its process died: an approval of the first request does not approve running it again."""
     async with make([pay], store, policy=ASK) as rt:
         first = await waiting(rt, "ann", id="one")
         stored = await rt.engine.stored_calls.find("one", None, None)
         assert await rt.deny("one", seen=seen_in(first))
-        # The decision of somebody who read the call before: the question that it answers is not open any more.
+        # A decision made after reading the earlier state: the request that it answers is closed.
         assert not await rt.engine.decisions.decide(stored, approved=True, by="late", reason="")
         assert (await (await rt.handle("one")).result()).state is State.FAILED
 
@@ -121,7 +121,7 @@ async def test_the_same_id_and_thread_of_another_caller_is_not_decided(word: str
         stale = await it.post(path, params=where, json={"seen": seen_in(saw)}, headers=boss)
         assert (stale.status_code, stale.json()["code"]) == (409, "conflict")
         theirs = await it.post(path, params={**where, "caller": saw["caller"]}, headers=boss)
-        assert theirs.status_code == 404  # it waits no more, so there is nothing to see
+        assert theirs.status_code == 404  # it does not wait any more, so the route does not show it
         (now,) = await listed(it, boss)
         assert now["caller"] != saw["caller"]
         done = await it.post(path, params=where, json={"seen": seen_in(now)[:16]}, headers=boss)
@@ -154,7 +154,7 @@ async def test_an_approver_with_a_call_of_the_same_id_does_not_decide_about_its_
         await asks(it, "me", boss)
         assert (await it.post("/calls/order-1/approve", params={"thread": "t"}, headers=boss)).status_code == 409
         assert len(await listed(it, boss)) == 2
-        mine = (await it.get("/calls/order-1", headers=boss)).json()  # looking at one's own is as it was
+        mine = (await it.get("/calls/order-1", headers=boss)).json()  # reading its own call works as before
         assert mine["arguments"] == {"to": "me"}
 
 

@@ -1,4 +1,4 @@
-"""Commands show settings and records, and no secret."""
+"""Commands show settings and records without secrets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_config_does_not_show_keys(folder: Path, how: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLICKET_HUB_WEBHOOK", "https://ann:hunter2hunter2@example.org/hook")
     shown = said("config", *how)
-    assert "example" in shown  # the table may break the rest
+    assert "example" in shown  # the table may wrap the rest
     assert "hunter2" not in shown
     assert "secret_key" in shown
     assert "CLICKET_SECRET_KEY" in shown  # where it comes from

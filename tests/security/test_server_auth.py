@@ -1,4 +1,4 @@
-"""Keys: every route needs one, no key sees data of another, scopes hold, and revocation works at once."""
+"""Keys: every route needs one, no key sees data of another, scopes are enforced, and revocation works at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def path_of(operation: Any, **names: str) -> str:
 
 
 async def ask(it: Api, operation: Any, headers: dict[str, str], **names: str) -> Any:
-    """One request that would do no harm, its body as small as it may be."""
+    """One harmless request, its body as small as possible."""
     body: dict[str, Any] = {}
     if operation.body is not None and operation.body.model is not None:
         body = {"json": {"tool": "add", "arguments": {"a": 1, "b": 1}} if operation.path == "/calls" else {}}
@@ -92,9 +92,9 @@ async def test_every_operation_needs_its_scope(store: str) -> None:
                 may = scope in operation.scopes or scope == "admin"
                 refused = response.status_code == 403 and response.json()["code"] == "missing_scope"
                 if operation.path == "/calls" and operation.method == "GET" and scope == "approve":
-                    assert refused  # it lists what waits, and nothing else
+                    assert refused  # it lists waiting calls only
                 elif operation.path.endswith(("/approve", "/deny", "/resolve")):
-                    assert response.status_code == 404  # also without the scope approve: there is no such call
+                    assert response.status_code == 404  # even without the scope approve: the key has no such call
                 else:
                     assert refused is not may, (operation.method, operation.path, scope, response.status_code)
 
@@ -123,7 +123,7 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
         for operation in it.parts.operations:
             if "{id}" not in operation.path:
                 continue
-            if operation.path.startswith("/workers/"):  # of the operator alone
+            if operation.path.startswith("/workers/"):  # for the operator only
                 assert (await ask(it, operation, a, id="guessable")).status_code == 403
                 continue
             action = operation.path.rpartition("/")[2]
@@ -144,7 +144,7 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
         assert hidden.json()["detail"].replace("guessable", "") == nobody.json()["detail"].replace("never-made", "")
         assert (await it.get("/calls", headers=b)).json()["items"] == []
         assert (await it.get("/calls", params={"thread": "mine"}, headers=b)).json()["items"] == []
-        for key in (a, admin):  # and what it and the administrator ran again
+        for key in (a, admin):  # and the calls that the key and the administrator ran again
             seen = (await it.get("/calls", params={"order": "asc"}, headers=key)).json()["items"]
             assert [call["id"] for call in seen if call["id"] == "guessable"] == ["guessable"]
             assert {call["caller"] for call in seen} == {seen[0]["caller"]}
@@ -208,7 +208,7 @@ async def test_scope_approve_decides_for_anybody_and_sees_nothing_else(store: st
         assert [item["id"] for item in waiting] == ["w"]
         assert (await it.get("/calls/w", headers=boss)).json()["arguments"] == {"a": 1, "b": 1}
         assert (await it.get("/calls/e", headers=boss)).status_code == 404
-        assert (await it.get("/calls/w/events", headers=boss)).status_code == 403, "it would go on after the decision"
+        assert (await it.get("/calls/w/events", headers=boss)).status_code == 403, "it would outlast the decision"
         assert (await it.post("/calls/e/approve", headers=boss)).status_code == 404
         assert (await it.post("/calls/w/approve", headers=a)).status_code == 403
         assert (await it.post("/calls/w/cancel", headers=boss)).status_code == 403
@@ -229,7 +229,7 @@ async def test_a_revoked_key_fails_at_once_in_every_process(tmp_path: Path) -> N
         await keys.revoke(one.runtime.store, headers["authorization"].split("_")[1], now=time.time())
         for it in (one, two):
             assert (await it.get("/calls", headers=headers)).status_code == 401
-            assert (await it.get("/calls")).status_code == 401, "authentication that was turned on stays on"
+            assert (await it.get("/calls")).status_code == 401, "authentication stays on once it was on"
 
 
 async def test_an_expired_key_and_a_static_one() -> None:

@@ -1,4 +1,4 @@
-"""Names and ids are chosen by strangers. Printed or logged, they move no cursor, and no line break in them makes a line of its own."""
+"""Untrusted names and ids, printed or logged, move no cursor, and a line break in them starts no new line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def assert_tame(said: str) -> None:
 
 @pytest.fixture
 def inside(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A command in a folder of its own, without a new process."""
+    """A command in its own folder, without a new process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("CLICKET_STORE", f"sqlite:///{tmp_path}/calls.db")
@@ -63,7 +63,7 @@ async def pay() -> str:
 
 
 async def fill(store: str) -> None:
-    """Calls of every kind, with wild names wherever a stranger chooses them."""
+    """Calls of every kind, with hostile names in every untrusted field."""
     async with Runtime([wild, pay], store=store, policy=Policy(ask=["pay"])) as rt:
         for view, mark in ((rt, ""), (rt.acting_for(WILD), "other ")):
             for _ in range(4):
@@ -130,7 +130,7 @@ def test_what_a_command_forgets_to_clean_is_cleaned(
     terminal.complain("usage", WILD)
     said = "".join(capsys.readouterr())
     assert not CONTROLS.search(said)
-    assert "[red]" in said  # no markup of theirs either
+    assert "[red]" in said  # nor is their markup interpreted
 
 
 def test_a_name_is_one_line_and_a_text_may_have_several() -> None:
@@ -164,7 +164,7 @@ async def test_names_of_calls_forge_no_log_line(lines: io.StringIO) -> None:
 
 
 def test_lines_of_others_and_tracebacks_begin_no_line_of_their_own(lines: io.StringIO) -> None:
-    """A tool may log several lines; those after the first are indented, so that none looks like a new record."""
+    """A tool may log several lines; lines after the first are indented, so none looks like a new record."""
     log = logging.getLogger("a.tool")
     log.warning("first\n2026-01-01 INFO clicket.calls FORGED\x1b[2J")
     try:

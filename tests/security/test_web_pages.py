@@ -1,4 +1,5 @@
-"""Pages of strangers: where fetching one may lead, how much of it is taken, and what hostile markup can do. Traffic stays on loopback."""
+"""Untrusted pages: where fetching one may lead, how much of it is read, and what hostile markup can do. Traffic stays
+on loopback."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ async def test_redirects_are_judged_like_addresses(location: str) -> None:
     async with serving(lambda _: answer(b"", "302 Found", location=location)) as web:
         with pytest.raises(PageFailed):
             await here().read(f"{web.url}/start")
-        assert len(web.seen) <= 6  # an empty one leads to itself
+        assert len(web.seen) <= 6  # an empty link points to its own page
 
 
 async def test_redirects_end_and_carry_nothing() -> None:
@@ -136,7 +137,7 @@ async def test_a_page_of_100_megabytes_is_read_as_far_as_allowed() -> None:
         assert got.truncated
         assert 1_900_000 < len(got.text) <= 2_100_000
         assert peak < 40_000_000
-        assert web.sent < 20_000_000  # what was on its way when we left
+        assert web.sent < 20_000_000  # in transit when the client closed
 
 
 async def test_what_grows_when_it_is_unpacked_is_cut_too() -> None:
@@ -214,7 +215,7 @@ async def test_a_page_that_fails_leaves_its_excerpt_and_is_reported() -> None:
     assert len(told.notes) == 1
     assert "1 of 4 pages could not be read (127.0.0.1: its server answered 404" in told.notes[0]
     assert again.documents == told.documents
-    assert sorted(request.path for request in web.seen) == ["/bad", "/good", "/wall"]  # each once
+    assert sorted(request.path for request in web.seen) == ["/bad", "/good", "/wall"]  # each fetched once
     assert pages.failures == 1
 
 
@@ -255,7 +256,7 @@ async def test_what_is_no_page_is_not_read(kind: str) -> None:
 
 
 def pdf(text: str) -> bytes:
-    """One page that says so."""
+    """One page with this text."""
     drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode()
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",

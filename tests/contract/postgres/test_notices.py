@@ -36,7 +36,7 @@ async def test_others_hear_of_work_requests_slots_and_watched_events(make: Make)
         request = news(first, fence=-1, request=True)
         await append(one, request)
         await until(lambda: ("request", first.key) in own.heard)
-        assert ("events", first.key) not in ear.heard, "no process follows it"
+        assert ("events", first.key) not in ear.heard, "no process follows the call"
         assert len(await one.events(first.key, "a", 0)) == 2
         after = news(request)
         assert await append(two, after) == [None]
@@ -62,7 +62,7 @@ async def test_a_call_that_was_given_away_is_offered_to_one_worker_and_its_event
         assert await append(two, start) == [None]
         await until(lambda: bool(giver.bodies))
         assert [(kind, key) for kind, key, _ in giver.bodies] == [("events", given.key)]
-        assert (other.heard, other.bodies) == ([], []), "the others are not woken"
+        assert (other.heard, other.bodies) == ([], []), "the other stores get no notice"
 
 
 async def test_many_notices_are_split_and_strange_ones_passed_over(make: Make, sql: Any) -> None:

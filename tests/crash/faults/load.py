@@ -1,14 +1,14 @@
-"""Work for a disk that will lose its power: calls from many callers, told in the same place what they were told and did.
+"""Load for a disk that will lose power: calls from many callers, with a log of every acknowledgement and effect.
 
 `python -m tests.crash.faults.load SETTINGS ACKS ROUNDS CALLS`: opens a runtime ROUNDS times, makes CALLS calls each time, and
-appends a line to ACKS for everything that somebody outside has seen, at the moment when it was seen:
+appends a line to ACKS for everything that a caller has seen, at the moment when the caller sees it:
 
     submitted ID        submit has returned
-    refused ID          the call was not taken
+    refused ID          the runtime refused the call
     effect ID           the tool's body has been entered
     ended ID STATE OUTPUT [ARTIFACT]
 
-With "beside" in SETTINGS a second runtime works on the same store in process mode; of its calls nobody is told.
+With "beside" in SETTINGS a second runtime works on the same store in process mode; its calls are not logged.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ async def one(rt: Runtime, id: str, chance: random.Random) -> None:
 
 
 async def opened(given: dict[str, Any]) -> Runtime:
-    """A runtime, also over a disk that fails now and then."""
+    """A runtime, also over a disk that fails now and then: opening is retried."""
     for _ in range(20):
         with contextlib.suppress(StoreUnavailable):
             return await Runtime([*TOOLS, idle], settings=Settings(**given)).open()
@@ -124,6 +124,6 @@ async def main(given: dict[str, Any], rounds: int, calls: int) -> None:
 
 if __name__ == "__main__":
     settings, path, rounds, calls = sys.argv[1:]
-    writer._CHECKPOINT_PAGES = 20  # folded back many times in a short run
+    writer._CHECKPOINT_PAGES = 20  # small, so that a short run has many checkpoints
     acks = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     asyncio.run(main(json.loads(settings), int(rounds), int(calls)))

@@ -1,4 +1,4 @@
-"""The wheel stands alone: built here, installed into an empty environment, used from an empty folder."""
+"""The wheel is self-contained: built here, installed into an empty environment, used from an empty folder."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def empty(tmp_path: Path) -> Path:
 
 
 def needs_of(wheel: Path) -> list[str]:
-    """What the wheel asks for, as it says it."""
+    """The wheel's requirements as its metadata lists them."""
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith("/METADATA"))
         return email.message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
@@ -161,7 +161,7 @@ def locked(name: str) -> dict[str, str]:
 
 
 def test_every_extra_fits_together(wheel: Path) -> None:
-    """Whatever asks for whatever under `clicket[all]`, the version that is locked is one that it takes."""
+    """Every requirement under `clicket[all]` accepts the locked version."""
     pins = locked("dev")
     waiting: list[tuple[str, str]] = [("clicket", "all")]
     seen: set[tuple[str, str]] = set()
@@ -187,7 +187,7 @@ def test_every_extra_fits_together(wheel: Path) -> None:
     assert {"mcp", "redis", "tantivy", "onnxruntime"} <= {name for name, _ in seen}
 
 
-@pytest.mark.slow  # the test above asks what pip would; pip fetches everything that is large to say it
+@pytest.mark.slow  # the test above asks what pip would; pip itself downloads every large package for it
 @pytest.mark.timeout(600)
 def test_every_extra_fits_together_for_pip(installed: Path, wheel: Path, tmp_path: Path) -> None:
     pins = re.findall(r"^[a-z0-9].*==[^\\]*", (ROOT / "requirements" / "run.lock").read_text(), re.MULTILINE)
@@ -209,7 +209,7 @@ def test_locks_name_exact_versions_with_hashes_and_no_registry() -> None:
 
 
 def test_the_demo_installs_only_what_the_tour_needs() -> None:
-    """The dependencies of clicket without an extra, and the build backend: no package that only an extra asks for."""
+    """The dependencies of clicket without an extra, and the build backend: no package that only an extra requires."""
     lock = (ROOT / "requirements" / "demo.lock").read_text()
     names = set(re.findall(r"^([a-z0-9][a-z0-9._-]*)==", lock, re.MULTILINE))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -224,14 +224,14 @@ def test_the_demo_installs_only_what_the_tour_needs() -> None:
     assert not names & (extras - asked - {"clicket"})
     assert len(names) <= 40
     reasons = set(re.findall(r"^    #(?: via|  ) (.+)$", lock, re.MULTILINE)) - {"-c requirements/dev.lock"}
-    assert all(each.split()[0] in names | {"clicket"} for each in reasons), "each is there because of another"
+    assert all(each.split()[0] in names | {"clicket"} for each in reasons), "each is required by another"
     makefile = (ROOT / "Makefile").read_text()
     assert "\ndemo: demo-env " in makefile
     assert "sh scripts/setup demo" in makefile
 
 
 class TestSetup:
-    """scripts/setup in a folder of its own, with stand-ins for the commands that would change the machine."""
+    """scripts/setup in its own folder, with stubs for the commands that would change the machine."""
 
     @pytest.fixture
     def checkout(self, tmp_path: Path) -> Path:

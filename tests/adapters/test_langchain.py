@@ -26,7 +26,7 @@ from clicket.errors import UsageError
 
 
 class Model(GenericFakeChatModel):
-    """Says what it was given to say, and remembers its tools."""
+    """Returns the given messages, and records its tools."""
 
     def bind_tools(self, tools: Sequence[Any], **_: Any) -> Any:
         for each in tools:
@@ -83,7 +83,7 @@ async def test_an_agent_in_langgraph() -> None:
 
 
 async def test_a_step_that_is_taken_again_repeats_no_call() -> None:
-    """A step breaks after its tool ran and before it was kept; the graph goes on from its last checkpoint."""
+    """A step breaks after its tool ran and before its checkpoint; the graph resumes from its last checkpoint."""
     saver, broken = InMemorySaver(), True
 
     class Dying(ToolNode):
@@ -115,7 +115,7 @@ async def test_a_step_that_is_taken_again_repeats_no_call() -> None:
         state = await app.ainvoke(None, config)
         records = (await rt.history(thread="talk")).items
     assert [m.content for m in tool_messages(state)] == ["2", "2"]
-    assert len(RUNS) == 2, "once for each step that asked, though the first was taken twice"
+    assert len(RUNS) == 2, "one run per step that called it, though the first step ran twice"
     assert len(records) == 2
 
 
@@ -126,7 +126,7 @@ async def test_tools_by_hand() -> None:
         assert add.args == {"a": {"type": "integer"}, "b": {"default": 1, "type": "integer"}}
         assert await add.ainvoke({"a": 1}) == "2"
         assert await add.ainvoke({"a": 1}) == "2"
-        assert len(RUNS) == 2, "nothing says that the two are the same"
+        assert len(RUNS) == 2, "no id relates the two calls"
         message = await add.ainvoke({"type": "tool_call", "id": "c1", "name": "add", "args": {"a": None, "b": None}})
         assert message.status == "error"
         assert (await add.ainvoke("1")).startswith("invalid_input")

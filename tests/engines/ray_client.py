@@ -1,4 +1,4 @@
-"""Calls on a Ray cluster over Ray's client: `python ray_client.py ray://HOST:PORT STORE PATH`. Prints what came out, as JSON."""
+"""Calls on a Ray cluster over Ray's client: `python ray_client.py ray://HOST:PORT STORE PATH`. Prints the results as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that writes junk: it is ignored, and takes a line or two of the log, however much of it there is."""
+"""A server that writes junk: clicket ignores it, and logs a line or two, however much there is."""
 
 from __future__ import annotations
 

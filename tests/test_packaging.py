@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_PACKAGES = 33  # a core install, clicket included
-LEFT_OUT = {"pyduck-janitor", "ray", "temporalio", "dbos"}  # what nobody imports, and what has a lock of its own
+LEFT_OUT = {"pyduck-janitor", "ray", "temporalio", "dbos"}  # imported nowhere, or with their own lock
 
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
@@ -45,7 +45,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pins = re.findall(r"^[a-z0-9].*==[^\\]*", (ROOT / "requirements" / "run.lock").read_text(), re.MULTILINE)
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pins))
-    venv.create(folder / "env", with_pip=False)  # ours serves it, too, and making another takes longer than the rest
+    venv.create(folder / "env", with_pip=False)  # our pip serves it; installing another takes long
     bin = folder / "env" / "bin"
     run(*pip(bin), "install", "-q", "-c", constraints, f"clicket @ {wheel.as_uri()}", cwd=folder)
     return bin

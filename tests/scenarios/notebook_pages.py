@@ -1,6 +1,6 @@
-"""The notebook tasks as they are written down: a page has tasks (`##`), a task has calls (`###`), a call has fenced blocks.
+"""Parser of the notebook tasks: a page has tasks (`##`), a task has calls (`###`), a call has fenced blocks.
 
-Lines before the first block say the rest: `Files:` that are handed in, `Raises:` what is meant to go wrong, `Exit:` likewise.
+Lines before the first block are options: `Files:` input files, `Raises:` the expected error, `Exit:` the expected code.
 On top of a page, `Session: shared` keeps one session for all of its tasks, `Session: fresh` opens one for each.
 """
 
@@ -18,7 +18,7 @@ _SAID = re.compile(r"^(Session|Files|Raises|Exit): (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One run: its Markdown, and the code that is in it."""
+    """One run: its Markdown, and its code."""
 
     task: str
     markdown: str
@@ -68,7 +68,7 @@ def _calls(title: str, body: str, page: str) -> list[Call]:
 
 
 def _sections(text: str, mark: str) -> list[tuple[str, str]]:
-    """Title and text of each heading of this level, first what is before them; a line of code is no heading."""
+    """Title and text of each heading of this level, first the text before them; a line of code is no heading."""
     titles, parts = [""], [""]
     fenced = False
     for line in text.splitlines(keepends=True):

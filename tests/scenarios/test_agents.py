@@ -1,4 +1,4 @@
-"""The agent machine, end to end: how turns begin and end, and that an agent can always run again."""
+"""The agent machine, end to end: how turns start and end, and that an agent can always run again."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ IDLE, RUNNING, FINISHED, ERROR = AgentState.IDLE, AgentState.RUNNING, AgentState
 
 
 def endless(name: str = "echo") -> Says:
-    """Never answers; each call has arguments of its own."""
+    """Never gives a final answer; each call has new arguments."""
     counted = iter(range(10_000))
     return Says(lambda _: asks((name, f'{{"text": "{next(counted)}"}}')))
 
 
 class Changes:
-    """A hook that remembers."""
+    """A hook that records."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[AgentState, AgentState]] = []
@@ -50,7 +50,7 @@ async def test_a_run_ends_when_the_model_asks_for_no_tool(store: str) -> None:
             "three", FINISHED, "finished", 2, 1,
         )  # fmt: skip
         assert agent.state("t") is FINISHED
-        assert await agent.state("t") is FINISHED  # who awaits it gets the same
+        assert await agent.state("t") is FINISHED  # an awaited hook gets the same
         assert (await agent.look("t")).state is FINISHED
         assert [message.role for message in result.messages] == ["user", "assistant", "tool", "assistant"]
         assert result.messages[2].content == "3"
@@ -256,7 +256,7 @@ async def test_hooks_may_be_async_or_raise_and_change_nothing(
     assert ("a hook's own trouble" in caplog.text) == (kind == "raising")
 
 
-# Wrong use, and use that looks wrong.
+# Wrong use, and correct use that looks wrong.
 
 
 async def test_what_cannot_be_a_message_or_a_thread_is_refused_before_anything_happens(store: str) -> None:

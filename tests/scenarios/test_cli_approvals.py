@@ -1,4 +1,4 @@
-"""`clicket approve`, `deny` and `audit`: people decide from a terminal about calls that wait in other processes."""
+"""`clicket approve`, `deny` and `audit`: decisions at a terminal on calls that wait in other processes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def waits(place: Place) -> list[dict[str, Any]]:
 
 
 def begin(place: Place, id: str, amount: int = 500) -> Any:
-    """A call in a process of its own, which waits for a person."""
+    """A call in its own process that waits for an approval."""
     command = place.start("call", "pay", f"amount={amount}", "--id", id, "--json")
     command.until(lambda: [call for call in waits(place) if call["id"] == id])
     return command

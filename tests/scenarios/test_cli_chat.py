@@ -133,13 +133,13 @@ def test_agents_of_the_settings(place: Place) -> None:
     table = {"model": "script:answers.json", "tools": ["count"]}
     both = json.dumps({"letters": table, "other": {"model": "openai:none", "kind": "plan"}})
     done = place.inside("chat", "hi", CLICKET_AGENTS=json.dumps({"letters": table}))
-    assert done.stdout == "Nine.\n", "the only one is the default"
+    assert done.stdout == "Nine.\n", "the only agent is the default"
     done = place.inside("chat", "hi", CLICKET_AGENTS=both)
     assert (done.returncode, "several agents ('letters', 'other')" in done.stderr) == (2, True)
     done = place.inside("chat", "hi", "--agent", "letter", CLICKET_AGENTS=both)
     assert (done.returncode, "Did you mean 'letters'?" in done.stderr) == (2, True)
     done = place.inside("chat", "hi", "--agent", "letters", "--thread", "new", CLICKET_AGENTS=both, OPENAI_API_KEY="")
-    assert done.stdout == "Nine.\n", "a key that another agent lacks is no trouble of this one"
+    assert done.stdout == "Nine.\n", "a missing key of another agent does not affect this one"
 
 
 def test_ctrl_c_stops_the_turn(place: Place) -> None:
@@ -165,8 +165,8 @@ def test_a_turn_that_a_crash_cut_off_is_finished_and_not_begun_again(place: Plac
     second = place.inside(*chat, "go")
     assert (second.returncode, second.stdout) == (0, "Counted and crawled.\n"), second.stderr
     assert "Turn 1 of thread default was cut off before it ended. It goes on now" in second.stderr
-    assert (place.folder / "counted").read_text() == "xx", "what is on record is not done again"
-    assert (place.folder / "crawled").read_text() == "xx", "what was under way is, if it may be"
+    assert (place.folder / "counted").read_text() == "xx", "a finished call does not run again"
+    assert (place.folder / "crawled").read_text() == "xx", "an interrupted call does, if it may be repeated"
     assert "2 attempts" in second.stderr
 
 
@@ -200,7 +200,7 @@ def test_a_conversation(place: Place) -> None:
         terminal.wait_for("Nine.\n")
         terminal.wait_for("\n> ")
         terminal.type("crawl\n")
-        assert "running" in terminal.wait_for("page 40"), "the call is drawn while it runs"
+        assert "running" in terminal.wait_for("page 40"), "the call is shown while it runs"
         terminal.press_ctrl_c()
         terminal.wait_for("stopping; Ctrl-C again leaves")
         terminal.wait_for("Terminated: Cancelled")

@@ -1,4 +1,4 @@
-"""`clicket states` and `clicket reset`: the states of tools in a thread, without taking over any call."""
+"""`clicket states` and `clicket reset`: the states of tools in a thread, without claiming any call."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def test_before_anything_was_called(place: Place) -> None:
     told = place.ask("states", "t1")
     assert {tool["name"]: tool["available"] for tool in told["tools"]} == {"base": True, "second": False, "bad": True}
-    assert not (place.folder / "calls.db").exists()  # a look makes no store
+    assert not (place.folder / "calls.db").exists()  # reading does not create a store
 
 
 def test_failures_are_seen_and_reset(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""Commands that keep a store in order: recover, cache, gc, and what ps and doctor say of owners; over every kind of store."""
+"""Maintenance commands: recover, cache, gc, and the owners in ps and doctor; over every kind of store."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def states(place: Place) -> dict[str, str]:
 
 
 def crash(place: Place) -> None:
-    """A worker dies in the middle of two calls: one that may be repeated, and one that may not."""
+    """A worker dies in the middle of two calls: one repeatable, one not."""
     submit(place, ("again", "look", held(place)), ("once", "pay", held(place)))
     worker = place.worker()
     worker.until(lambda: written(place) == ["look", "pay"])
@@ -228,7 +228,7 @@ class TestGc:
 
 @pytest.fixture(scope="module", params=["redis", "postgresql"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A URL with a password, of a server that wants one or takes any."""
+    """A URL with a password, of a server that requires one or accepts any."""
     if request.param == "redis":
         with redis_server(tmp_path_factory.mktemp("redis")) as redis:
             assert redis.ask("CONFIG", "SET", "requirepass", SECRET) == "+OK"

@@ -271,7 +271,7 @@ class TestAcrossTheNetwork:
             return len(runs)
 
         class Lossy(httpx2.AsyncHTTPTransport):
-            """Loses the answer to every second request, after the server gave it."""
+            """Loses every second response after the server sent it."""
 
             def __init__(self) -> None:
                 super().__init__()
@@ -324,7 +324,7 @@ class TestAcrossTheNetwork:
     async def test_what_json_cannot_say_is_refused_as_a_runtime_would(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import httpx2
 
-        # What holds itself is looked at until it is too large: with a runtime's limit that is soon.
+        # A self-containing object is encoded until it is too large: a runtime's limit is reached soon.
         monkeypatch.setattr("clicket.client.request_body.MAX_ARGUMENTS", Settings().max_arguments_size)
         sent = []
 

@@ -1,4 +1,4 @@
-"""The tour checks itself: with and without a terminal, twice in one folder, and in a folder that cannot be written."""
+"""The demo checks itself: with and without a terminal, twice in one folder, and in a read-only folder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXPECTED = [
     ("code_interpreter", "completed", 2, None),
 ]
 
-# What the tour computes and finds. How it is worded is not tested.
+# What the demo computes and finds. Its wording is not tested.
 FACTS = [
     "Did you mean 'weather'?",
     "/city",
@@ -108,11 +108,11 @@ def test_store_is_the_tours_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with tour_store(None) as url:
         assert url == "sqlite:///.clicket/demo.db"
         Path(".clicket/demo.db").write_text("old")
-        with tour_store(None) as other:  # another tour runs here
+        with tour_store(None) as other:  # another demo runs here
             assert other.startswith(f"sqlite:///{tmp_path}/clicket-demo-")
         assert Path(".clicket/demo.db").exists()
     with tour_store(None), open(".clicket/demo.lock") as lock:
-        assert not Path(".clicket/demo.db").exists()  # each tour begins with an empty one
+        assert not Path(".clicket/demo.db").exists()  # each demo starts with an empty store
         with pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     shutil.rmtree(tmp_path / ".clicket")
@@ -140,7 +140,8 @@ async def test_a_failed_check_is_shown(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("broken", [False, True])
 async def test_an_agent_without_a_sandbox_says_so(capsys: pytest.CaptureFixture[str], broken: bool) -> None:
-    """Without a sandbox the script goes on, and the drawing is not checked; a repeated model request is still a failed check."""
+    """Without a sandbox the script continues, and the drawing is not checked; a repeated model request is still a
+    failed check."""
 
     @tool(name="deep_search")
     async def searched(query: str) -> dict[str, Any]:

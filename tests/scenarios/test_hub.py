@@ -1,4 +1,4 @@
-"""Tools across turns: what a thread may use is the same after a restart, in another process, and from a snapshot."""
+"""Tools across turns: a thread's available tools are the same after a restart, in another process, and from a snapshot."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class TestHand:
                 await rt.hub("t").set("base", "availabel")
 
     async def test_a_call_that_was_let_in_is_not_shut_out_afterwards(self, tmp_path: Path) -> None:
-        """It waits in the queue while the tool is taken out; a restart does not judge it again."""
+        """The tool is taken out of service while the call waits in the queue; a restart does not check it again."""
         gate = asyncio.Event()
 
         @tool
@@ -262,7 +262,7 @@ class TestChanges:
                 await rt.hub("t").reset("flaky")
                 await eventually(lambda: len(heard) >= 3)
         bodies = [json.loads(body) for _, body in heard]
-        assert heard[0][1] == heard[1][1]  # the first answer was 503, so it came again
+        assert heard[0][1] == heard[1][1]  # the first response was 503, so it was sent again
         assert [(b["tool"], b["before"], b["after"]) for b in bodies[1:]] == [
             ("flaky", "available", "failed"),
             ("flaky", "failed", "available"),
@@ -275,7 +275,7 @@ class TestChanges:
 
 @asynccontextmanager
 async def receiver(fail_first: int) -> AsyncIterator[tuple[str, list[tuple[str, bytes]]]]:
-    """A small HTTP server that keeps what it is sent."""
+    """A small HTTP server that records its requests."""
     heard: list[tuple[str, bytes]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -340,7 +340,7 @@ class TestSnapshots:
             assert (await rt.hub("u").status("flaky")).status is ToolStatus.AVAILABLE
 
     async def test_the_documents_own_form_loads(self) -> None:
-        """Without counts: one that succeeded has run."""
+        """Without counts: a tool that succeeded has run."""
         text = json.dumps(
             {
                 "states": [
@@ -358,7 +358,7 @@ class TestSnapshots:
 
 
 async def test_a_hand_through_other_tools_is_a_hand_all_the_same(store: str) -> None:
-    """`clicket states` looks with tools of its own; what it sets holds for the runtime's calls, in memory too."""
+    """`clicket states` has its own tools; a status that it sets applies to the runtime's calls, in memory too."""
     async with make(TOOLS, store) as rt:
         assert (await rt.call("base", thread="t")).success
         await rt.hub("t", registry=Registry([base])).set("base", "maintenance", "moving")

@@ -1,4 +1,4 @@
-"""Commands that look at tools, calls and this machine."""
+"""Commands that show tools, calls and this machine."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ async def test_calls_of_agents_have_ids_of_their_own_in_every_conversation() -> 
         assert (await (await rt.handle("react.1.1.1", thread="bob")).result()).output == "paid 1"
         with pytest.raises(UsageError, match=r"threads 'ann', 'bob', 'cy'"):
             await rt.get("react.1.1.1")
-        # By the provider's.
+        # By the provider's id.
         assert (await rt.get("toolu_01XyZ")).thread == "cy"
         assert (await rt.get("call_1", thread="ann")).id == ann.id
         with pytest.raises(UsageError, match="2 calls"):
@@ -98,7 +98,7 @@ async def test_calls_of_an_sdk_are_found_by_the_providers_id() -> None:
         await run(rt, message, "t")
         record = await rt.get("toolu_01AbC")
         assert record.output == "paid 3"
-        assert len((await rt.history()).items) == 1, "run again, nothing runs twice"
+        assert len((await rt.history()).items) == 1, "run again, no call runs twice"
 
 
 # From a terminal, calls of several callers.

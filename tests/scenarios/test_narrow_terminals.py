@@ -1,4 +1,4 @@
-"""Lists on a narrow terminal: ids and states are whole, other columns are left out; `ps --watch` looks again."""
+"""Lists on a narrow terminal: ids and states are complete, other columns are omitted; `ps --watch` refreshes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools with a state of their own: one instance per thread, opened once, one call at a time, closed when idle and at exit."""
+"""Stateful tools: one instance per thread, opened once, one call at a time, closed when idle and at exit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required"
 
 
 class Notes(NativeTool, timeout=5, tags="notes"):
-    """Keeps what it is told."""
+    """Stores its arguments."""
 
     input_schema = TEXT
 

@@ -1,4 +1,4 @@
-"""`clicket report` as people and programs read it: the same numbers, whatever the terminal can draw."""
+"""`clicket report` for people and programs: the same numbers, whatever the terminal can draw."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_in_a_process_of_its_own_with_a_narrow_encoding(used: Place) -> None:
     assert "! breaks succeeded" in done.stdout
 
 
-# The pictures.
+# Charts.
 
 WIDE = [figure(2.0**n * 1e-5, count=n + 1) for n in range(24)]
 

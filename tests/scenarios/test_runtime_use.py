@@ -1,4 +1,4 @@
-"""A runtime refuses wrong use; opening, closing, and the tools that it has."""
+"""A runtime refuses wrong use; opening, closing, and its tools."""
 
 from __future__ import annotations
 

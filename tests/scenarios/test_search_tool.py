@@ -40,7 +40,7 @@ async def test_the_answer_and_its_sources(store: str, index: Index) -> None:
         record = await rt.get(result.call_id)
     assert result.state is State.COMPLETED, result.error
     output = result.output
-    assert list(output)[:3] == ["answer", "citations", "documents"], "what a model reads first"
+    assert list(output)[:3] == ["answer", "citations", "documents"], "the model reads these first"
     assert "Southwark" in output["answer"]
     texts = {one["id"]: one["text"] for one in DOCUMENTS}
     assert output["citations"]
@@ -176,7 +176,7 @@ async def test_equal_questions_are_searched_once_for_two_hours(store: str, index
         assert rt.engine.caching.options.ttl_of(tool) == 7200
     other = deep_search.tool(engine=gate, max_loop=1)
     async with make([other], store) as rt:
-        assert not (await rt.call(NAME, {"query": QUESTION})).cached, "another set-up has other results"
+        assert not (await rt.call(NAME, {"query": QUESTION})).cached, "another configuration has other results"
 
 
 async def test_a_changed_index_is_searched_again(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ async def test_messages_come_live_over_http(index: Index) -> None:
                 if isinstance(content, dict):
                     said.append(content["messageType"])
                     if content["messageType"] == "extend":
-                        gate.open.set()  # nothing more would come if it were not seen while the search goes on
+                        gate.open.set()  # the engine waits for this: the event must be readable while the search runs
         assert list(dict.fromkeys(said)) == list(MESSAGES)
         assert size < 64 * 1024
         result = (await it.get(f"/calls/{id}/result")).json()
@@ -263,7 +263,7 @@ async def test_over_mcp(index: Index) -> None:
         result = await client.call_tool(NAME, {"query": QUESTION}, progress_callback=progress)
         assert not result.is_error
         await eventually(lambda: seen and seen[-1][0] == 10)
-        assert [step for step, _, _ in seen] == sorted({step for step, _, _ in seen}), "rounds, and numbers that grow"
+        assert [step for step, _, _ in seen] == sorted({step for step, _, _ in seen}), "step numbers increase"
         assert "Southwark" in json.loads(result.content[0].text)["answer"]
 
 
@@ -294,7 +294,7 @@ def test_settings_make_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     (tool,) = (t for t in found({"CLICKET_SEARCH": '{"max_loop": 2, "budget": {"query": 3}}'}) if t.name == NAME)
     assert (tool.setup.max_loop, tool.setup.budget.query) == (2, 3)
     assert tool.input_schema["properties"]["max_loop"]["default"] == 2
-    assert [t.name for t in found({"CLICKET_SEARCH": "{}"})] == [NAME], "a section without a word in it is one"
+    assert [t.name for t in found({"CLICKET_SEARCH": "{}"})] == [NAME], "an empty section counts, too"
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.delenv("BRAVE_API_KEY", raising=False)
     declared = {"engines": ["index", {"kind": "searxng", "url": "http://127.0.0.1:9"}], "model": "openai:gpt-x"}

@@ -109,7 +109,7 @@ async def test_stop(tmp_path: Path) -> None:
         result = (await running).json()
         assert (result["stopped"], result["state"], result["text"]) == ("cancelled", "idle", "Terminated: Cancelled")
         roles = [message["role"] for message in result["messages"]]
-        assert roles == ["user", "assistant", "tool"], "the call that was cut off has its answer"
+        assert roles == ["user", "assistant", "tool"], "the interrupted call has an answer"
 
 
 async def test_approval_in_the_middle(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The blocking face of what runtimes over one store share: cached results, recovery, calls for workers."""
+"""The blocking API of what runtimes over one store share: cached results, recovery, calls for workers."""
 
 from __future__ import annotations
 

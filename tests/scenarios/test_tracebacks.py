@@ -1,4 +1,4 @@
-"""When a tool raises, the developer sees where; the model and other keys never do."""
+"""When a tool raises, the developer sees the traceback; the model and other keys never do."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_record_has_the_traceback_of_each_attempt(store: str) -> None:
             assert (first, last) == ("Traceback (most recent call last):", "KeyError: 'id'")
             assert "helper(name)" in attempt.traceback  # the user's line
             assert "raise KeyError(key)" in attempt.traceback
-            assert "clicket/" not in attempt.traceback  # none of ours
+            assert "clicket/" not in attempt.traceback  # no line of clicket
         result = await rt.call("unsteady")
         record = await rt.get(result.call_id)
         assert ["RetryableError: not yet" in attempt.traceback for attempt in record.attempts] == [True, True]
@@ -152,7 +152,7 @@ async def test_other_keys_do_not_see_it(tmp_path: Path) -> None:
         failed = (await it.call("lookup", {"name": "id"}, headers=keys["owner"])).json()["call_id"]
         await it.post("/calls", json={"tool": "odd", "id": "odd"}, headers=keys["owner"])
         await eventually(lambda: _attempts(it, "odd") == 2)
-    async with served([odd, *TOOLS], url) as it:  # closed in the second attempt: a person is asked
+    async with served([odd, *TOOLS], url) as it:  # closed in the second attempt: it needs an approval
 
         async def seen(name: str, path: str) -> tuple[int, bool]:
             response = await it.get(path, headers=keys[name])

@@ -140,7 +140,7 @@ def test_errors_come_back_as_they_are(loop_thread: LoopThread) -> None:
 
     with pytest.raises(ValueError, match="mine"):
         loop_thread.call(fail(ValueError("mine")))
-    with pytest.raises(RuntimeError):  # not swallowed, not turned into anything else
+    with pytest.raises(RuntimeError):  # neither swallowed nor translated
         loop_thread.call(fail(RuntimeError("nested loop")))
     with pytest.raises(asyncio.CancelledError):
         loop_thread.call(fail(asyncio.CancelledError()))
@@ -187,7 +187,7 @@ async def test_a_running_loop_is_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match="event loop") as refused:
         refuse_running_loop("This")
     assert "await" in refused.value.message
-    assert await asyncio.to_thread(refuse_running_loop, "This") is None  # a thread of its own is fine
+    assert await asyncio.to_thread(refuse_running_loop, "This") is None  # another thread may
 
 
 def test_without_a_loop_nothing_is_refused() -> None:

@@ -119,7 +119,7 @@ def test_whatever_was_said_pairs_stay_together_and_the_question_stays(
     if sizes[0] <= most:
         assert fits == request.messages
     assert sizes[1] <= max(sizes[0], 40)
-    # What became a reference can be read whole.
+    # The whole result behind a reference can be read.
     whole = {message.use_id: message.content for message in messages if message.role == "tool"}
     for message in fits:
         if message.role == "tool" and (named := re.search(r"artifact-\d+", message.content)):
@@ -154,10 +154,10 @@ async def test_a_summary_is_written_once_and_gone_on_with() -> None:
     fits = await window(now, request)
     assert any("they asked much" in message.content for message in fits.messages)
     assert len(model.requests) == 1
-    assert now.spent.usage.input_tokens == 5  # it is paid for by the run
+    assert now.spent.usage.input_tokens == 5  # the run pays for it
     assert await window(now, request) == fits
     assert len(model.requests) == 1
-    # Another process finds it on record.
+    # Another process finds it in the store.
     assert await ContextWindow(600, summarize=model)(turn(host), request) == fits
     assert len(model.requests) == 1
     longer = ChatRequest(messages=long_talk(20))
@@ -217,7 +217,7 @@ async def test_an_agent_reads_on_in_a_result_that_became_a_reference() -> None:
         check_pairs(result.messages)
         for request in model.requests:
             check_pairs(request.messages)
-        # The thread's own memory keeps what was said.
+        # The thread's own memory keeps all messages.
         assert result.messages[2].content.startswith("begin 0 ")
 
 

@@ -1,4 +1,4 @@
-"""Four commands change a plan, along its table; an invalid command changes nothing and says why."""
+"""Four commands change a plan, along its table; an invalid command changes nothing and returns the reason."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check(plan: Plan) -> None:
         assert step.text
         assert number not in step.depends_on
         assert all(1 <= need <= len(plan.steps) for need in step.depends_on)
-    # Some step can always be begun, or all that is open waits for what is blocked.
+    # Some step can always start, or all open steps wait for blocked ones.
     is_open = [step for step in plan.steps if step.status in (PlanStep.NOT_STARTED, PlanStep.IN_PROGRESS)]
     if is_open and not any(step.status is PlanStep.BLOCKED for step in plan.steps):
         assert plan.ready()

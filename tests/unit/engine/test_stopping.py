@@ -1,4 +1,4 @@
-"""Stopping: a call that waits ends at once, a call that runs is told through its attempt, and it happens once."""
+"""Stopping: a waiting call ends at once, a running call is cancelled through its attempt, and it happens once."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_decision_on_record_counts_though_its_owner_reads_it_after_the_t
     await asyncio.gather(*low.spawned)
     await asyncio.sleep(0)
     assert decided == ["ann"]
-    assert (call.result is None) == (reason == "approval"), "the deadline bounds the whole call"
+    assert (call.result is None) == (reason == "approval"), "the deadline limits the whole call"
 
 
 async def test_a_running_call_is_stopped_through_its_attempt_and_ends_by_itself() -> None:
@@ -83,7 +83,7 @@ async def test_a_running_call_is_stopped_through_its_attempt_and_ends_by_itself(
     set_stopper(attempt_of(call), lambda: told.append(call.stopping))
     assert stopping.cancel(call, "enough")
     assert (told, call.cancel_reason, call.ending, call.result) == (["cancel"], "enough", False, None)
-    assert low.store.record(call).cancel_requested, "the request is on record before the body has stopped"
+    assert low.store.record(call).cancel_requested, "the request is recorded before the body has stopped"
 
 
 async def test_a_body_is_stopped_once_and_the_first_final_reason_counts() -> None:
@@ -125,7 +125,7 @@ async def test_a_call_that_is_about_to_end_cannot_be_cancelled() -> None:
 
 
 async def test_a_call_that_waits_for_a_shared_slot_is_marked_and_not_ended() -> None:
-    """It has a slot here and no body: the gate ends it when the store has answered, so that its slots are given back once."""
+    """It has a slot here and no body: the gate ends it after the store's answer, so that its slots are released once."""
     low, stopping = parts()
     call = low.pending("echo")
     assert low.limiter.take(call)

@@ -1,4 +1,4 @@
-"""What counts as transient, and how an exception is told: its code, its class, a message that is safe to keep."""
+"""Which errors are transient, and how an exception is reported: its code, its class, a message that is safe to store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def error(**attributes: Any) -> Exception:
         (ConnectionResetError(), True),
         (error(retryable=True), True),
         (error(retryable=False, status_code=503), False),
-        (error(retryable="yes"), False),  # only a plain yes counts
+        (error(retryable="yes"), False),  # only True counts
         (error(retryable=lambda: True), False),
         *((error(status_code=s), True) for s in (429, 502, 503, 504)),
         *((error(status_code=s), False) for s in (200, 400, 401, 404, 408, 500, 501, None, "503")),

@@ -1,4 +1,4 @@
-"""Why a call stops: which reason takes the place of which, what the body is told, and what the error says."""
+"""Why a call stops: which reason overrides which, what the body receives, and the text of the error."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_first_reason_counts_unless_a_later_one_ends_more(reasons: list[str]
         stop(call, reason)
     ends_call = [reason for reason in reasons if reason in OF_CALL]
     assert call.stopping == next(iter(ends_call or reasons), None)
-    assert len(told) == bool(reasons), "the body is told once"
+    assert len(told) == bool(reasons), "the body is cancelled once"
     assert can_stop(call) == (not ends_call)
 
 
@@ -119,7 +119,7 @@ def test_an_abandoned_body_comes_back() -> None:
 def test_a_call_that_is_taken_over_goes_on_counting() -> None:
     call = made()
     resume_attempts(call, retries=0, outputs=0, progress=None)
-    assert call.attempt is None, "most calls have nothing to go on with"
+    assert call.attempt is None, "most calls have no attempt to continue"
     resume_attempts(call, retries=2, outputs=3, progress={"step": 1})
     assert call.attempt is not None
     assert (call.attempt.retries, call.attempt.outputs, call.attempt.progress) == (2, 3, {"step": 1})

@@ -1,4 +1,4 @@
-"""May a tool be called in a thread now? From what is on record, and nothing else."""
+"""May a tool be called in a thread now? The judge decides from the records alone."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ stats_list = st.builds(
     st.none(),
     st.just(0.0),
     st.sampled_from(["completed", "served", "failed"]),
-    st.floats(1e9, 2e9).map(lambda at: round(at, 6)),  # a snapshot has microseconds
+    st.floats(1e9, 2e9).map(lambda at: round(at, 6)),  # snapshots have microsecond precision
     st.text(max_size=20),
     st.just("1"),
 )

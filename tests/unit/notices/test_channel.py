@@ -1,4 +1,4 @@
-"""Notices over a carrier: signed, checked, split, and dropped without harm when they cannot be sent."""
+"""Notices over a carrier: signed, checked, split, and dropped without harm if they cannot be sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECRET = b"s" * 32
 
 
 class Line:
-    """A carrier that hands messages to the other end."""
+    """A carrier that passes messages to the other end."""
 
     name = "line"
 
@@ -71,7 +71,7 @@ async def test_a_notice_reaches_the_one_it_is_for_or_all_others() -> None:
         await settle()
         assert (two.heard, two.bodies) == ([("work", 7), ("slot", 0)], [])
         assert (three.heard, three.bodies) == ([("slot", 0)], [("events", 5, b'["a"]')])
-        assert (one.heard, one.bodies) == ([], []), "the sender does not hear its own"
+        assert (one.heard, one.bodies) == ([], []), "the sender does not get its own"
 
 
 async def test_what_goes_to_one_process_goes_in_one_message_and_once() -> None:
@@ -111,11 +111,11 @@ async def test_what_is_forged_is_dropped_and_counted() -> None:
         two.heard.clear()
         for forged in (b"", b"rubbish", b"\xff" * 40, b"0" * 32 + text[32:], text.replace(b"7", b"8"), text + b" "):
             line.ends[2](to, forged)
-        line.ends[2](0, text)  # meant for one, sent to all
+        line.ends[2](0, text)  # addressed to one, sent to all
         assert two.heard == []
         assert two.channel.forged == 7
         line.ends[2](to, text)
-        assert two.heard == [("work", 7)], "the very same message may come twice"
+        assert two.heard == [("work", 7)], "the same message may arrive twice"
 
 
 async def test_a_body_that_is_too_long_is_left_out_and_many_notices_are_split() -> None:

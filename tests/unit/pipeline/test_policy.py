@@ -92,7 +92,7 @@ def test_the_function_and_the_permissions_come_before_the_rules() -> None:
 
 
 class Unreadable:
-    """Arguments that nobody may look at."""
+    """Arguments that raise when read."""
 
     def __getattribute__(self, name: str) -> Any:
         raise AssertionError("the arguments were read")

@@ -1,4 +1,4 @@
-"""Frames as the inside writes and reads them: the same as any JSON, whole or not at all."""
+"""Frames as the inside writes and reads them: equal to any JSON, complete or not at all."""
 
 from __future__ import annotations
 

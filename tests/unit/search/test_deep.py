@@ -86,7 +86,7 @@ async def test_when_nothing_was_found_the_question_itself_is_searched(plans: Pla
 
 
 class Meaning:
-    """A space of two dimensions: what is about water, and the rest."""
+    """A space of two dimensions: texts about water, and the rest."""
 
     name, dimensions = "meaning", 2
 

@@ -1,4 +1,4 @@
-"""JSON log lines: one object per record, whatever was logged, with the call that it belongs to."""
+"""JSON log lines: one object per record, for any message, with its call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("a.tool.of.ours")
 
 
 class Lines(list[dict[str, Any]]):
-    """What was logged, parsed."""
+    """The log records, parsed."""
 
     def of(self, message: str) -> dict[str, Any]:
         return next(line for line in self if line["message"] == message)
@@ -89,7 +89,7 @@ async def test_lines_of_a_tool_carry_its_call(stream: io.StringIO) -> None:
 
 
 async def test_handed_over_calls_are_distinguished_by_their_callers(stream: io.StringIO) -> None:
-    """A direct call runs in its caller's task: what the caller logs after it is not the call's."""
+    """A direct call runs in its caller's task: later log records of the caller do not belong to the call."""
     async with make([on_the_loop]) as rt:
         follow(rt)
         handle = await rt.submit("on_the_loop", {"x": 1})
@@ -105,7 +105,7 @@ async def test_handed_over_calls_are_distinguished_by_their_callers(stream: io.S
 async def test_every_end_is_a_line_without_content(stream: io.StringIO) -> None:
     async with make([on_the_loop, breaks]) as rt:
         follow(rt)
-        follow(rt)  # twice is once
+        follow(rt)  # a second time has no effect
         await rt.call("on_the_loop", {"x": 77001}, id="fine", thread="t")
         await rt.call("breaks", id="bad")
         await rt.call("nothing", id="unknown")

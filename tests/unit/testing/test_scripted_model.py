@@ -77,7 +77,7 @@ async def test_a_resumed_process_gets_the_answer_of_its_place() -> None:
 
 
 def conversation(*said: str) -> ChatRequest:
-    """Answers of a model; an empty one begins the next turn."""
+    """Answers of a model; an empty one starts the next turn."""
     answers = [ChatMessage(role="assistant" if one else "user", content=one or "Go on.") for one in said]
     return ChatRequest(messages=(*HELLO.messages, *answers))
 
@@ -90,7 +90,7 @@ async def test_a_script_that_is_loaded_again_continues_in_the_middle_of_its_turn
     whole = ScriptedModel(["a", "b", "c", "d"])
     assert (await whole.chat(conversation("a", "b", "", "c"))).text == "d", "of the conversation"
     failing = ScriptedModel([RetryableError("busy"), "a", RetryableError, "b", "c"])
-    assert (await failing.chat(conversation("a", "b"))).text == "c", "what was raised was not said"
+    assert (await failing.chat(conversation("a", "b"))).text == "c", "an answer that raised does not count"
     called = ScriptedModel([lambda _: "a", [("add", {"a": 1})], "c"])
     add = ChatMessage(role="assistant", uses=(ToolUse(id="x", name="add", arguments='{"a":1}'),))
     assert (await called.chat(ChatRequest(messages=(*conversation("a").messages, add)))).text == "c"

@@ -1,4 +1,4 @@
-"""Options are checked where the tool is declared; every wrong one is named with what it should be."""
+"""Options are checked where the tool is declared; the error names the wrong option and the expected value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources of a tool: what is taken, and that a wrong one is refused where the tool is declared."""
+"""Resources of a tool: what is accepted, and that a wrong one is refused where the tool is declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our loggers say no secret, also not in a traceback."""
+"""Our loggers write no secret, not even in a traceback."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_ordinary_line_and_a_wrong_one_are_left_alone() -> None:
 
 @pytest.mark.parametrize("name", ["httpx", "httpx2", "httpcore2.http11", "openai._base_client"])
 def test_http_clients_say_no_query(name: str) -> None:
-    """They log whole addresses at INFO, and many services take their key in the query."""
+    """They log whole URLs at INFO, and many services take their key in the query."""
     logger, out = said(name)
     logger.setLevel(logging.DEBUG)
     try:

@@ -1,4 +1,4 @@
-"""A web of one's own on loopback: a server that answers what a function says, and search services that speak their protocols."""
+"""A simulated web on loopback: a server that answers by a function, and search services with their protocols."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def packed(body: bytes) -> bytes:
 
 
 class Web:
-    """`seen` is every request; `sent` counts the bytes that left."""
+    """`seen` is every request; `sent` counts the sent bytes."""
 
     def __init__(self, handle: Callable[[Request], Answer]) -> None:
         self.handle = handle

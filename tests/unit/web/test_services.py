@@ -1,4 +1,4 @@
-"""Each service against a server that speaks its protocol: what is sent, what comes back, and what each failure says."""
+"""Each service against a server with its protocol: requests, responses, and the error of each failure."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_wrong_key_is_said_and_not_shown(name: str, caplog: pytest.LogCa
         engine = MAKE[name](web, key=wrong, **QUICK)
         with pytest.raises(EngineFailed, match="key") as failed:
             await engine.search("x")
-    assert len(web.seen) == 1  # there is no use in trying again
+    assert len(web.seen) == 1  # a retry would not help
     assert failed.value.details["status"] in (401, 403, 422)
     assert wrong not in f"{failed.value!r} {failed.value.details} {engine!r} {caplog.text}"
 

@@ -1,4 +1,4 @@
-"""Tools that search as engines, whatever form their answers have."""
+"""Search tools as engines, for any format of their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages and results are plain data: their names are what others were promised."""
+"""Messages and results are plain data; their names are a public contract."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_fields_of_every_message() -> None:
         assert message["type"] == kind
         assert isinstance(message["timestamp"], float)
         assert fields <= set(message), kind
-        assert json.loads(json.dumps(message)) == message, "nothing but JSON"
+        assert json.loads(json.dumps(message)) == message, "only JSON"
 
 
 def test_a_result_as_plain_data() -> None:

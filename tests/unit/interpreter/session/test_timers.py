@@ -1,4 +1,4 @@
-"""Clocks that are set again and again: none goes off early, none is forgotten."""
+"""Timers that are reset again and again: none fires early, none is forgotten."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ MEANINGS = {"car": 0, "automobile": 0, "dog": 1, "hound": 1, "sea": 2, "ocean": 
 
 
 class Meanings:
-    """Words of one meaning lie in one direction."""
+    """Words of one meaning have one direction."""
 
     def __init__(self, name: str = "meanings", *, fail_after: int | None = None) -> None:
         self.name = name
@@ -50,7 +50,7 @@ async def test_search_finds_what_is_meant() -> None:
         index.add(ROWS)
         assert [one.id for one in await index.search("dog", k=1)] == ["2"]
         assert [one.id for one in await index.search("car", k=2)] == ["4", "1"]
-        assert len(await index.search("the")) == 4  # words say nothing, vectors rank all
+        assert len(await index.search("the")) == 4  # the terms match nothing, the vectors rank all
         near = index.similarities("car", ["1", "2", "none"])
         assert near is not None
         assert near[0] > 0.9 > near[1]

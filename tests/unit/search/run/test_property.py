@@ -79,7 +79,7 @@ written = st.one_of(st.sampled_from(["cites", "lies", "text", "wrong"]), odd)
 
 
 class Chaos:
-    """All parts in one. What is told once for each call is told round and round."""
+    """All parts in one. Values for successive calls repeat from the start."""
 
     name = "chaos"
 
@@ -193,6 +193,6 @@ def test_every_search_ends_by_its_rules(
     again = begin(kept)
     assert msgspec.json.encode(leaping(again.finish).to_json()) == msgspec.json.encode(result.to_json())
     del kept.kept["synthesis"]
-    if result.stopped != "budget":  # time that was spent once is there again
+    if result.stopped != "budget":  # spent time is available again
         resumed = leaping(begin(kept).finish)
         assert msgspec.json.encode(resumed.to_json()) == msgspec.json.encode(result.to_json())

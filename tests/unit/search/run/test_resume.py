@@ -30,7 +30,7 @@ TABLE: dict[str, Any] = {
 
 
 class Killed(Exception):
-    """Stands for the end of the process."""
+    """Simulates the death of the process."""
 
 
 class Fragile(MemoryCheckpoints):
@@ -136,7 +136,7 @@ def test_finished_work_is_not_announced_again_and_the_numbers_go_on() -> None:
     assert after[0]["resumed"] is True
     assert [one["seq"] for one in after] == list(range(after[0]["seq"], after[0]["seq"] + len(after)))
     extended = next(one for one in before if one["messageType"] == "extend" and one["loop"] == 2)
-    assert after[0]["seq"] == extended["seq"] + 2, "after the state that was announced before the searches"
+    assert after[0]["seq"] == extended["seq"] + 2, "after the state message before the searches"
     assert after[1]["searchResult"]["query"] == ["delta", "slow"]
 
 
@@ -155,7 +155,7 @@ def test_a_damaged_record_is_noted_and_done_again(damage: bytes) -> None:
     kept.kept["search:2:0"] = damage
     engine = Engine(TABLE)
     result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))
-    assert engine.asked == ["delta", "epsilon"], "what came after it was made of it"
+    assert engine.asked == ["delta", "epsilon"], "everything derived from it is redone"
     assert any("'search:2:0'" in note and "damaged" in note for note in result.notes)
     assert [one.id for one in result.documents] == [one["id"] for one in msgspec.json.decode(wanted)["documents"]]
 
@@ -239,7 +239,7 @@ def test_the_same_bytes_under_other_hash_seeds() -> None:
 
 @pytest.mark.parametrize("parts", ["built_in", "model"])
 async def test_checkpoints_of_an_older_version_are_understood(parts: str) -> None:
-    """The fixture was written before modules of the search were renamed: neither engine nor model is asked again."""
+    """The fixture was written before modules of the search were renamed: neither engine nor model is called again."""
     stored = json.loads((Path(__file__).parent / "fixtures" / "checkpoints.json").read_text())[parts]
     checkpoints = MemoryCheckpoints()
     checkpoints.kept = {key: json.dumps(record).encode() for key, record in stored["checkpoints"].items()}

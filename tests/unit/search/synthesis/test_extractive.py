@@ -1,4 +1,4 @@
-"""The built-in synthesizer: which sentences it takes, and how it cites them."""
+"""The built-in synthesizer: which sentences it selects, and how it cites them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Ipykernel:
         return await self.result(client, client.execute(code))
 
     async def result(self, client: AsyncKernelClient, asked: str) -> str:
-        """What it prints until the kernel says that it is idle again, and its reply: only then is all of it known."""
+        """The output until the kernel reports that it is idle again, and its reply: only then is it complete."""
         said = ""
         while True:
             message: dict[str, Any] = await client.get_iopub_msg(timeout=_PATIENCE)

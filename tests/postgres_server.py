@@ -168,11 +168,11 @@ def _as_user() -> dict[str, object]:
     """PostgreSQL refuses to run as root: then it runs as another user."""
     if os.geteuid() != 0:
         return {}
-    who = _somebody()
+    who = _unprivileged_user()
     return {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []}
 
 
-def _somebody() -> pwd.struct_passwd:
+def _unprivileged_user() -> pwd.struct_passwd:
     try:
         return pwd.getpwnam("postgres")
     except KeyError:
@@ -182,7 +182,7 @@ def _somebody() -> pwd.struct_passwd:
 def _folder(prefix: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     if os.geteuid() == 0:
-        os.chown(folder, _somebody().pw_uid, _somebody().pw_gid)
+        os.chown(folder, _unprivileged_user().pw_uid, _unprivileged_user().pw_gid)
     return folder
 
 

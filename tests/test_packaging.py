@@ -73,16 +73,16 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         info = next(name.split("/")[0] for name in names if name.endswith("/METADATA"))
-        told = email.message_from_bytes(archive.read(f"{info}/METADATA"))
+        metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
     assert "clicket/py.typed" in names
     source = ROOT / "src"
     wanted = [path for path in (source / "clicket").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert {str(path.relative_to(source)) for path in wanted} == {n for n in names if n.startswith("clicket/")}
     assert {name.split("/")[0] for name in names} == {"clicket", info}
     assert any(name.startswith(f"{info}/licenses/") for name in names)
-    assert told["License-Expression"] == "Apache-2.0"
-    assert told.get_all("Provides-Extra") is not None
-    assert "all" in told.get_all("Provides-Extra", [])
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("Provides-Extra") is not None
+    assert "all" in metadata.get_all("Provides-Extra", [])
     uncapped = [need for need in needs_of(wheel) if "extra ==" not in need and "<" not in need]
     assert uncapped == []
 
@@ -119,8 +119,8 @@ asyncio.run(main())
 
 @pytest.mark.timeout(600)
 def test_installed_interpreter_needs_no_extra(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
-    told = run(installed / "python", "-c", PROGRAM, cwd=empty, env=clean_env)
-    assert told.split() == ["ok", "42", "full", "ModuleNotFoundError"]
+    output = run(installed / "python", "-c", PROGRAM, cwd=empty, env=clean_env)
+    assert output.split() == ["ok", "42", "full", "ModuleNotFoundError"]
     (empty / "notes.md").write_text("# Notes\n\n```python\nopen('made.txt', 'w').write('made')\n```\n")
     run(installed / "clicket", "code", "notes.md", "--out", ".", "--html", "notes.html", cwd=empty, env=clean_env)
     assert (empty / "made.txt").read_text() == "made"
@@ -141,7 +141,7 @@ def test_what_needs_an_extra_says_which(installed: Path, empty: Path, clean_env:
         (["serve"], "clicket[server]"),
         (["mcp", "tools", "http://127.0.0.1:9/mcp"], "clicket[mcp]"),
     ):
-        told = subprocess.run(
+        done = subprocess.run(
             [installed / "clicket", *command],
             cwd=empty,
             env=clean_env,
@@ -150,7 +150,7 @@ def test_what_needs_an_extra_says_which(installed: Path, empty: Path, clean_env:
             timeout=60,
             check=False,
         )
-        assert (told.returncode, extra in told.stderr, "Traceback" in told.stderr) == (2, True, False), told.stderr
+        assert (done.returncode, extra in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
 
 
 def locked(name: str) -> dict[str, str]:

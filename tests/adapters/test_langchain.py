@@ -69,16 +69,16 @@ async def test_an_agent_in_langgraph() -> None:
         )
         state = await graph_of(tools, calls, AIMessage("done")).ainvoke({"messages": [HumanMessage("go")]})
         records = (await rt.history(thread="t1")).items
-    told = tool_messages(state)
+    messages = tool_messages(state)
     assert state["messages"][-1].content == "done"
-    assert [(m.tool_call_id, m.status) for m in told] == [
+    assert [(m.tool_call_id, m.status) for m in messages] == [
         ("c1", "success"), ("c2", "success"), ("c3", "error"), ("c4", "error"),
     ]  # fmt: skip
-    assert told[0].content == "2"
-    assert told[1].content == "Größe von é: 3 €"
-    assert told[2].content == "tool_error: ValueError: out of paper"
-    assert str(told[3].content).startswith("invalid_input: ")
-    assert {r.id for r in records} >= {told[0].artifact["call_id"], told[1].artifact["call_id"]}
+    assert messages[0].content == "2"
+    assert messages[1].content == "Größe von é: 3 €"
+    assert messages[2].content == "tool_error: ValueError: out of paper"
+    assert str(messages[3].content).startswith("invalid_input: ")
+    assert {r.id for r in records} >= {messages[0].artifact["call_id"], messages[1].artifact["call_id"]}
     assert len(records) == 4
 
 

@@ -119,11 +119,11 @@ async def test_news_of_several_calls_come_in_one_answer(make: Callable[[], Store
             calls[0].key: [2],
             999_999: [],
         }
-        heard: list[tuple[str, int]] = []
-        two.on_hint = lambda kind, key: heard.append((kind, key))
+        hints: list[tuple[str, int]] = []
+        two.on_hint = lambda kind, key: hints.append((kind, key))
         await eventually(lambda: one.notices.trouble is None and two.notices.trouble is None)
         await append(one, news(calls[1]))
-        await eventually(lambda: ("events", calls[1].key) in heard)
+        await eventually(lambda: ("events", calls[1].key) in hints)
 
 
 async def test_a_call_that_was_locked_during_a_claim_is_claimed_soon_after(postgres: PostgresServer) -> None:

@@ -277,31 +277,31 @@ def test_a_date_that_was_set_back_extends_no_lease() -> None:
 
 async def test_other_processes_are_heard(make: Make) -> None:
     async with opened(make) as one, opened(make) as two:
-        heard: list[tuple[str, int]] = []
-        two.on_hint = lambda kind, key: heard.append((kind, key))
+        hints: list[tuple[str, int]] = []
+        two.on_hint = lambda kind, key: hints.append((kind, key))
         await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
         first = await created(two, "a")
         request = news(first, fence=-1, request=True)
         await append(one, request)
-        await eventually(lambda: ("request", first.key) in heard)
+        await eventually(lambda: ("request", first.key) in hints)
         other = await created(one, "b")
         assert await append(one, news(other)) == [None]
         assert len(await two.events(other.key, "b", 0)) == 2
         await append(one, news(news(other)))
-        await eventually(lambda: ("events", other.key) in heard)
+        await eventually(lambda: ("events", other.key) in hints)
         waiting = creation("w")
         waiting.owned = False
         await append(one, waiting)
-        await eventually(lambda: ("work", waiting.key) in heard)
+        await eventually(lambda: ("work", waiting.key) in hints)
         await one.hold("x", 1, 1)
         await one.hold("x", 0, 1)
-        await eventually(lambda: ("slot", 0) in heard)
+        await eventually(lambda: ("slot", 0) in hints)
 
 
 async def test_a_listener_that_lost_its_connection_listens_again(make: Make, raw: Any) -> None:
     async with opened(make) as one, opened(make) as two:
-        heard: list[int] = []
-        two.on_hint = lambda kind, key: heard.append(key)
+        hints: list[int] = []
+        two.on_hint = lambda kind, key: hints.append(key)
         await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
         raw.client_kill_filter(_type="pubsub")
         first = await created(one, "a")
@@ -309,4 +309,4 @@ async def test_a_listener_that_lost_its_connection_listens_again(make: Make, raw
         await eventually(lambda: two.notices.trouble is not None)
         await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
         one.notices.post("events", first.key)
-        await eventually(lambda: heard)
+        await eventually(lambda: hints)

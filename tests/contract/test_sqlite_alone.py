@@ -228,11 +228,11 @@ async def test_there_is_no_stamp_while_the_thread_writes(make: Callable[[], Stor
 async def test_a_hint_comes_although_stamps_were_read(make: Callable[[], Store], path: Path) -> None:
     async with opened(make) as store, opened(partial(SqliteStore, path)) as other:
         await asyncio.sleep(0.06)
-        heard = asyncio.Event()
-        store.on_hint = lambda kind, key: heard.set()
+        hinted = asyncio.Event()
+        store.on_hint = lambda kind, key: hinted.set()
         await created(other, "a")
         store.health_stamp()
-        await asyncio.wait_for(heard.wait(), 10)
+        await asyncio.wait_for(hinted.wait(), 10)
 
 
 # Units in the call's row and in rows of events.

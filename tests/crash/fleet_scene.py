@@ -56,20 +56,20 @@ async def fleet_run(
         front = Runtime([pay, fetch], settings=Settings(store=store, engine="workers", lease=_LEASE, notices=bus.url))
         rt = await stack.enter_async_context(front)
         handles = []
-        fates = [chance.choice(["worker", "bus", "cut", "worker"]) for _ in range(4)]
-        turns = sorted(chance.sample(range(3, calls), len(fates)))
+        faults = [chance.choice(["worker", "bus", "cut", "worker"]) for _ in range(4)]
+        turns = sorted(chance.sample(range(3, calls), len(faults)))
         for number in range(calls):
             tool = chance.choice(["pay", "fetch"])
             given = {"folder": str(folder), "ms": chance.choice([0, 0, 5, 40])}
             handles.append((tool, await rt.submit(tool, given, thread=f"t{number % 4}")))
             if turns and number == turns[0]:
                 turns.pop(0)
-                fate = fates.pop()
+                fault = faults.pop()
                 judged.kills += 1
-                if fate == "worker":
+                if fault == "worker":
                     await fleet[0].kill()
                     fleet = [*fleet[1:], await start()]
-                elif fate == "bus":
+                elif fault == "bus":
                     bus.kill()
                     await asyncio.sleep(chance.uniform(0.0, 0.1))  # waits for nothing: any instant will do
                     bus.start()

@@ -53,8 +53,8 @@ def judge(found: Team, whole: Team, lives: int) -> None:
     places = [position_of(event.id) for event in found.events]
     assert places == sorted(set(places))
     assert found.events[-1].type == "final"
-    told = Counter(event.data["id"] for event in found.events if event.type == "tool_result")
-    assert told == Counter(event.data["id"] for event in whole.events if event.type == "tool_result")
+    results = Counter(event.data["id"] for event in found.events if event.type == "tool_result")
+    assert results == Counter(event.data["id"] for event in whole.events if event.type == "tool_result")
     doubted = [one for one in found.calls.values() if one.error is not None and one.error.code == "outcome_unknown"]
     assert not [one for one in doubted if one.tool in REPEATABLE]
     differ = 0

@@ -143,10 +143,10 @@ async def test_an_output_that_was_cut_names_where_the_whole_is() -> None:
 
 
 async def test_a_client_of_2025_11_25_sets_the_level_of_remarks() -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     async def remark(params: types.LoggingMessageNotificationParams) -> None:
-        heard.append(params.data)
+        received.append(params.data)
 
     async with (
         Runtime(TOOLS, store="memory://") as rt,
@@ -156,8 +156,8 @@ async def test_a_client_of_2025_11_25_sets_the_level_of_remarks() -> None:
         request = types.SetLevelRequest(params=types.SetLevelRequestParams(level="error"))
         await client.session.send_request(request, types.EmptyResult)
         await client.call_tool("chatty")
-        await eventually(lambda: heard, timeout=PATIENCE)
-    assert heard == [{"text": "high", "code": 7}]
+        await eventually(lambda: received, timeout=PATIENCE)
+    assert received == [{"text": "high", "code": 7}]
 
 
 async def test_an_invalid_elicitation_is_the_tools_error() -> None:

@@ -78,11 +78,11 @@ async def test_more_than_it_can_read_is_refused_and_not_tried_again(model: OpenA
 
 
 async def test_a_stream_adds_up(model: OpenAIModel) -> None:
-    told: list[Delta] = []
-    reply = await model.stream(HELLO, told.append)
-    assert len(told) > 3
-    assert {one.kind for one in told} == {"text"}
-    assert "".join(one.text for one in told) == reply.text
+    deltas: list[Delta] = []
+    reply = await model.stream(HELLO, deltas.append)
+    assert len(deltas) > 3
+    assert {one.kind for one in deltas} == {"text"}
+    assert "".join(one.text for one in deltas) == reply.text
     assert 1 <= reply.usage.output_tokens <= 24
 
 

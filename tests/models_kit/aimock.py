@@ -46,8 +46,8 @@ class Aimock:
 
     @property
     def asked(self) -> list[Asked]:
-        told = self._control(None)["asked"]
-        return [Asked(path=one["path"], headers=one["headers"], body=json.loads(one["body"])) for one in told]
+        requests = self._control(None)["asked"]
+        return [Asked(path=one["path"], headers=one["headers"], body=json.loads(one["body"])) for one in requests]
 
     @property
     def journal(self) -> list[dict[str, Any]]:

@@ -340,7 +340,7 @@ async def test_models_are_retried_after_transient_failures(store: str) -> None:
 
 async def test_a_thousand_threads_side_by_side(store: str) -> None:
     started = 0
-    everybody = asyncio.Event()
+    all_started = asyncio.Event()
 
     async def meet(request: ChatRequest) -> ChatReply:
         nonlocal started
@@ -348,8 +348,8 @@ async def test_a_thousand_threads_side_by_side(store: str) -> None:
             return ChatReply(text="done")
         started += 1
         if started == 1_000:
-            everybody.set()
-        await everybody.wait()
+            all_started.set()
+        await all_started.wait()
         return asks(ToolUse(id="x", name="echo", arguments='{"text": "hi"}'))
 
     async with make([echo], store) as rt:

@@ -270,13 +270,13 @@ class Memo(NativeTool, cache=300, timeout=5):
     input_schema: ClassVar = {"type": "object", "properties": {}}
 
     def __init__(self) -> None:
-        self.told = 0
+        self.calls_made = 0
 
     def open(self, thread: str) -> None: ...
 
     def run(self, arguments: dict[str, Any], ctx: ToolContext) -> int:
-        self.told += 1
-        return self.told
+        self.calls_made += 1
+        return self.calls_made
 
     def close(self) -> None: ...
 

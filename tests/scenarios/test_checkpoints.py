@@ -271,7 +271,7 @@ async def test_what_somebody_else_wrote_is_left_out(store: str) -> None:
 
 async def test_after_the_end_nothing_is_kept(store: str) -> None:
     released = asyncio.Event()
-    told: list[str] = []
+    warnings: list[str] = []
 
     @tool(timeout=0.05, max_retries=0)
     async def worker(ctx: ToolContext) -> None:
@@ -283,12 +283,12 @@ async def test_after_the_end_nothing_is_kept(store: str) -> None:
         try:
             await ctx.checkpoint("late", b"x")
         except UsageError as error:
-            told.append(error.message)
+            warnings.append(error.message)
 
     async with make([worker], store) as rt:
         result = await rt.call("worker")
         assert result.state is State.TIMEOUT
         released.set()
-        await eventually(lambda: told)
-        assert "the call has ended" in told[0]
+        await eventually(lambda: warnings)
+        assert "the call has ended" in warnings[0]
         assert not notes(await rt.get(result.call_id))

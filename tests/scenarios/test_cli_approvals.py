@@ -65,9 +65,11 @@ def test_list_approve_with_other_arguments_and_deny(place: Place) -> None:
     assert "payments are looked at" in table
     assert '{"amount":500}' in table
 
-    told = place.ask("approve", "fir", "--arguments", '{"amount": 5, "to": "bob"}', "--by", "Ada", "--reason", "less")
-    assert (told["decided"], told["id"]) == (True, "first")
-    assert told["approval"]["edited"] is True
+    decided = place.ask(
+        "approve", "fir", "--arguments", '{"amount": 5, "to": "bob"}', "--by", "Ada", "--reason", "less"
+    )
+    assert (decided["decided"], decided["id"]) == (True, "first")
+    assert decided["approval"]["edited"] is True
     assert first.ended() == 0
     assert json.loads(first.out)["output"] == "paid 5 to bob"
     assert place.ask("show", "first")["arguments"] == {"amount": 5, "to": "bob"}

@@ -74,13 +74,13 @@ def test_a_thread_is_remembered_and_another_is_not_the_same(place: Place) -> Non
 
 def test_a_message_comes_from_a_pipe(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = script(place, "Heard.")
-    told = []
+    messages = []
     for words in ([], ["Read", "this:", "-"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"line 1\nline 2\n")))
         done = place.inside("--json", *chat, "--thread", f"t{len(words)}", *words)
         assert done.returncode == 0, done.stdout + done.stderr
-        told.append(next(event["data"]["text"] for event in lines(done.stdout) if event["type"] == "message"))
-    assert told == ["line 1\nline 2", "Read this: line 1\nline 2"]
+        messages.append(next(event["data"]["text"] for event in lines(done.stdout) if event["type"] == "message"))
+    assert messages == ["line 1\nline 2", "Read this: line 1\nline 2"]
 
 
 def test_how_a_turn_ends_is_the_exit_code(place: Place) -> None:
@@ -94,8 +94,8 @@ def test_how_a_turn_ends_is_the_exit_code(place: Place) -> None:
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "error agent_failed: " in failed.stderr
     assert "has had them all" in failed.stderr
-    told = place.inside("--json", *script(place, "Only this."), "go on", "--thread", "x")
-    assert (told.returncode, lines(told.stdout)[-1]["type"]) == (1, "error")
+    refused = place.inside("--json", *script(place, "Only this."), "go on", "--thread", "x")
+    assert (refused.returncode, lines(refused.stdout)[-1]["type"]) == (1, "error")
 
 
 def test_a_plan_is_drawn_and_then_only_what_moves(place: Place) -> None:

@@ -93,12 +93,12 @@ class TestNotebook:
     def test_prose_code_output_values_and_errors_come_in_order(self, place: Place) -> None:
         done = place.run("code", write(place, NOTEBOOK), "--out", "kept")
         assert done.returncode == 1, done.stderr
-        told = [
+        expected = [
             "# Numbers", "Some *prose*", "[1]", '    print("live", x)', "\nlive 20\n", "\ncareful\n", "```bash", "[2]",
             'File "<block 2>", line 2, in half', "ZeroDivisionError: division by zero", "Almost done.", "[3]", "→ 21",
             "The end.",
         ]  # fmt: skip
-        at = [done.stdout.find(text) for text in told]
+        at = [done.stdout.find(text) for text in expected]
         assert -1 not in at, done.stdout
         assert at == sorted(at), done.stdout
         assert "clicket" not in done.stdout  # lines of the program only

@@ -49,8 +49,8 @@ def test_a_folder_is_indexed_searched_and_taken_out(place: Place) -> None:
 
 
 def test_patterns_are_kept_for_the_next_time(place: Place) -> None:
-    told = place.ask("index", "docs", "--exclude", "draft*", "--index", "other/place.db")
-    assert (told["index"], told["documents"]) == ("other/place.db", 1)
+    output = place.ask("index", "docs", "--exclude", "draft*", "--index", "other/place.db")
+    assert (output["index"], output["documents"]) == ("other/place.db", 1)
     assert place.ask("index", "docs", "--index", "other/place.db")["documents"] == 1
     assert (
         place.ask("index", "docs", "--only", "*.md", "--exclude", "none", "--index", "other/place.db")["documents"] == 2

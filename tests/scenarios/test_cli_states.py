@@ -40,8 +40,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def test_before_anything_was_called(place: Place) -> None:
-    told = place.ask("states", "t1")
-    assert {tool["name"]: tool["available"] for tool in told["tools"]} == {"base": True, "second": False, "bad": True}
+    output = place.ask("states", "t1")
+    assert {tool["name"]: tool["available"] for tool in output["tools"]} == {"base": True, "second": False, "bad": True}
     assert not (place.folder / "calls.db").exists()  # reading does not create a store
 
 

@@ -103,11 +103,11 @@ class TestOwnersThatAreGone:
     def test_recover_in_words(self, place: Place) -> None:
         crash(place)
         place.touch("gate")
-        told = place.inside("recover")
-        assert told.returncode == 0
-        assert "took over 2 calls" in told.stdout
-        assert "outcome_unknown  once  pay  thread default" in told.stdout
-        assert "1 completed, 1 failed" in told.stdout
+        done = place.inside("recover")
+        assert done.returncode == 0
+        assert "took over 2 calls" in done.stdout
+        assert "outcome_unknown  once  pay  thread default" in done.stdout
+        assert "1 completed, 1 failed" in done.stdout
 
     def test_recover_without_waiting_runs_nothing_here(self, place: Place) -> None:
         crash(place)
@@ -138,8 +138,8 @@ class TestOwnersThatAreGone:
         place.touch("gate")
         report = place.ask("recover", "--tools", f"{TOOLS}:look")
         assert (report["rerun"], report["unknown"], report["without_tool"]) == (1, 0, {"pay": 1})
-        told = place.inside("recover", "--tools", f"{TOOLS}:look")
-        assert "pay (1)" in told.stderr
+        done = place.inside("recover", "--tools", f"{TOOLS}:look")
+        assert "pay (1)" in done.stderr
         assert states(place) == {"again": "completed", "once": "running"}
 
     def test_nothing_there_is_no_error_and_no_store_is_made(self, place: Place) -> None:
@@ -157,9 +157,9 @@ class TestCache:
         assert (stats["items"], stats["hits"], stats["misses"], stats["evictions"]) == (2, 1, 2, 0)
         assert stats["hit_rate"] == pytest.approx(1 / 3)
         assert stats["max_bytes"] == 64 * 1024 * 1024
-        told = place.inside("cache", "stats").stdout
-        assert "33.3%" in told
-        assert "of 64.0 MiB" in told
+        output = place.inside("cache", "stats").stdout
+        assert "33.3%" in output
+        assert "of 64.0 MiB" in output
         listed = place.ask("cache", "list")
         assert {item["tool"] for item in listed["items"]} == {"double"}
         assert len(place.ask("cache", "list", "--limit", "1")["items"]) == 1
@@ -205,8 +205,8 @@ class TestGc:
         assert place.ask("gc", "--dry-run", **given)["calls"] == 1
         assert place.ask("gc", "--dry-run", "--keep-calls", "1", **given)["calls"] == 3
         done = place.inside("gc", "--keep-bytes", "1GB", **given)
-        told = "removed 1 calls that ended more than 10 min 0 s ago or exceed 3 calls in all, 953.7 MiB in all"
-        assert told in done.stdout
+        summary = "removed 1 calls that ended more than 10 min 0 s ago or exceed 3 calls in all, 953.7 MiB in all"
+        assert summary in done.stdout
 
     def test_calls_under_way_are_kept(self, place: Place) -> None:
         submit(place, ("waits", "pay", held(place)))
@@ -324,9 +324,9 @@ class TestWords:
         new |= {"retention_bytes", "thread_retention_calls", "thread_retention_bytes"}
         assert new <= settings.keys()
         assert settings["store"] == {"value": "postgresql://me:***@db/x", "origin": "CLICKET_STORE"}
-        told = place.inside("config", **given).stdout
-        assert "weather=60" in told
-        assert SECRET not in told
+        output = place.inside("config", **given).stdout
+        assert "weather=60" in output
+        assert SECRET not in output
 
     def test_wrong_scheme_shows_no_password_either(self, place: Place) -> None:
         done = place.inside("ps", "--store", f"postgre://me:{SECRET}@db/x")

@@ -72,10 +72,10 @@ def run(folder: Path, env: dict[str, str], *arguments: str) -> subprocess.Comple
 def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_env: dict[str, str]) -> None:
     first = run(tmp_path, clean_env, "demo", "--json")
     assert first.returncode == 0, first.stdout + first.stderr
-    told = json.loads(first.stdout)
-    assert told["ok"]
-    assert told["duration"] < 60
-    assert [(c["tool"], c["state"], c["attempts"], c["error"]) for c in told["calls"]] == EXPECTED
+    output = json.loads(first.stdout)
+    assert output["ok"]
+    assert output["duration"] < 60
+    assert [(c["tool"], c["state"], c["attempts"], c["error"]) for c in output["calls"]] == EXPECTED
 
     second = run(tmp_path, clean_env, "demo")
     assert second.returncode == 0, second.stdout + second.stderr
@@ -183,5 +183,5 @@ def test_outcomes_are_json(capsys: pytest.CaptureFixture[str]) -> None:
     output = TourOutput(Terminal(json=True))
     output.print("not to be seen")
     output.summary("sqlite:///x", 2.0)
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert told == {"ok": True, "store": "sqlite:///x", "duration": 2.0, "calls": []}
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert printed == {"ok": True, "store": "sqlite:///x", "duration": 2.0, "calls": []}

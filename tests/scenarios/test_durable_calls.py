@@ -44,7 +44,7 @@ async def test_nothing_is_visible_before_the_store_has_it(sqlite: str) -> None:
             stored = await other.get("c")
             seen.append((event.seq, stored.events[-1].seq))
     assert seen
-    assert all(told <= kept for told, kept in seen)
+    assert all(shown <= kept for shown, kept in seen)
 
 
 async def test_intent_is_durable_before_the_body_runs(sqlite: str) -> None:

@@ -269,11 +269,11 @@ async def test_an_async_body_that_blocks_the_loop_past_its_timeout_is_reported(
     place = f"tests/scenarios/test_early_refusals.py:{line_of('blocks')}"
     assert result.metadata["blocked_loop"]["at"] == place
     assert result.metadata["blocked_loop"]["seconds"] >= 0.05
-    told = [record.getMessage() for record in caplog.records if record.name == "clicket.execution"]
-    assert len(told) == 1, "once for each call"
-    assert f"tool 'sleeper', call {result.call_id}" in told[0]
-    assert place in told[0]
-    assert "timeout of 0.05 s" in told[0]
+    messages = [record.getMessage() for record in caplog.records if record.name == "clicket.execution"]
+    assert len(messages) == 1, "once for each call"
+    assert f"tool 'sleeper', call {result.call_id}" in messages[0]
+    assert place in messages[0]
+    assert "timeout of 0.05 s" in messages[0]
 
 
 async def test_a_busy_loop_is_not_taken_for_a_blocked_one(
@@ -303,8 +303,8 @@ async def test_a_process_that_was_paused_is_not_taken_for_a_blocked_loop(caplog:
             watch.look(now)  # the event loop is blocked meanwhile
 
     async with memory_runtime([looked_at]) as rt:
-        told = {pause: await rt.call("looked_at", {"pause": pause}) for pause in (60.0, 0.5)}
-    assert [pause for pause, result in told.items() if "blocked_loop" in result.metadata] == [0.5]
+        results = {pause: await rt.call("looked_at", {"pause": pause}) for pause in (60.0, 0.5)}
+    assert [pause for pause, result in results.items() if "blocked_loop" in result.metadata] == [0.5]
     assert len([record for record in caplog.records if record.name == "clicket.execution"]) == 1
 
 

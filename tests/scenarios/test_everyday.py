@@ -167,8 +167,8 @@ def test_a_second_decision_gets_the_first(place: Place) -> None:
         assert denied.returncode == 0
         late = place.inside("approve", "second")
         assert "it was denied already, by bob" in late.stderr
-        told = place.ask("approve")
-        assert told["items"] == told["calls"] == []
+        listed = place.ask("approve")
+        assert listed["items"] == listed["calls"] == []
     shown = place.inside("show", "first")
     text = " ".join(shown.stdout.split())
     assert "approved by ann" in text
@@ -182,9 +182,9 @@ def test_a_second_decision_gets_the_first(place: Place) -> None:
 
 @pytest.mark.parametrize("words", [("ps",), ("cache", "stats"), ("approve",), ()])
 def test_help_names_no_type_for_a_switch(place: Place, words: tuple[str, ...]) -> None:
-    told = place.inside(*words, "--help").stdout
-    assert "--json" in told
-    assert "<bool>" not in told
+    output = place.inside(*words, "--help").stdout
+    assert "--json" in output
+    assert "<bool>" not in output
 
 
 def completed(place: Place, *words: str) -> list[str]:

@@ -109,19 +109,19 @@ async def test_names_with_colons_share_no_trial() -> None:
 
 async def test_secrets_in_what_people_write_are_hidden(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    told: list[Change] = []
+    changes: list[Change] = []
     async with make([flaky], sqlite_url(tmp_path)) as rt:
-        rt.engine.hub.listeners.append(told.append)
+        rt.engine.hub.listeners.append(changes.append)
         hub = rt.hub("t")
         await hub.set("flaky", "maintenance", f"the key {TOKEN} is old", by=TOKEN)
         assert (await hub.status("flaky")).reason == "the key [secret] is old"
         state = {"toolName": "flaky", "status": "failed", "consecutiveFailures": 3, "lastError": TOKEN, "reason": TOKEN}
         assert await hub.restore(json.dumps({"states": [state]}), by=TOKEN)
         assert await hub.restore(json.dumps({"states": [{**state, "status": "unavailable"}]}))
-        assert TOKEN not in await hub.snapshot() + repr(told) + caplog.text
+        assert TOKEN not in await hub.snapshot() + repr(changes) + caplog.text
         with sqlite3.connect(tmp_path / "calls.db") as file:
             assert TOKEN not in "\n".join(file.iterdump())
-    assert [str(change.after) for change in told] == ["maintenance", "failed", "unavailable"]
+    assert [str(change.after) for change in changes] == ["maintenance", "failed", "unavailable"]
 
 
 async def test_an_old_snapshot_is_not_swept_away_at_once(store: str) -> None:

@@ -141,9 +141,9 @@ def test_whatever_happened_is_seen(figures: list[Figure], width: int, plain: boo
     marks = set(".:-=+*#@" if plain else "▁▂▃▄▅▆▇█")
     assert marks & set(line)
     rows = text(bars(figures, width, plain=plain)).splitlines()
-    told = [row for row in rows if row.split()[-2].strip() != "0"]
-    assert len(told) == len({ceil((f.bucket or 0) / PER_DOUBLING) for f in figures})
-    assert all(set(row) & set("#" if plain else "█▉▊▋▌▍▎▏") for row in told)
+    filled = [row for row in rows if row.split()[-2].strip() != "0"]
+    assert len(filled) == len({ceil((f.bucket or 0) / PER_DOUBLING) for f in figures})
+    assert all(set(row) & set("#" if plain else "█▉▊▋▌▍▎▏") for row in filled)
     assert rows[-1].split()[-1] == "100.0%"
 
 

@@ -119,7 +119,7 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
         made = (await it.call("long", {}, thread="mine", id="guessable", headers=a)).json()
         upload = (await it.post("/artifacts", content=b"private", headers=a)).json()
         assert (await it.get(f"/artifacts/{made['artifact']}", headers=a)).text == "x" * 5000
-        nobody = await it.get("/calls/never-made", headers=b)
+        missing = await it.get("/calls/never-made", headers=b)
         for operation in it.parts.operations:
             if "{id}" not in operation.path:
                 continue
@@ -141,7 +141,7 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
                 response = await ask(it, operation, admin, id=id)
                 assert response.status_code in (200, 202, 409), (operation.path, response.status_code)
         hidden = await it.get("/calls/guessable", headers=b)
-        assert hidden.json()["detail"].replace("guessable", "") == nobody.json()["detail"].replace("never-made", "")
+        assert hidden.json()["detail"].replace("guessable", "") == missing.json()["detail"].replace("never-made", "")
         assert (await it.get("/calls", headers=b)).json()["items"] == []
         assert (await it.get("/calls", params={"thread": "mine"}, headers=b)).json()["items"] == []
         for key in (a, admin):  # and the calls that the key and the administrator ran again

@@ -205,16 +205,16 @@ async def test_a_page_that_fails_leaves_its_excerpt_and_is_reported() -> None:
     async with serving(handle) as web:
         urls = [f"{web.url}/{path}" for path in ("good", "bad", "wall", "good#again", "later")]
         pages = here(*urls, "http://10.0.0.1/x", top=4)
-        told = await pages.ask("x", k=10, deadline=5)
+        answer = await pages.ask("x", k=10, deadline=5)
         again = await pages.ask("y", k=10, deadline=5)
-    texts = [document.text for document in told.documents]
+    texts = [document.text for document in answer.documents]
     assert texts[0].startswith("Words that matter.")
     assert texts[1:3] == ["An excerpt."] * 2
     assert texts[3] == texts[0]
     assert texts[4:] == ["An excerpt."] * 2
-    assert len(told.notes) == 1
-    assert "1 of 4 pages could not be read (127.0.0.1: its server answered 404" in told.notes[0]
-    assert again.documents == told.documents
+    assert len(answer.notes) == 1
+    assert "1 of 4 pages could not be read (127.0.0.1: its server answered 404" in answer.notes[0]
+    assert again.documents == answer.documents
     assert sorted(request.path for request in web.seen) == ["/bad", "/good", "/wall"]  # each fetched once
     assert pages.failures == 1
 
@@ -225,9 +225,9 @@ async def test_pages_end_before_the_deadline_and_keep_what_came() -> None:
         yield b""
 
     async with serving(lambda request: hangs() if request.path == "/hang" else page(ARTICLE)) as web:
-        told = await asyncio.wait_for(here(f"{web.url}/hang", f"{web.url}/good").ask("x", k=5, deadline=0.6), 3)
-    assert told.documents[0].text == "An excerpt."
-    assert told.documents[1].text.startswith("Words")
+        answer = await asyncio.wait_for(here(f"{web.url}/hang", f"{web.url}/good").ask("x", k=5, deadline=0.6), 3)
+    assert answer.documents[0].text == "An excerpt."
+    assert answer.documents[1].text.startswith("Words")
 
 
 @pytest.mark.parametrize(
@@ -298,6 +298,6 @@ async def test_a_pdf_that_takes_too_long_leaves_no_process(monkeypatch: pytest.M
 
 async def test_hosts_that_are_to_be_left_alone_are() -> None:
     async with serving(lambda _: page(ARTICLE)) as web:
-        told = await here(web.url, skip=["127.0.0.1"]).ask("x", k=5, deadline=None)
+        answer = await here(web.url, skip=["127.0.0.1"]).ask("x", k=5, deadline=None)
         assert not web.seen
-    assert told.documents[0].text == "An excerpt."
+    assert answer.documents[0].text == "An excerpt."

@@ -85,13 +85,13 @@ async def test_a_waiter_that_leaves_does_not_stop_the_function(workers: Workers)
 
 
 async def test_done_is_called_on_the_callers_loop(workers: Workers) -> None:
-    told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def done(value: Any, error: BaseException | None) -> None:
-        told.set_result((value, error, threading.get_ident()))
+        answer.set_result((value, error, threading.get_ident()))
 
     workers.submit(lambda: "v", done)
-    assert await told == ("v", None, threading.get_ident())
+    assert await answer == ("v", None, threading.get_ident())
 
 
 async def test_an_idle_thread_keeps_no_result_alive(workers: Workers) -> None:

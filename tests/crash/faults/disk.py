@@ -196,10 +196,10 @@ def _survivor(safe: bytearray, later: list[Entry], chance: random.Random) -> byt
     content = bytearray(safe)
     share = chance.choice((0.0, 0.3, 0.7, 0.95, 1.0))
     for entry in later:
-        fate = chance.random()
-        if fate < share * 0.8 or share == 1.0:
+        dice = chance.random()
+        if dice < share * 0.8 or share == 1.0:
             _apply(content, entry)
-        elif fate < share and entry.op is Op.WRITE:
+        elif dice < share and entry.op is Op.WRITE:
             _tear(content, entry, chance)
     return content
 

@@ -86,12 +86,12 @@ class World(Lower):
 
 async def test_a_decision_is_written_audited_and_applied_to_a_call_of_ours() -> None:
     world = World()
-    told: list[str] = []
-    world.on_request = lambda entry, events: told.extend(event.type for event in events)
+    requests: list[str] = []
+    world.on_request = lambda entry, events: requests.extend(event.type for event in events)
     call = world.asked()
     assert await world.decide(call, reason="fine")
     assert world.given(call) == [{"approved": True, "by": "ann", "reason": "fine"}]
-    assert told == ["approval_given"], "this process reads its own decision like another process's"
+    assert requests == ["approval_given"], "this process reads its own decision like another process's"
     ((who, what, details),) = world.audited
     assert (who, what, details["call"], details["caller"], details["edited"]) == (
         "ann",

@@ -235,8 +235,8 @@ async def test_tools_that_are_not_here_or_have_a_line_here_are_left_to_others() 
     await world.nudge()
     assert world.taken == ["a"]
     assert store.calls == ["b", "c"]
-    nobody = World(store)
-    await nobody.nudge()
+    idle = World(store)
+    await idle.nudge()
     assert store.calls == ["b", "c"]
 
 

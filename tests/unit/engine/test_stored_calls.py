@@ -157,20 +157,20 @@ async def test_a_call_that_was_given_away_is_read_at_once_if_a_notice_of_it_came
     assert (await late).output == (await early).output == "done"
 
 
-@pytest.mark.parametrize("heard", ["hint", "any hint", "a read", "taken back", "found only"])
-async def test_a_call_of_which_something_may_have_been_missed_is_read_at_once(heard: str) -> None:
+@pytest.mark.parametrize("source", ["hint", "any hint", "a read", "taken back", "found only"])
+async def test_a_call_of_which_something_may_have_been_missed_is_read_at_once(source: str) -> None:
     low, stored = parts()
     call = low.running("echo")
     given, key = low.store.of(call), call.entry.key
-    if heard != "found only":
+    if source != "found only":
         stored.given_away(key)
     low.finish(call)
-    if heard == "a read":
+    if source == "a read":
         assert [event async for event in stored.follow(key, "a", 0)]
-    elif heard == "taken back":
+    elif source == "taken back":
         stored.taken_back(key)
-    elif heard != "found only":
-        stored.on_news(None if heard == "any hint" else key)
+    elif source != "found only":
+        stored.on_news(None if source == "any hint" else key)
     reads = Reads(low)
     result = asyncio.ensure_future(stored.result(given, "a"))
     await low.settle()

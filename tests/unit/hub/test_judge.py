@@ -205,12 +205,12 @@ def test_a_snapshot_that_is_restored_changes_nothing(
     text = dump(before, all_health, registry, now)
     restored = {s.tool: msgspec.structs.replace(s, tool_version="1") for s in load(text, now)}  # as `restore` does
     after = judge_all(registry, restored, now, 1e9, PLACE)
-    told = [
+    expected = [
         (v.name, v.available, v.status, v.missing, v.state.consecutive_failures, v.state.completions) for v in before
     ]
     assert [
         (v.name, v.available, v.status, v.missing, v.state.consecutive_failures, v.state.completions) for v in after
-    ] == told
+    ] == expected
 
 
 _kept = st.builds(

@@ -141,12 +141,12 @@ async def test_a_listener_that_raises_does_not_affect_others(desk: Desk) -> None
 
 
 async def test_a_write_without_events_is_no_news(desk: Desk) -> None:
-    heard: list[int] = []
+    published: list[int] = []
     desk.exist()
-    desk.journal.observers.add(lambda call, events: heard.append(events[-1].seq))
+    desk.journal.observers.add(lambda call, events: published.append(events[-1].seq))
     desk.journal.commit(desk.call, desk.then)  # for example, only an artifact
     desk.store.let_one_through()
-    assert (desk.answers, heard, desk.journal.observers.errors) == ([None], [], 0)
+    assert (desk.answers, published, desk.journal.observers.errors) == ([None], [], 0)
 
 
 async def test_a_follow_up_may_stage_more(desk: Desk) -> None:

@@ -19,8 +19,8 @@ from clicket.ports import Append
 
 
 async def test_a_request_of_another_process_comes_in_and_ours_follows_it(desk: Desk) -> None:
-    heard: list[str] = []
-    desk.on_request = lambda call, events: heard.extend(e.type for e in events)
+    requests: list[str] = []
+    desk.on_request = lambda call, events: requests.extend(e.type for e in events)
     call = desk.exist()
     desk.journal.advance(call, State.INITIALIZING)
     desk.journal.commit(call, desk.then)
@@ -38,7 +38,7 @@ async def test_a_request_of_another_process_comes_in_and_ours_follows_it(desk: D
     ]
     assert desk.call.events == desk.stored()
     assert desk.seen == [1, 2, 3, 4]
-    assert heard == ["cancel_requested"]
+    assert requests == ["cancel_requested"]
     assert desk.answers == [None, None]
     assert call.seq == 4
 
@@ -58,16 +58,16 @@ async def test_several_requests_come_in_at_once(desk: Desk) -> None:
 
 
 async def test_an_empty_commit_brings_the_call_up_to_date(desk: Desk) -> None:
-    heard: list[int] = []
-    desk.on_request = lambda call, events: heard.extend(e.seq for e in events)
+    requests: list[int] = []
+    desk.on_request = lambda call, events: requests.extend(e.seq for e in events)
     call = desk.exist()
     desk.store.holding = False
     await desk.journal.flush(call)
-    assert heard == []
+    assert requests == []
     desk.store.write_as_outsider(call, "cancel_requested")
     await desk.journal.flush(call)
     await desk.clock.settle()
-    assert (heard, call.seq, [e.seq for e in call.events]) == ([2], 2, [1, 2])
+    assert (requests, call.seq, [e.seq for e in call.events]) == ([2], 2, [1, 2])
 
 
 async def test_what_the_request_sets_off_comes_after_it(desk: Desk) -> None:
@@ -166,22 +166,22 @@ async def test_tries_come_less_and_less_often(desk: Desk) -> None:
 
 
 async def test_a_waiter_gets_an_error_after_a_while_and_the_events_are_kept(desk: Desk) -> None:
-    told: list[tuple[Entry, type]] = []
-    desk.on_unsaved = lambda call, error: told.append((call, type(error)))
+    warned: list[tuple[Entry, type]] = []
+    desk.on_unsaved = lambda call, error: warned.append((call, type(error)))
     call = desk.exist()
     desk.store.failing = 1_000
     desk.note()
     desk.journal.commit(call, desk.then)
     await desk.clock.run(9)
-    assert told == []
+    assert warned == []
     await desk.clock.run(3)
-    assert told == [(call, StoreUnavailable)]
+    assert warned == [(call, StoreUnavailable)]
     assert desk.answers == [], "callbacks run once the events are stored, however late"
     desk.store.failing = 0
     desk.store.holding = False
     await desk.clock.run(2)
     assert [e.seq for e in desk.stored()] == [1, 2]
-    assert (desk.answers, len(told), desk.journal.unsaved) == ([None], 1, set())
+    assert (desk.answers, len(warned), desk.journal.unsaved) == ([None], 1, set())
 
 
 async def test_what_is_staged_meanwhile_follows_in_order(desk: Desk) -> None:

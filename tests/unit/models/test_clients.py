@@ -131,9 +131,9 @@ async def test_a_stream_that_is_cancelled_leaves_nothing_behind(provider: Provid
     """The agent stops a model in the middle of its stream."""
     provider.pauses = {"finish": asyncio.Event(), "message_delta": asyncio.Event()}
     provider.answers = [says(make, "Hm."), says(make, "Well.")]
-    model, heard = make(provider), asyncio.Event()
-    task = asyncio.create_task(model.stream(asks(), lambda _delta: heard.set()))
-    await heard.wait()
+    model, streaming = make(provider), asyncio.Event()
+    task = asyncio.create_task(model.stream(asks(), lambda _delta: streaming.set()))
+    await streaming.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

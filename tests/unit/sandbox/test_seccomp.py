@@ -269,14 +269,14 @@ def test_new_namespaces_and_unknown_calls(library: Path) -> None:
 def test_calls_by_another_door_end_the_process(library: Path) -> None:
     bound = f"seccomp.apply({made(HERE).hex()!r})\n"
     assert start(library, bound + "libc.syscall(0x40000000 | 39)").returncode == -signal.SIGSYS
-    old_door = """
+    old_call = """
         import ctypes, mmap
         page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         page.write(bytes.fromhex("b814000000cd80c3"))  # getpid, the way of 1995
         ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
     """
     # A kernel without those calls needs no filter for them.
-    assert start(library, bound + textwrap.dedent(old_door)).returncode in {-signal.SIGSYS, -signal.SIGSEGV}
+    assert start(library, bound + textwrap.dedent(old_call)).returncode in {-signal.SIGSYS, -signal.SIGSEGV}
 
 
 def test_nothing_of_the_host_is_in_reach_of_the_same_user(library: Path, tmp_path: Path) -> None:

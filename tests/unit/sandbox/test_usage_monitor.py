@@ -174,7 +174,7 @@ async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
     tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)
-    told: asyncio.Queue[str] = asyncio.Queue()
+    breaches: asyncio.Queue[str] = asyncio.Queue()
     workers = Workers(1, "test-watch")
     looks = 0
 
@@ -184,11 +184,16 @@ async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
         return []
 
     watch = UsageMonitor(
-        folders=(folder,), limits=Limits(files=300), pids=pids, memory=True, workers=workers, on_breach=told.put_nowait
+        folders=(folder,),
+        limits=Limits(files=300),
+        pids=pids,
+        memory=True,
+        workers=workers,
+        on_breach=breaches.put_nowait,
     )
     watch.start()
     await eventually(lambda: looks >= 3)
-    assert told.empty()
+    assert breaches.empty()
     watch.pause()
     await eventually(lambda: watch._timer is None)  # the last one fires and is not renewed
     before = looks
@@ -197,7 +202,7 @@ async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
     assert looks == before
     watch.start()
     async with asyncio.timeout(60):
-        assert await told.get() == "disk"
+        assert await breaches.get() == "disk"
     watch.stop()
     workers.close()
 
@@ -207,7 +212,7 @@ async def test_too_much_memory_is_reported_where_no_kernel_limits_it(
     memory: bool, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)
-    told: asyncio.Queue[str] = asyncio.Queue()
+    breaches: asyncio.Queue[str] = asyncio.Queue()
     workers = Workers(1, "test-watch")
     looks = 0
 
@@ -218,14 +223,14 @@ async def test_too_much_memory_is_reported_where_no_kernel_limits_it(
 
     limits = Limits(memory=64 << 20)
     watch = UsageMonitor(
-        folders=(folder,), limits=limits, pids=pids, memory=memory, workers=workers, on_breach=told.put_nowait
+        folders=(folder,), limits=limits, pids=pids, memory=memory, workers=workers, on_breach=breaches.put_nowait
     )
     watch.start()
     await eventually(lambda: looks >= 3)
     if memory:
         async with asyncio.timeout(60):
-            assert await told.get() == "memory"
-    assert memory or told.empty()
+            assert await breaches.get() == "memory"
+    assert memory or breaches.empty()
     watch.stop()
     workers.close()
 

@@ -87,8 +87,8 @@ def test_a_run_ends_in_a_page_and_a_picture(
         monkeypatch.setattr(run, name, path)
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setattr(run, "METHODS", [one for one in run.METHODS if one.name in ("single", "round3", "untitled")])
-    told = ["--passages", "300", "--files", "30", "--json", str(tmp_path / "f.json")]
-    assert run.main([str(data), *told]) == 0
+    arguments = ["--passages", "300", "--files", "30", "--json", str(tmp_path / "f.json")]
+    assert run.main([str(data), *arguments]) == 0
     found = json.loads((tmp_path / "f.json").read_text())
     row = found["2wiki"]["rows"]["round3"]
     assert (row["recall@5"], row["questions"], row["answers"], row["wrong_citations"]) == (1.0, 2, 1, 0)

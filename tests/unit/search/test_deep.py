@@ -70,9 +70,9 @@ async def test_a_plan_that_led_nowhere_is_mended_by_the_question(found: list[Any
         async def engine(query: str) -> Sequence[Any]:
             return found if query.startswith("poor") else await index.search(query)
 
-        told = {"sub_queries": [f"poor {n}" for n in range(5)]}
+        planned = {"sub_queries": [f"poor {n}" for n in range(5)]}
         question = "Where was the director of the film Alpine Light born?"
-        result = await deep_search(question, engine=engine, model=lambda prompt: msgspec.json.encode(told).decode())
+        result = await deep_search(question, engine=engine, model=lambda prompt: msgspec.json.encode(planned).decode())
     assert question in result.rounds[1].queries
     assert "Murten" in result.answer
 

@@ -65,8 +65,8 @@ class Basic:
 
 
 def imported() -> Any:
-    told = mcp_types.Tool(name="far", input_schema=NO_ARGUMENTS, output_schema=NO_ARGUMENTS)
-    return ImportedTool(SimpleNamespace(name="there"), told, prefix="", options={}, trust_hints=False)  # type: ignore[arg-type]
+    remote = mcp_types.Tool(name="far", input_schema=NO_ARGUMENTS, output_schema=NO_ARGUMENTS)
+    return ImportedTool(SimpleNamespace(name="there"), remote, prefix="", options={}, trust_hints=False)  # type: ignore[arg-type]
 
 
 def question() -> Any:

@@ -76,12 +76,12 @@ class Web:
                 )
                 request = Request(lines, await reader.readexactly(length))
                 self.seen.append(request)
-                told = self.handle(request)
-                if isinstance(told, bytes):
-                    writer.write(told)
+                answered = self.handle(request)
+                if isinstance(answered, bytes):
+                    writer.write(answered)
                     await writer.drain()
                     continue
-                async for part in told:
+                async for part in answered:
                     writer.write(part)
                     await writer.drain()
                     self.sent += len(part)
@@ -270,8 +270,8 @@ def bing(request: Request) -> bytes:
     if request.method != "GET" or request.path != "/v7.0/search":
         return answer({"error": {"code": "404", "message": "Resource not found"}}, "404 Resource Not Found")
     if request.headers.get("ocp-apim-subscription-key") != KEY:
-        told = "Access denied due to invalid subscription key or wrong API endpoint."
-        return answer({"error": {"code": "401", "message": told}}, "401 PermissionDenied")
+        message = "Access denied due to invalid subscription key or wrong API endpoint."
+        return answer({"error": {"code": "401", "message": message}}, "401 PermissionDenied")
     if not request.params.get("q") or int(request.params.get("count", "10")) > 50:
         errors = [{"code": "InvalidRequest", "subCode": "ParameterMissing", "message": "Required", "parameter": "q"}]
         return answer({"_type": "ErrorResponse", "errors": errors}, "400 Bad Request")

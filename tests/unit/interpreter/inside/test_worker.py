@@ -209,11 +209,11 @@ def test_a_block_that_is_looked_at_first_runs_only_when_it_compiles(fresh: Worke
         fresh.send({"op": "exec", "code": code, "name": f"<{code}>", "check": True})
         return fresh.answer()
 
-    told = begin("import os\nx = y = z")
-    assert (told["type"], told["blocks"][0]["imports"], told["blocks"][0]["loads"]) == ("checked", ["os"], ["z"])  # type: ignore[index]
+    result = begin("import os\nx = y = z")
+    assert (result["type"], result["blocks"][0]["imports"], result["blocks"][0]["loads"]) == ("checked", ["os"], ["z"])  # type: ignore[index]
     assert fresh.done()["error"]["type"] == "NameError"
-    told = begin("x = 1\nreturn x")
-    assert told["blocks"][0]["error"]["type"] == "SyntaxError"  # type: ignore[index]
+    result = begin("x = 1\nreturn x")
+    assert result["blocks"][0]["error"]["type"] == "SyntaxError"  # type: ignore[index]
     assert fresh.run("'x' in globals()")["value"] == "False", "the answer is the next block's: nothing was run"
     assert begin("x = 1\nx")["blocks"][0]["stores"] == ["x"]  # type: ignore[index]
     assert fresh.done()["value"] == "1"

@@ -46,13 +46,13 @@ class TestStopping:
             session.begin("…", name="<block 2>", timeout=5)
             assert await outcome(session) == ("killed", "timeout")
 
-    @pytest.mark.parametrize(("told", "seen"), [("ok", "interrupted"), ("error", "interrupted"), ("exit", "exit")])
-    async def test_a_block_that_stopped_on_request_was_interrupted(self, told: str, seen: str) -> None:
+    @pytest.mark.parametrize(("reported", "seen"), [("ok", "interrupted"), ("error", "interrupted"), ("exit", "exit")])
+    async def test_a_block_that_stopped_on_request_was_interrupted(self, reported: str, seen: str) -> None:
         async with opened() as (session, process):
             session.begin("…", name="<block 1>", timeout=None)
             stopping = asyncio.ensure_future(session.stop("cancel"))
             await eventually(lambda: process.asked)
-            process.say(**done(status=told, exit_code=3 if told == "exit" else None))
+            process.say(**done(status=reported, exit_code=3 if reported == "exit" else None))
             await stopping
             _, ended = await follow(session)
             assert (ended.status, ended.reason) == (seen, "cancel" if seen == "interrupted" else None)

@@ -323,10 +323,10 @@ def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.Mo
     for number in range(35):
         put(tmp_path / "docs" / f"{number:02}.txt", f"zebra {number}")
     put(tmp_path / "docs" / "rows.jsonl", lines(*({"id": f"r{one}", "text": f"okapi {one}"} for one in range(25))))
-    told: list[FolderProgress] = []
+    reports: list[FolderProgress] = []
 
     def watch(progress: FolderProgress) -> None:
-        told.append(progress)
+        reports.append(progress)
         if progress.path == "30.txt":
             raise KeyboardInterrupt
 
@@ -335,11 +335,11 @@ def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.Mo
         index.add_folder(tmp_path / "docs", on_progress=watch)
     with Index.open(path) as index:
         assert index.count == 30
-        report = index.add_folder(tmp_path / "docs", on_progress=told.append)
+        report = index.add_folder(tmp_path / "docs", on_progress=reports.append)
         assert counts(report) == (6, 0, 30, 0)
         assert index.count == 60
-        (told_last,) = told[-1:]
-        assert told_last.done == told_last.total
+        (last_report,) = reports[-1:]
+        assert last_report.done == last_report.total
     with Index.open(path) as index:
         put(tmp_path / "docs" / "rows.jsonl", lines(*({"id": f"r{one}", "text": f"gnu {one}"} for one in range(25))))
         taken = iter(range(10**6))

@@ -64,12 +64,12 @@ def test_missing_vectors_are_made_when_next_opened(tmp_path: Path) -> None:
     with Index.open(path) as index:
         index.add(ROWS)
         assert index.similarities("car", ["1"]) is None
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     first, second = Meanings(), Meanings()
-    with Index.open(path, embedder=first, on_progress=lambda done, total: told.append((done, total))) as index:
+    with Index.open(path, embedder=first, on_progress=lambda done, total: reports.append((done, total))) as index:
         assert [one.id for one in index.find("dog", k=1)] == ["2"]
         index.add([ROWS[0], {"id": "2", "text": "the dog barks"}])
-    assert told == [(4, 4)]
+    assert reports == [(4, 4)]
     assert first.texts == ["one\nan automobile stands here", *(row["text"] for row in ROWS[1:]), "dog", "the dog barks"]
     with Index.open(path, embedder=second) as index:
         assert second.texts == []

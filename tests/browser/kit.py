@@ -77,7 +77,7 @@ def serving(store: str, **options: Any) -> Iterator[Server]:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, started per module and not per session: Playwright's event loop would conflict with async tests."""
+    """Debian's Chromium. It is started for a module and not for the session: Playwright's loop would be in the way of async tests."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     assert path, "chromium is missing: apt-get install -y chromium"
     with sync_playwright() as playwright:

@@ -227,7 +227,7 @@ async def test_task_methods_need_the_extension_and_the_right_name() -> None:
 
 @contextmanager
 def server(store: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The fixture's server in its own process."""
+    """The fixture's server as a process of its own."""
     command = [sys.executable, "-m", "tests.mcp.serve", str(port), store]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

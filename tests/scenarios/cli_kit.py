@@ -20,7 +20,7 @@ from tests.kit.waiting import eventually_sync
 from clicket.cli import main
 
 PROGRAM = (sys.executable, "-m", "clicket")
-PATIENCE = 90.0  # seconds; only a test that hangs waits for all of it
+PATIENCE = 90.0  # seconds; only what hangs waits for all of it
 
 
 class Command:

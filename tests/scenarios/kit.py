@@ -106,7 +106,7 @@ async def measured_lag(every: float = 0.002) -> AsyncIterator[Lag]:
 
 
 async def assert_loop_is_free(work: Callable[[], Awaitable[Any]], *, limit: float = 0.05, tries: int = 3) -> None:
-    """`work` blocks the loop for less than `limit`. A busy machine may need another try; code that blocks fails them all."""
+    """`work` holds the loop up for less than `limit`. A busy machine may need another try; code that blocks fails them all."""
     worst = []
     for _ in range(tries):
         async with measured_lag() as lag:

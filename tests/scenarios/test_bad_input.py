@@ -367,7 +367,7 @@ async def store_document(data: Any = None, password: str = "") -> str:
 
 @pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
 async def test_big_arguments_are_judged_beside_the_loop(as_text: bool) -> None:
-    """Validating a megabyte of small values takes up to a second: other calls continue meanwhile."""
+    """A megabyte of small values takes up to a second to judge: other calls go on meanwhile."""
     deep = json.loads("[" + ",".join(["[" * 95 + "]" * 95] * 4_000) + "]")
     arguments: Any = {"data": deep, "password": "correct horse"}
     async with make([store_document], "memory://") as rt:

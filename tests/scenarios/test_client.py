@@ -324,7 +324,7 @@ class TestAcrossTheNetwork:
     async def test_what_json_cannot_say_is_refused_as_a_runtime_would(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import httpx2
 
-        # A self-containing object is encoded until it is too large: a runtime's limit is reached soon.
+        # What holds itself is looked at until it is too large: with a runtime's limit that is soon.
         monkeypatch.setattr("clicket.client.request_body.MAX_ARGUMENTS", Settings().max_arguments_size)
         sent = []
 

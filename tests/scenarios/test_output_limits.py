@@ -102,7 +102,7 @@ async def test_a_slow_reader_delays_no_other_and_misses_nothing(store: str) -> N
     indirect=["store"],
 )
 async def test_endless_output_does_not_grow_memory(store: str, lane: str) -> None:
-    """200 MB are emitted; memory grows by less than a tenth, with a reader that reads nothing."""
+    """200 MB are emitted; what is kept of them in memory is less than a tenth, with a reader that reads nothing."""
     piece = "x" * 100_000
     pieces = 2_000
     held = []

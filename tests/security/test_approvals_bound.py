@@ -79,7 +79,7 @@ async def test_a_decision_is_not_for_a_later_question_of_the_same_call(store: st
         first = await waiting(rt, "ann", id="one")
         stored = await rt.engine.stored_calls.find("one", None, None)
         assert await rt.deny("one", seen=seen_in(first))
-        # A decision made after reading the earlier state: the request that it answers is closed.
+        # The decision of somebody who read the call before: the question that it answers is not open any more.
         assert not await rt.engine.decisions.decide(stored, approved=True, by="late", reason="")
         assert (await (await rt.handle("one")).result()).state is State.FAILED
 

@@ -92,9 +92,9 @@ async def test_every_operation_needs_its_scope(store: str) -> None:
                 may = scope in operation.scopes or scope == "admin"
                 refused = response.status_code == 403 and response.json()["code"] == "missing_scope"
                 if operation.path == "/calls" and operation.method == "GET" and scope == "approve":
-                    assert refused  # it lists waiting calls only
+                    assert refused  # it lists what waits, and nothing else
                 elif operation.path.endswith(("/approve", "/deny", "/resolve")):
-                    assert response.status_code == 404  # even without the scope approve: the key has no such call
+                    assert response.status_code == 404  # also without the scope approve: there is no such call
                 else:
                     assert refused is not may, (operation.method, operation.path, scope, response.status_code)
 
@@ -123,7 +123,7 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
         for operation in it.parts.operations:
             if "{id}" not in operation.path:
                 continue
-            if operation.path.startswith("/workers/"):  # for the operator only
+            if operation.path.startswith("/workers/"):  # of the operator alone
                 assert (await ask(it, operation, a, id="guessable")).status_code == 403
                 continue
             action = operation.path.rpartition("/")[2]

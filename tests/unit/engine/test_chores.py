@@ -56,19 +56,19 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
         swept = 0
 
         async def keep(self, calls: list[Any]) -> None:
-            """The fake removes nothing."""
+            """Nothing is removed here."""
 
         async def sweep(self) -> None:
             self.swept += 1
 
     store: Any = Store()
     unused: Any = None
-    progress: list[int] = []
+    told: list[int] = []
     kept: Any = Kept()
     chores = Chores(store, *[unused] * 7, kept, lose=unused, spawn=unused)
-    total = await chores.sweep(Keep(), lambda so_far: progress.append(so_far.calls))
+    total = await chores.sweep(Keep(), lambda so_far: told.append(so_far.calls))
     assert (total.calls, total.bytes, total.artifacts) == (403, 20, 2)
-    assert progress == [200, 400, 403]
+    assert told == [200, 400, 403]
     assert kept.swept == 1
 
 

@@ -117,7 +117,7 @@ async def test_an_approval_is_for_the_question_that_it_names() -> None:
     asked = asked_in(first)
     assert asked is not None
     assert await low.requests.write(first, "approval_given", {"approved": True}, question=asked)
-    await low.journal.flush(call.entry)  # the stale writer reads the decision
+    await low.journal.flush(call.entry)  # it is stale, and takes the decision in
     ask_for_approval(low.journal, call, purpose="recovery", reason="", timeout=None)
     await low.journal.flush(call.entry)
     again = asked_in(low.store.of(call))

@@ -118,9 +118,9 @@ def _await(process: subprocess.Popen[bytes], address: tuple[str, int], log: Path
 
 
 def _version(program: str) -> str:
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"(?:Server |v=|PostgreSQL\) |nats-server: v)([0-9.]+)", said)
-    return found[1] if found else said.strip()
+    output = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(?:Server |v=|PostgreSQL\) |nats-server: v)([0-9.]+)", output)
+    return found[1] if found else output.strip()
 
 
 _SERVERS: dict[str, Callable[[Path], AbstractContextManager[_Started]]] = {

@@ -46,9 +46,9 @@ async def first_results(engine: Engine, times: int) -> float:
     for _ in range(times + 1):
         start = perf_counter()
         session = await engine.open()
-        said = await engine.run(session, "print(6 * 7)")
+        output = await engine.run(session, "print(6 * 7)")
         samples.append(perf_counter() - start)
-        assert said.strip() == "42", said
+        assert output.strip() == "42", output
         await engine.close(session)
     return ms(statistics.median(samples[1:]))
 
@@ -67,8 +67,8 @@ async def blocks(engine: Engine, session: Any, seconds: float) -> dict[str, floa
         "block_us": await timing.p50_async(block, seconds=seconds),
         "blocks_per_second": await timing.per_second(block, seconds=seconds, at_once=1),
     }
-    said = await engine.run(session, "print(count)")
-    assert said.strip() == str(ran), f"{ran} blocks were sent, {said.strip()} ran"
+    output = await engine.run(session, "print(count)")
+    assert output.strip() == str(ran), f"{ran} blocks were sent, {output.strip()} ran"
     return figures
 
 
@@ -103,8 +103,8 @@ async def side_by_side(engine: Engine, count: int) -> dict[str, float]:
     sessions = await asyncio.gather(*(engine.open() for _ in range(count)))
     await asyncio.gather(*(engine.run(session, f"mine = {i}") for i, session in enumerate(sessions)))
     took = perf_counter() - start
-    said = await asyncio.gather(*(engine.run(session, "print(mine)") for session in sessions))
-    right = sum(text.strip() == str(i) for i, text in enumerate(said))
+    outputs = await asyncio.gather(*(engine.run(session, "print(mine)") for session in sessions))
+    right = sum(text.strip() == str(i) for i, text in enumerate(outputs))
     await asyncio.gather(*(engine.close(session) for session in sessions))
     return {"many_s": took, "many_right": right / count}
 

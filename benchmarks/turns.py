@@ -64,12 +64,12 @@ async def measured(run: Run, counted: Counted, seconds: float) -> dict[str, floa
 
     async def turn(plan: Plan, thread: str | None = None) -> None:
         asked, ran = counted.asked, counted.ran
-        said = await run(plan, thread or f"fresh-{next(names)}")
+        text = await run(plan, thread or f"fresh-{next(names)}")
         made = counted.asked - asked, counted.ran - ran
         expected = plan.steps, (plan.steps - 1) * plan.width
-        if made != expected or said != "done":
+        if made != expected or text != "done":
             raise SystemExit(
-                f"a turn asked the model and ran tools {made} times instead of {expected}, and said {said!r}"
+                f"a turn asked the model and ran tools {made} times instead of {expected}, and said {text!r}"
             )
 
     figures: dict[str, float] = {}
@@ -110,13 +110,13 @@ async def _side_by_side(run: Run, counted: Counted) -> dict[str, float]:
     watching = asyncio.create_task(watch())
     await asyncio.sleep(0)
     start = perf_counter()
-    said = await asyncio.gather(*(run(SHORT, f"side-{number}") for number in range(threads)))
+    texts = await asyncio.gather(*(run(SHORT, f"side-{number}") for number in range(threads)))
     took = perf_counter() - start
     await asyncio.sleep(0)  # a monitor that could not run until now records its stall
     watching.cancel()
     made = counted.asked - asked, counted.ran - ran
     expected = threads * SHORT.steps, threads * (SHORT.steps - 1)
-    if made != expected or set(said) != {"done"}:
+    if made != expected or set(texts) != {"done"}:
         raise SystemExit(f"{threads} threads asked the model and ran tools {made} times instead of {expected}")
     return {
         "threads_s": took,

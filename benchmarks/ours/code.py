@@ -43,12 +43,12 @@ for _ in range({times}):
 
 
 async def ended(session: Session) -> tuple[str, BlockEnd]:
-    said = ""
+    output = ""
     async for item in session.watch():
         if isinstance(item, OutputItem):
-            said += item.text
+            output += item.text
         elif isinstance(item, BlockEnd):
-            return said, item
+            return output, item
     raise AssertionError("a block without an end")
 
 

@@ -31,18 +31,18 @@ class Ipykernel:
 
     async def result(self, client: AsyncKernelClient, asked: str) -> str:
         """The output until the kernel reports that it is idle again, and its reply: only then is it complete."""
-        said = ""
+        output = ""
         while True:
             message: dict[str, Any] = await client.get_iopub_msg(timeout=_PATIENCE)
             if message["parent_header"].get("msg_id") != asked:
                 continue
             if message["msg_type"] == "stream":
-                said += message["content"]["text"]
+                output += message["content"]["text"]
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 break
         while (await client.get_shell_msg(timeout=_PATIENCE))["parent_header"].get("msg_id") != asked:
             pass
-        return said
+        return output
 
     async def close(self, kernel: Kernel) -> None:
         manager, client = kernel

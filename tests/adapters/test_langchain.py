@@ -34,7 +34,7 @@ class Model(GenericFakeChatModel):
         return self
 
 
-def says(*calls: tuple[str, str, dict[str, Any]]) -> AIMessage:
+def calling(*calls: tuple[str, str, dict[str, Any]]) -> AIMessage:
     return AIMessage("", tool_calls=[{"id": id, "name": name, "args": args} for id, name, args in calls])
 
 
@@ -64,7 +64,7 @@ async def test_an_agent_in_langgraph() -> None:
     async with runtime() as rt:
         tools = await as_langchain_tools(rt, "t1")
         wire = next(t.name for t in tools if t.name.startswith("files_read"))
-        calls = says(
+        calls = calling(
             ("c1", "add", {"a": 1}), ("c2", wire, {"path": "é"}), ("c3", "fail", {}), ("c4", "add", {"a": "x"})
         )
         state = await graph_of(tools, calls, AIMessage("done")).ainvoke({"messages": [HumanMessage("go")]})
@@ -95,7 +95,7 @@ async def test_a_step_that_is_taken_again_repeats_no_call() -> None:
 
     async with runtime() as rt:
         tools = await as_langchain_tools(rt)
-        answers = iter([says(("c1", "add", {"a": 1})), says(("c1", "add", {"a": 1})), AIMessage("done")])
+        answers = iter([calling(("c1", "add", {"a": 1})), calling(("c1", "add", {"a": 1})), AIMessage("done")])
 
         async def think(state: MessagesState) -> Any:
             return {"messages": [next(answers)]}
@@ -152,7 +152,7 @@ async def test_invoke_from_another_thread_and_from_the_loop(monkeypatch: pytest.
             add.invoke({"a": 1})
         # A sync graph inside the loop runs its tools in threads that wait for the loop, which waits for the graph.
         monkeypatch.setattr(clicket.bridge, "_PATIENCE", 0.05)
-        graph = graph_of([add], says(("c1", "add", {"a": 1})), AIMessage("done"), sync=True)
+        graph = graph_of([add], calling(("c1", "add", {"a": 1})), AIMessage("done"), sync=True)
         with pytest.raises(UsageError, match="blocked"):
             graph.invoke({"messages": [HumanMessage("go")]})
         assert len(RUNS) == 1
@@ -179,7 +179,7 @@ def test_the_blocking_runtime_serves_both() -> None:
         tools = as_langchain_tools(rt, "t1")
         assert tools[0].invoke({"n": 2}) == "4"
         assert asyncio.run(tools[0].ainvoke({"n": 3})) == "6"
-        state = graph_of(tools, says(("c1", "double", {"n": 4})), AIMessage("done"), sync=True).invoke(
+        state = graph_of(tools, calling(("c1", "double", {"n": 4})), AIMessage("done"), sync=True).invoke(
             {"messages": [HumanMessage("go")]}
         )
         assert tool_messages(state)[0].content == "8"

@@ -80,12 +80,12 @@ async def test_an_append_is_committed_before_append_returns(make: Callable[[], S
 async def test_a_plain_call_is_two_transactions_of_six_statements(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         run_plain(store, 0)
-        said: list[str] = []
+        order: list[str] = []
         connection = store._writer.connection  # type: ignore[attr-defined]
-        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: said.append(event["sql"]))
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: order.append(event["sql"]))
         run_plain(store, 1)
         connection.trace_v2(0)
-        assert [sql.split("(")[0].split(" SET")[0] for sql in said] == [
+        assert [sql.split("(")[0].split(" SET")[0] for sql in order] == [
             "INSERT INTO calls",
             "BEGIN IMMEDIATE",
             "UPDATE calls",

@@ -298,7 +298,7 @@ async def test_many_idle_tool_health_go_in_steps(path: Path, make: Make, monkeyp
         assert sql(path, "SELECT count(*) FROM tool_health") == [(2,)], "without a limit the sweep removes none"
 
 
-# Documents are small: the thread that writes appends also writes them.
+# Small documents are written on the event loop, like small appends.
 
 
 async def test_a_small_paper_needs_no_thread_and_a_large_one_does(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

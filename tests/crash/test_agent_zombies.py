@@ -110,11 +110,11 @@ async def test_a_process_that_wakes_up_too_late_does_nothing(place: Place, nest:
         assert not (await child).code
         calls = (await rt.history(thread=thread)).items
     assert result is not None
-    said = [message.content for message in result.messages if message.role == "tool"]
-    assert said[-2:] == ["1 squared is 1 for the heir", "2 squared is 4 for the heir"]
-    assert len(calls) == len(said) == (2 if where == "model" else 3)
+    results = [message.content for message in result.messages if message.role == "tool"]
+    assert results[-2:] == ["1 squared is 1 for the heir", "2 squared is 4 for the heir"]
+    assert len(calls) == len(results) == (2 if where == "model" else 3)
     if where == "tool":
-        assert said[0].startswith("outcome_unknown: ")
+        assert results[0].startswith("outcome_unknown: ")
     begun = [(alias_of(one.call), one.tool) for one in effects(folder) if one.side == "begin" and one.tool != "hold"]
     step = 1 if where == "model" else 2
     assert sorted(begun) == [(f"react.1.{step}.1", "pay"), (f"react.1.{step}.2", "put")], "ran once, for the heir"

@@ -88,7 +88,7 @@ def assert_intact(path: Path) -> None:
 async def test_a_failing_disk_refuses_new_calls_and_loses_nothing(
     tmp_path: Path, control: Control, fault: str, durability: str
 ) -> None:
-    place, error, word = FAULTS[fault]
+    place, error, part = FAULTS[fault]
     async with over(tmp_path, control=control, durability=durability) as program:
         kept = [(await program.ask("call", tool="echo", arguments={"text": str(n)}))["call_id"] for n in range(5)]
         await program.ask("submit", tool="held", id="under way")
@@ -97,7 +97,7 @@ async def test_a_failing_disk_refuses_new_calls_and_loses_nothing(
 
         with pytest.raises(Refused) as refused:
             await program.ask("submit", tool="echo", arguments={"text": "no"}, id="refused")
-        assert helps(refused.value, word), refused.value.message
+        assert helps(refused.value, part), refused.value.message
         if place is Place.SYNC:  # written but not synced: the store cannot guarantee that the call is gone
             assert "may be found there" in refused.value.message
         await program.ask("release", id="under way")

@@ -41,12 +41,12 @@ def start(attempt: int = 1) -> list[Step]:
     ]
 
 
-def says(kind: str, **data: Any) -> Step:
+def event(kind: str, **data: Any) -> Step:
     return (kind, "", data)
 
 
-TAKEN_OVER = says("note", text="taken over", claims=2)
-ASKED = says("approval_requested", timeout=None)
+TAKEN_OVER = event("note", text="taken over", claims=2)
+ASKED = event("approval_requested", timeout=None)
 COMPLETED = to("completed", output=1)
 
 
@@ -92,7 +92,7 @@ SOUND: dict[str, tuple[Record, list[Effect], list[Ack]]] = {
     ),
     "asked again": (
         record(
-            start(), RERUN, ASKED, says("approval_given", approved=True, by="Ada"), start(2), COMPLETED, tool="confirm"
+            start(), RERUN, ASKED, event("approval_given", approved=True, by="Ada"), start(2), COMPLETED, tool="confirm"
         ),
         ran(1, 2, tool="confirm"),
         [Ack(did="decide", id="a", took=True, text="Ada")],
@@ -102,7 +102,7 @@ SOUND: dict[str, tuple[Record, list[Effect], list[Ack]]] = {
             start(),
             RERUN,
             ASKED,
-            says("approval_given", approved=False, by="Ada"),
+            event("approval_given", approved=False, by="Ada"),
             to("failed", error=error("approval_denied")),
             tool="confirm",
         ),
@@ -111,12 +111,12 @@ SOUND: dict[str, tuple[Record, list[Effect], list[Ack]]] = {
     ),
     "waiting for a person": (record(ASKED, tool="approved"), [], [Ack(did="submit", id="a")]),
     "cancelled": (
-        record(start(), says("cancel_requested", reason=""), to("cancelled", error=error("cancelled"))),
+        record(start(), event("cancel_requested", reason=""), to("cancelled", error=error("cancelled"))),
         ran(1),
         [Ack(did="cancel", id="a", took=True), ack("cancelled", "cancelled", None)],
     ),
     "with a late result": (
-        record(start(), TAKEN_OVER, to("failed", error=UNKNOWN), says("late_result", output=1)),
+        record(start(), TAKEN_OVER, to("failed", error=UNKNOWN), event("late_result", output=1)),
         ran(1),
         [],
     ),
@@ -180,7 +180,7 @@ PLANTED: dict[str, tuple[str, Verdict]] = {
     "a rerun that was denied": (
         "repeated",
         look(
-            record(start(), RERUN, says("approval_given", approved=False, by=""), start(2), COMPLETED, tool="confirm"),
+            record(start(), RERUN, event("approval_given", approved=False, by=""), start(2), COMPLETED, tool="confirm"),
             effects=ran(1, 2, tool="confirm"),
         ),
     ),
@@ -212,7 +212,7 @@ PLANTED: dict[str, tuple[str, Verdict]] = {
     ),
     "another tool": ("wrong", look(record(start(), COMPLETED), effects=ran(1, tool="put"))),
     "two ends": ("wrong", look(record(start(), COMPLETED, to("failed", error=UNKNOWN)), effects=ran(1))),
-    "something after the end": ("wrong", look(record(start(), COMPLETED, says("note", text="")), effects=ran(1))),
+    "something after the end": ("wrong", look(record(start(), COMPLETED, event("note", text="")), effects=ran(1))),
     "an edge that is not there": ("wrong", look(record(to("running"), COMPLETED))),
     "a state that slipped": ("wrong", look(record(("note", "running", {}), to("failed", error=UNKNOWN)))),
     "a gap": ("wrong", look(gap(), effects=ran(1))),

@@ -167,8 +167,8 @@ def test_the_same_over_rays_client(client_address: str, tmp_path: Path) -> None:
     """In its own process, because a process has one connection to Ray."""
     with program("ray_client.py", client_address, f"sqlite:///{tmp_path}/calls.db", str(tmp_path / "runs")) as running:
         assert running.stdout is not None
-        said = json.loads(running.stdout.readline())
-    assert said["sum"] == 3
-    assert said["streamed"] == "".join(f"line {number}\n" for number in range(20))
-    assert (said["killed"], said["bodies"]) == ("outcome_unknown", 1)
-    assert said["cancelled"] == "cancelled"
+        results = json.loads(running.stdout.readline())
+    assert results["sum"] == 3
+    assert results["streamed"] == "".join(f"line {number}\n" for number in range(20))
+    assert (results["killed"], results["bodies"]) == ("outcome_unknown", 1)
+    assert results["cancelled"] == "cancelled"

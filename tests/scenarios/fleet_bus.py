@@ -1,4 +1,4 @@
-"""A bus that drops, doubles, delays, reorders and forges messages, by seed. No bus guarantees the opposite."""
+"""A bus that drops, doubles, delays, reorders and forges messages, by seed. A real bus may do the same."""
 
 from __future__ import annotations
 

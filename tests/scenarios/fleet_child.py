@@ -13,7 +13,7 @@ from tests.scenarios.fleet_tools import POLICY, TOOLS
 from clicket import ClicketError, Runtime, Settings
 
 
-def say(number: int, **answer: Any) -> None:
+def respond(number: int, **answer: Any) -> None:
     sys.stdout.write(json.dumps({"number": number, **answer}) + "\n")
     sys.stdout.flush()
 
@@ -61,11 +61,11 @@ async def main(store: str, tools: str, settings: str) -> None:
             method = getattr(orders, what, None) or getattr(rt, what)
             try:
                 value = await method(*order["args"], **order["given"])
-                say(number, value=msgspec.to_builtins(value))
+                respond(number, value=msgspec.to_builtins(value))
             except ClicketError as error:
-                say(number, error=error.code)
+                respond(number, error=error.code)
             except Exception as error:
-                say(number, error=repr(error))
+                respond(number, error=repr(error))
 
         async with asyncio.TaskGroup() as group:
             async for line in lines:
@@ -75,7 +75,7 @@ async def main(store: str, tools: str, settings: str) -> None:
                     await rt.close()  # waiting requests get an error then
                     break
                 group.create_task(obey(order))
-    say(leaving, value=None)
+    respond(leaving, value=None)
 
 
 if __name__ == "__main__":

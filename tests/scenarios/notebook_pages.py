@@ -40,26 +40,26 @@ class Page:
 
 def read(path: Path) -> Page:
     (_, head), *tasks = _sections(path.read_text(encoding="utf-8"), "## ")
-    kind = _said(head, "Session")
+    kind = _option(head, "Session")
     sessions = [_calls(title, body, path.stem) for title, body in tasks]
     assert kind in (["shared"], ["fresh"]), f"{path.name}: say `Session: shared` or `Session: fresh` on top"
     if kind == ["shared"]:
         sessions = [[call for calls in sessions for call in calls]]
         first = sessions[0][0]
-        sessions[0][0] = Call(**{**vars(first), "files": (*_said(head, "Files"), *first.files)})
+        sessions[0][0] = Call(**{**vars(first), "files": (*_option(head, "Files"), *first.files)})
     return Page(name=path.stem, sessions=tuple(tuple(session) for session in sessions))
 
 
 def _calls(title: str, body: str, page: str) -> list[Call]:
     found = []
     for _, text in _sections(body, "### "):
-        exits = _said(text, "Exit")
+        exits = _option(text, "Exit")
         call = Call(
             task=f"{page}: {title}",
             markdown=text,
             blocks=tuple(match[1] for match in _FENCE.finditer(text)),
-            files=tuple(_said(text, "Files")),
-            raises=tuple(_said(text, "Raises")),
+            files=tuple(_option(text, "Files")),
+            raises=tuple(_option(text, "Raises")),
             exit_code=int(exits[0]) if exits else None,
         )
         assert call.blocks, f"{call.task}: a call without a block"
@@ -80,6 +80,6 @@ def _sections(text: str, mark: str) -> list[tuple[str, str]]:
     return list(zip(titles, parts, strict=True))
 
 
-def _said(text: str, word: str) -> list[str]:
+def _option(text: str, word: str) -> list[str]:
     prose = _FENCE.sub("", text)
     return [part.strip() for found, rest in _SAID.findall(prose) if found == word for part in rest.split(",")]

@@ -139,11 +139,13 @@ async def test_an_error_is_kept_raised_and_left_behind(store: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "reason"),
     [(asyncio.CancelledError(), "CancelledError"), (KeyError("x"), "'x'"), (None, "NoneType"), (7, "int")],
     ids=["cancelled", "key_error", "none", "number"],
 )
-async def test_a_model_that_misbehaves_is_an_error_and_the_thread_continues(store: str, answer: Any, said: str) -> None:
+async def test_a_model_that_misbehaves_is_an_error_and_the_thread_continues(
+    store: str, answer: Any, reason: str
+) -> None:
     class Odd:
         name = "odd"
 
@@ -153,7 +155,7 @@ async def test_a_model_that_misbehaves_is_an_error_and_the_thread_continues(stor
             return answer
 
     async with make([echo], store) as rt:
-        with pytest.raises((RuntimeError, KeyError, UsageError), match=said):
+        with pytest.raises((RuntimeError, KeyError, UsageError), match=reason):
             await ReActAgent(rt, Odd()).run("go", thread="t")
         agent = ReActAgent(rt, ScriptedModel(["fine"]))
         assert agent.state("t") is ERROR

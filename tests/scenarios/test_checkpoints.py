@@ -95,7 +95,7 @@ async def test_in_a_child_process_there_is_no_way_to_the_store() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "data", "said"),
+    ("key", "data", "reason"),
     [
         ("", b"", "key is printable text"),
         ("a\nb", b"", "key is printable text"),
@@ -106,12 +106,12 @@ async def test_in_a_child_process_there_is_no_way_to_the_store() -> None:
         ("a", b"x" * 17, "at most 16 are kept"),
     ],
 )
-async def test_what_is_no_checkpoint(monkeypatch: pytest.MonkeyPatch, key: Any, data: Any, said: str) -> None:
+async def test_what_is_no_checkpoint(monkeypatch: pytest.MonkeyPatch, key: Any, data: Any, reason: str) -> None:
     monkeypatch.setattr(kept_by_calls, "MAX_SIZE", 16)
 
     @tool
     async def worker(ctx: ToolContext) -> None:
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=reason):
             await ctx.checkpoint(key, data)
         assert await ctx.checkpoints() == {}
 

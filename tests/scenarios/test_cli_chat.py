@@ -111,7 +111,7 @@ def test_a_plan_is_drawn_and_then_only_what_moves(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reason"),
     [
         (["chat", "hi"], "--model script:answers.json"),
         (["chat", "hi", "--agent", "helper"], "[agents.helper]"),
@@ -120,11 +120,11 @@ def test_a_plan_is_drawn_and_then_only_what_moves(place: Place) -> None:
         (["chat", " ", "--model", "script:answers.json"], "the message is empty"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_what_to_do(place: Place, words: list[str], said: str) -> None:
+def test_what_cannot_be_done_is_said_with_what_to_do(place: Place, words: list[str], reason: str) -> None:
     script(place, "Hello.")
     done = place.inside(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in " ".join(done.stderr.split())
+    assert reason in " ".join(done.stderr.split())
     assert not (place.folder.parent / "calls.db").exists()
 
 

@@ -83,7 +83,7 @@ def test_reports_have_every_document_whole(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "reason"),
     [
         (["--engine", "brav"], 2, "no search engine of the kind 'brav'. Did you mean 'brave'?"),
         (["--engine", "brave"], 2, "BRAVE_API_KEY is not set"),
@@ -96,10 +96,10 @@ def test_reports_have_every_document_whole(place: Place) -> None:
         (["--max-loop", "11"], 2, "rounds from 1 to 10, not 11"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_what_to_do(place: Place, options: list[str], code: int, said: str) -> None:
+def test_what_cannot_be_done_is_said_with_what_to_do(place: Place, options: list[str], code: int, reason: str) -> None:
     done = place.inside("search", QUESTION, *options, BRAVE_API_KEY="")
     assert done.returncode == code
-    assert said in " ".join(done.stderr.split())
+    assert reason in " ".join(done.stderr.split())
     assert "Settings" not in done.stderr, "the error names the command line"
     assert done.stdout == ""
     assert not (place.folder / "other.db").exists()

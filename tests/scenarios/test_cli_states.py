@@ -81,15 +81,15 @@ def test_taken_out_by_hand_and_the_text_for_a_model(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "reason"),
     [
         (("reset", "t1", "bas"), 2, "Did you mean 'base'"),
         (("states", "t1", "--set", "base=gone"), 2, "no status of a tool"),
         (("states", "t1", "--set", "base"), 2, "mail=maintenance"),
     ],
 )
-def test_mistakes(place: Place, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_mistakes(place: Place, arguments: tuple[str, ...], code: int, reason: str) -> None:
     place.inside("call", "base")
     done = place.inside(*arguments)
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert (done.returncode, reason in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr

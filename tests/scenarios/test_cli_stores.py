@@ -243,12 +243,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 class TestServers:
     def test_every_command_and_no_password(self, tmp_path: Path, server: str) -> None:
         place = Place(tmp_path, server, TOOLS, CLICKET_CLOSE_TIMEOUT="60")
-        said = ""
+        output = ""
 
         def run(*arguments: str, code: int = 0) -> str:
-            nonlocal said
+            nonlocal output
             done = (place.run if "first-call" in arguments[3:] else place.inside)(*arguments)
-            said += done.stdout + done.stderr
+            output += done.stdout + done.stderr
             assert done.returncode == code, done.stdout + done.stderr
             return done.stdout
 
@@ -274,7 +274,7 @@ class TestServers:
             worker.wait_for("ended", id="later", state="completed")
             worker.signal(signal.SIGTERM)
             assert worker.ended() == 0
-            said += worker.out + worker.err
+            output += worker.out + worker.err
             assert (
                 run("cache", "clear", "--tag", "tool:double") == "removed 1 cached results with the tag tool:double.\n"
             )
@@ -286,7 +286,7 @@ class TestServers:
             assert "***" in run("config")
         finally:
             place.close()
-        assert SECRET not in said
+        assert SECRET not in output
 
     @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
     def test_server_that_is_not_there_is_3(self, tmp_path: Path, scheme: str) -> None:

@@ -68,7 +68,7 @@ async def test_two_runtimes_with_the_same_tool_do_not_meet() -> None:
         assert (await ran(one, "x")).output["value"] == "1", "the other runtime closed its own sessions only"
     async with runtime(tool) as again:
         assert (await ran(again, "x")).output["error"]["type"] == "NameError"
-        assert list(tool.sessions), "no other runtime has it any more"
+        assert list(tool.sessions), "the new runtime has its own session"
 
 
 async def test_a_session_per_call_keeps_nothing_and_only_then_results_are_cached() -> None:

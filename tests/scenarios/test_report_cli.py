@@ -49,18 +49,18 @@ def test_nothing_yet_is_no_error(place: Place) -> None:
     done = place.inside("report")
     assert (done.returncode, done.stdout) == (0, "")
     assert "there is no store" in done.stderr
-    said = place.ask("report")
-    assert (said["tools"], said["totals"]["total"], said["anomalies"]) == ({}, 0, [])
+    report = place.ask("report")
+    assert (report["tools"], report["totals"]["total"], report["anomalies"]) == ({}, 0, [])
 
 
 def test_programs_get_every_number(used: Place) -> None:
-    said = used.ask("report")
-    add, breaks = said["tools"]["add"], said["tools"]["breaks"]
+    report = used.ask("report")
+    add, breaks = report["tools"]["add"], report["tools"]["breaks"]
     assert (add["total"], add["success"], add["failed"], add["errors"]) == (6, 5, 1, {"invalid_input": 1})
     assert breaks["success_rate"] == 0.0
     assert 0 < add["min"] <= add["p50"] <= add["p99"] <= add["max"]
-    assert said["totals"]["total"] == 11
-    (ill,) = said["anomalies"]
+    assert report["totals"]["total"] == 11
+    (ill,) = report["anomalies"]
     assert (ill["tool"], ill["kind"], ill["runs"]) == ("breaks", "success_rate", 5)
 
 

@@ -54,12 +54,12 @@ async def test_the_answer_and_its_sources(store: str, index: Index) -> None:
     )
     assert json.loads(result.content) == output
     assert_sound(record)
-    said = messages(record.events)
-    assert {one["messageType"] for one in said} == set(MESSAGES)
-    assert {one["requestId"] for one in said} == {result.call_id}
-    assert [one["seq"] for one in said] == list(range(1, len(said) + 1))
-    assert said[-1]["isFinal"]
-    assert said[-1]["result"] == output["answer"]
+    sent = messages(record.events)
+    assert {one["messageType"] for one in sent} == set(MESSAGES)
+    assert {one["requestId"] for one in sent} == {result.call_id}
+    assert [one["seq"] for one in sent] == list(range(1, len(sent) + 1))
+    assert sent[-1]["isFinal"]
+    assert sent[-1]["result"] == output["answer"]
     assert record.progress is not None
     assert record.progress["percentage"] == 100
     assert record.progress["total_steps"] == 10
@@ -220,8 +220,8 @@ async def test_threads_share_nothing(index: Index) -> None:
         }
         assert not asked[first.call_id] & asked[second.call_id]
         for result in (first, second):
-            said = messages((await rt.get(result.call_id)).events)
-            assert {m["requestId"] for m in said} == {result.call_id}
+            sent = messages((await rt.get(result.call_id)).events)
+            assert {m["requestId"] for m in sent} == {result.call_id}
 
 
 # HTTP and MCP.
@@ -231,17 +231,17 @@ async def test_messages_come_live_over_http(index: Index) -> None:
     gate = Gate(index)
     async with served([deep_search.tool(engine=gate)]) as it:
         id = (await it.post("/calls", json={"tool": NAME, "arguments": {"query": QUESTION}})).json()["id"]
-        said: list[str] = []
+        types: list[str] = []
         size = 0
         async with it.stream("GET", f"/calls/{id}/events") as response:
             async for event in read_sse(response):
                 size = max(size, len(json.dumps(event["data"])))
                 content = event["data"]["data"].get("content")
                 if isinstance(content, dict):
-                    said.append(content["messageType"])
+                    types.append(content["messageType"])
                     if content["messageType"] == "extend":
                         gate.open.set()  # the engine waits for this: the event must be readable while the search runs
-        assert list(dict.fromkeys(said)) == list(MESSAGES)
+        assert list(dict.fromkeys(types)) == list(MESSAGES)
         assert size < 64 * 1024
         result = (await it.get(f"/calls/{id}/result")).json()
         assert "Southwark" in json.dumps(result)

@@ -282,17 +282,17 @@ async def test_a_call_that_fails_or_reports_nothing_does_not_report_100(store: s
 
 @pytest.mark.parametrize("step", [float("nan"), float("inf"), "3", None])
 async def test_progress_takes_finite_numbers_only(store: str, step: Any) -> None:
-    said = []
+    pieces = []
 
     @tool
     async def odd(ctx: ToolContext) -> None:
         with pytest.raises(UsageError, match="finite"):
             ctx.progress(step)
-        said.append(True)
+        pieces.append(True)
 
     async with make([odd], store) as rt:
         assert (await rt.call("odd")).success
-    assert said
+    assert pieces
 
 
 @pytest.mark.parametrize("kind", ["progress", "heartbeat"])

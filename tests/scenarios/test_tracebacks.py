@@ -133,9 +133,9 @@ async def test_a_worker_says_it(capfd: pytest.CaptureFixture[str], json_lines: b
         rt.observers.add(WorkerLog(Terminal(json=json_lines), quiet=False))
         await rt.call("login", {"password": "swordfish-77"})
     out, err = capfd.readouterr()
-    said = json.loads(out.splitlines()[-1])["traceback"] if json_lines else err
-    assert "ValueError: no user with [secret]" in said
-    assert "in login" in said
+    output = json.loads(out.splitlines()[-1])["traceback"] if json_lines else err
+    assert "ValueError: no user with [secret]" in output
+    assert "in login" in output
 
 
 async def test_other_keys_do_not_see_it(tmp_path: Path) -> None:

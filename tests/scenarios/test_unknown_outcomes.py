@@ -249,8 +249,8 @@ async def test_over_http_by_scope() -> None:
         assert (await it.get("/calls/one", headers=key["boss"])).status_code == 404, "the call is settled"
         shown = (await it.get("/calls?tool=pay", headers=key["ann"])).json()["items"]
         assert [call["resolution"] is not None for call in shown if call["id"] == "one"] == [True]
-        said = (await it.get("/audit", headers=key["ops"])).json()
-        assert "call.resolved" in json.dumps(said)
+        audit = (await it.get("/audit", headers=key["ops"])).json()
+        assert "call.resolved" in json.dumps(audit)
 
 
 async def test_by_the_client() -> None:

@@ -106,15 +106,15 @@ async def asks(it: Api, to: str, headers: dict[str, str]) -> None:
     assert (await it.post("/calls", json=body, headers=headers)).status_code == 202
 
 
-@pytest.mark.parametrize("word", ["approve", "deny"])
-async def test_the_same_id_and_thread_of_another_caller_is_not_decided(word: str) -> None:
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+async def test_the_same_id_and_thread_of_another_caller_is_not_decided(decision: str) -> None:
     async with served([pay], policy=ASK) as it:
         a, b, boss = await bound(it)
         await asks(it, "ann", a)
         (saw,) = await listed(it, boss)
         assert (await it.post("/calls/order-1/cancel", headers=a)).status_code == 200
         await asks(it, "eve", b)
-        path, where = f"/calls/order-1/{word}", {"thread": "t"}
+        path, where = f"/calls/order-1/{decision}", {"thread": "t"}
         blind = await it.post(path, params=where, headers=boss)
         assert (blind.status_code, blind.json()["code"]) == (409, "conflict")
         assert "caller=" in blind.json()["detail"]
@@ -127,7 +127,7 @@ async def test_the_same_id_and_thread_of_another_caller_is_not_decided(word: str
         done = await it.post(path, params=where, json={"seen": seen_in(now)[:16]}, headers=boss)
         assert done.status_code == 200
         state = (await it.get("/calls/order-1", headers=b)).json()["approval"]
-        assert state["approved"] is (word == "approve")
+        assert state["approved"] is (decision == "approve")
 
 
 async def test_a_hash_or_a_caller_distinguishes_two_waiting_calls() -> None:

@@ -93,8 +93,8 @@ async def test_an_admin_names_the_caller(store: str, tmp_path: Path) -> None:
         for method, path in (("GET", ""), ("GET", "/messages"), ("GET", "/events"), ("POST", "/stop")):
             refused = await it.request(method, f"/agents/t{path}", params=whose, headers=b)
             assert (refused.status_code, refused.json()["code"]) == (403, "missing_scope"), path
-        said = await it.post("/agents/t/messages", params=whose, json={"message": "x"}, headers=b)
-        assert said.status_code == 403
+        response = await it.post("/agents/t/messages", params=whose, json={"message": "x"}, headers=b)
+        assert response.status_code == 403
 
 
 async def test_scopes(store: str, tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ async def test_the_inner_tool_is_not_there_for_callers(store: str, tmp_path: Pat
             "/calls", json={"tool": "agent:helper", "arguments": arguments, "thread": "agent:helper/t", "id": "turn-1"}
         )
         assert asked.status_code == 404
-        said = (await say(it, wait=True)).json()
-        assert (said["text"], said["turn"]) == (TURN[1], 2), "a call with the id of a turn blocks that turn only"
+        reply = (await say(it, wait=True)).json()
+        assert (reply["text"], reply["turn"]) == (TURN[1], 2), "a call with the id of a turn blocks that turn only"
 
 
 async def test_streams_end_when_their_key_is_revoked(store: str, tmp_path: Path) -> None:

@@ -64,14 +64,14 @@ class Child:
     async def _read(self) -> None:
         assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
-            said = json.loads(line)
-            waiting = self._waiting.pop(said["n"], None)
+            response = json.loads(line)
+            waiting = self._waiting.pop(response["n"], None)
             if waiting is None or waiting.done():
                 continue
-            if "error" in said:
-                waiting.set_exception(Refused(**said["error"]))
+            if "error" in response:
+                waiting.set_exception(Refused(**response["error"]))
             else:
-                waiting.set_result(said["value"])
+                waiting.set_result(response["value"])
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(EOFError(f"the child ended: {self.errors[-2000:]}"))

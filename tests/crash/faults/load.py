@@ -27,34 +27,34 @@ from clicket.stores.sqlite import writer
 acks = -1
 
 
-def say(*words: object) -> None:
-    os.write(acks, (" ".join(map(str, words)) + "\n").encode())
+def log(*fields: object) -> None:
+    os.write(acks, (" ".join(map(str, fields)) + "\n").encode())
 
 
 @tool
 async def pay(amount: int, ctx: ToolContext) -> str:
     """Must not happen twice."""
-    say("effect", ctx.call_id)
+    log("effect", ctx.call_id)
     await asyncio.sleep(0.0005 * (amount % 3))
     return f"paid-{ctx.call_id}"
 
 
 @tool(read_only=True)
 async def look(amount: int, ctx: ToolContext) -> str:
-    say("effect", ctx.call_id)
+    log("effect", ctx.call_id)
     return f"seen-{ctx.call_id}"
 
 
 @tool(max_result_size=500)
 async def report(amount: int, ctx: ToolContext) -> str:
     """Too big for the journal: kept as an artifact."""
-    say("effect", ctx.call_id)
+    log("effect", ctx.call_id)
     return f"report-{ctx.call_id} " + random.Random(ctx.call_id).randbytes(600 + 40 * (amount % 50)).hex()
 
 
 @tool
 async def talk(amount: int, ctx: ToolContext) -> str:
-    say("effect", ctx.call_id)
+    log("effect", ctx.call_id)
     for n in range(3):
         ctx.emit(f"{n} of {ctx.call_id}")
         await asyncio.sleep(0)
@@ -70,8 +70,8 @@ TOOLS = [pay, look, report, talk]
 
 
 def ended(result: ToolResult) -> None:
-    words = result.content.split()
-    say("ended", result.call_id, result.state.value, words[0] if words else "-", result.artifact or "")
+    fields = result.content.split()
+    log("ended", result.call_id, result.state.value, fields[0] if fields else "-", result.artifact or "")
 
 
 async def one(rt: Runtime, id: str, chance: random.Random) -> None:
@@ -80,12 +80,12 @@ async def one(rt: Runtime, id: str, chance: random.Random) -> None:
     try:
         if chance.random() < 0.5:
             handle = await rt.submit(name, {"amount": amount}, id=id, thread=f"t{amount % 4}")
-            say("submitted", id)
+            log("submitted", id)
             ended(await handle.result())
         else:
             ended(await rt.call(name, {"amount": amount}, id=id, thread=f"t{amount % 4}"))
     except StoreUnavailable:
-        say("refused", id)
+        log("refused", id)
 
 
 async def opened(given: dict[str, Any]) -> Runtime:
@@ -102,7 +102,7 @@ async def main(given: dict[str, Any], rounds: int, calls: int) -> None:
         beside = await opened({**given, "durability": "process"})
     for number in range(rounds):
         rt = await opened(given)
-        say("open", number)
+        log("open", number)
         numbers = iter(range(calls))
 
         async def work(rt: Runtime = rt, number: int = number, numbers: Any = numbers) -> None:
@@ -115,9 +115,9 @@ async def main(given: dict[str, Any], rounds: int, calls: int) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(8):
                 group.create_task(work())
-        say("closing", number)
+        log("closing", number)
         await rt.close()
-        say("closed", number)
+        log("closed", number)
     if beside is not None:
         await beside.close()
 

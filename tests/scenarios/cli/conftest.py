@@ -54,8 +54,8 @@ def inside(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
             for name, value in environment.items():
                 patch.setenv(name, value)
             code = main(arguments)
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, code, said.out, said.err)
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, captured.out, captured.err)
 
     return go
 

@@ -139,11 +139,11 @@ async def test_a_question_that_is_too_long_by_itself_is_still_sent() -> None:
 
 
 def long_talk(turns: int = 12) -> tuple[ChatMessage, ...]:
-    said: list[ChatMessage] = []
+    messages: list[ChatMessage] = []
     for n in range(turns):
-        said.append(ChatMessage(role="user", content=f"question {n} " + "q" * 200))
-        said.append(ChatMessage(role="assistant", content=f"answer {n} " + "a" * 200))
-    return (*said, ChatMessage(role="user", content="and now?"))
+        messages.append(ChatMessage(role="user", content=f"question {n} " + "q" * 200))
+        messages.append(ChatMessage(role="assistant", content=f"answer {n} " + "a" * 200))
+    return (*messages, ChatMessage(role="user", content="and now?"))
 
 
 async def test_a_summary_is_written_once_and_gone_on_with() -> None:

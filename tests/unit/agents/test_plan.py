@@ -98,7 +98,7 @@ def test_a_step_moves_only_along_its_table(before: PlanStep, after: PlanStep) ->
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "reason"),
     [
         ({"command": "destroy"}, "command must be one of"),
         ({}, "command must be one of"),
@@ -115,8 +115,8 @@ def test_a_step_moves_only_along_its_table(before: PlanStep, after: PlanStep) ->
         ({"command": "finish"}, "Make one with create"),
     ],
 )
-def test_what_makes_no_sense_says_what_to_do(command: dict[str, Any], said: str) -> None:
-    with pytest.raises(ClicketError, match=said):
+def test_what_makes_no_sense_says_what_to_do(command: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ClicketError, match=reason):
         apply_command(None, command)
 
 

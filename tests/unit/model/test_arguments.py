@@ -105,9 +105,9 @@ def test_nothing_is_shared_with_the_caller() -> None:
 # Refused.
 
 
-@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e99999"])
-def test_numbers_that_are_none_are_refused_in_text(word: str) -> None:
-    problems(f'{{"a": [1, {word}]}}')
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e99999"])
+def test_numbers_that_are_none_are_refused_in_text(number: str) -> None:
+    problems(f'{{"a": [1, {number}]}}')
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -223,7 +223,7 @@ def test_deep_results_are_kept_or_refused(depth: int, plain: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "word"),
+    ("value", "part"),
     [
         (b"bytes", "base64"),
         (bytearray(b"x"), "base64"),
@@ -249,8 +249,8 @@ def test_deep_results_are_kept_or_refused(depth: int, plain: bool) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) and value.isascii() else type(value).__name__,
 )
-def test_what_is_no_json_is_refused_and_named(value: Any, word: str) -> None:
-    assert word in refused(value)
+def test_what_is_no_json_is_refused_and_named(value: Any, part: str) -> None:
+    assert part in refused(value)
     assert "/deep/0" in refused({"deep": [value]})
 
 

@@ -68,11 +68,11 @@ def wire_name(server: Aimock, own: int) -> str:
 
 
 def went_on(asked: ChatRequest, reply: ChatReply) -> tuple[ChatMessage, ...]:
-    said = ChatMessage(role="assistant", content=reply.text, uses=reply.uses, vendor=reply.vendor)
+    message = ChatMessage(role="assistant", content=reply.text, uses=reply.uses, vendor=reply.vendor)
     results = [
         ChatMessage(role="tool", use_id=use.id, content="2", failed=bool(at)) for at, use in enumerate(reply.uses)
     ]
-    return (*asked.messages, said, *results)
+    return (*asked.messages, message, *results)
 
 
 async def test_a_text_and_its_cost(server: Aimock, ask: Asking) -> None:

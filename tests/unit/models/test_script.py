@@ -55,7 +55,7 @@ async def test_in_pieces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         ("not json", "not valid JSON"),
         ([], "has no answers"),
@@ -68,8 +68,8 @@ async def test_in_pieces(tmp_path: Path) -> None:
         (3, "Expected `object`"),
     ],
 )
-def test_what_is_no_script(tmp_path: Path, content: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as refused:
+def test_what_is_no_script(tmp_path: Path, content: Any, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason) as refused:
         ScriptModel(write(tmp_path, content))
     assert "script.json" in str(refused.value)
 

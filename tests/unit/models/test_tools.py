@@ -156,8 +156,8 @@ async def test_thoughts_of_anthropic_go_back_as_they_were(provider: Provider) ->
             provider.answers = [{"content": blocks}, says(anthropic_model, "Done.")]
             reply = await ask(model, asks(), streamed=streamed)
             assert reply.thought.startswith("Let me see. ä")
-            said = ChatMessage(role="assistant", content=reply.text, uses=reply.uses, vendor=reply.vendor)
-            await model.chat(asks(user("Go"), said, *(result(one.id, "2") for one in reply.uses)))
+            message = ChatMessage(role="assistant", content=reply.text, uses=reply.uses, vendor=reply.vendor)
+            await model.chat(asks(user("Go"), message, *(result(one.id, "2") for one in reply.uses)))
             assert provider.requests[-1]["messages"][1]["content"] == blocks
 
             changed = ChatMessage(role="assistant", content="Something else", uses=reply.uses, vendor=reply.vendor)
@@ -167,7 +167,7 @@ async def test_thoughts_of_anthropic_go_back_as_they_were(provider: Provider) ->
             assert sent[0] == thought
             assert {"type": "text", "text": "Something else"} in sent
             provider.answers = [says(openai_model, "Done.")]
-            await openai_model(provider).chat(asks(user("Go"), said, *(result(one.id, "2") for one in reply.uses)))
+            await openai_model(provider).chat(asks(user("Go"), message, *(result(one.id, "2") for one in reply.uses)))
             assert "signature" not in str(provider.requests[-1])
 
 

@@ -213,12 +213,12 @@ async def test_an_answer_in_another_protocol_is_a_failure(provider: Provider, ma
 async def test_a_missing_or_silent_server_is_retryable(provider: Provider, make: Make) -> None:
     waiting, left = asyncio.Event(), asyncio.Event()
 
-    async def say_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def never_answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await waiting.wait()
         writer.close()
         left.set()
 
-    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(never_answer, "127.0.0.1", 0) as server:
         silent = Provider()
         silent.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(RetryableError, match="in time"):

@@ -262,7 +262,7 @@ def test_no_text_stalls_a_pattern() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "reason"),
     [
         ({"path": "amount", "value": 1}, "'/amount'"),
         ({"path": "/a~b", "value": 1}, "~0"),
@@ -288,10 +288,10 @@ def test_no_text_stalls_a_pattern() -> None:
         ({"path": "/a", "op": "in", "value": [float("inf")]}, "a list"),
     ],
 )
-def test_mistakes_are_named_when_a_condition_is_made(wrong: dict[str, Any], says: str) -> None:
+def test_mistakes_are_named_when_a_condition_is_made(wrong: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError) as raised:
         Condition(**wrong)
-    assert says in raised.value.message
+    assert reason in raised.value.message
 
 
 # For any input: no exception, and in doubt the call is refused.

@@ -41,13 +41,13 @@ class SupervisedTree:
         self.lifeline.settimeout(60)
         self.pid = int(self.lifeline.makefile("rb", 0).readline() or b"0")
 
-    def until(self, word: bytes) -> None:
+    def until(self, text: bytes) -> None:
         """Read the program's output, up to this."""
-        said = b""
-        while word not in said:
+        output = b""
+        while text not in output:
             piece = read_soon(self.out)
-            assert piece, f"it ended after {said!r}"
-            said += piece
+            assert piece, f"it ended after {output!r}"
+            output += piece
 
     def is_silent(self) -> bool:
         """Whether no process is left: every process of the tree holds the pipe open."""
@@ -184,9 +184,9 @@ def test_a_host_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdin is not None
-        said = b""
-        while b"ready" not in said:
-            said += read_soon(process.stdout.fileno())
+        output = b""
+        while b"ready" not in output:
+            output += read_soon(process.stdout.fileno())
         process.send_signal(signal.SIGKILL)
         while read_soon(process.stdout.fileno()):
             pass

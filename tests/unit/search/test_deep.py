@@ -114,7 +114,7 @@ async def test_an_embedder_is_called_once_for_each_text_without_a_vector() -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "reason"),
     [
         ({}, "nothing to search in"),
         ({"engine": 7}, "cannot search"),
@@ -132,10 +132,10 @@ async def test_an_embedder_is_called_once_for_each_text_without_a_vector() -> No
         ({"engine": Engine(), "max_loops": 3}, "unknown option 'max_loops'. Did you mean 'max_loop'"),
     ],
 )
-async def test_wrong_options_are_refused_before_an_engine_is_called(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+async def test_wrong_options_are_refused_before_an_engine_is_called(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
         await deep_search("Why?", **options)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=reason):
         await anext(deep_search_stream("Why?", **options))
 
 

@@ -77,15 +77,15 @@ async def test_lines_of_a_tool_carry_its_call(stream: io.StringIO) -> None:
             [{"tool": name, "arguments": {"x": x}, "thread": f"t{x}"} for x in range(3) for name in WORDS]
         )  # fmt: skip
         log.info("nobody's")
-    said = lines(stream)
+    logged = lines(stream)
     for result in results:
         x = result.output
         words = WORDS[result.tool]
         for word in words:
-            line = said.of(f"{word} {x}")
+            line = logged.of(f"{word} {x}")
             assert (line["call_id"], line["thread"], line["tool"]) == (result.call_id, f"t{x}", result.tool)
             assert (line["attempt"], line["level"], line["logger"]) == (1, "info", "a.tool.of.ours")
-    assert "call_id" not in said.of("nobody's")
+    assert "call_id" not in logged.of("nobody's")
 
 
 async def test_handed_over_calls_are_distinguished_by_their_callers(stream: io.StringIO) -> None:
@@ -96,10 +96,10 @@ async def test_handed_over_calls_are_distinguished_by_their_callers(stream: io.S
         await handle.result()
         await rt.call("on_the_loop", {"x": 2})
         log.info("after")
-    said = lines(stream)
-    assert said.of("loop 1")["call_id"] == handle.id
-    assert said.of("loop again 2")["call_id"] != handle.id
-    assert "call_id" not in said.of("after")
+    logged = lines(stream)
+    assert logged.of("loop 1")["call_id"] == handle.id
+    assert logged.of("loop again 2")["call_id"] != handle.id
+    assert "call_id" not in logged.of("after")
 
 
 async def test_every_end_is_a_line_without_content(stream: io.StringIO) -> None:

@@ -250,7 +250,7 @@ async def test_a_small_budget_shows_less_and_a_spent_one_asks_no_model() -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "source", "holds"),
+    ("statement", "source", "holds"),
     [
         ("1,200,000 people", "1.2 million people", True),
         ("120万人", "1.2 million people", True),
@@ -275,8 +275,8 @@ async def test_a_small_budget_shows_less_and_a_spent_one_asks_no_model() -> None
         ("2.50", "2.5", True),
     ],
 )
-def test_numbers(said: str, source: str, holds: bool) -> None:
-    assert (numbers_in(said) <= numbers_in(source, claimed=False)) == holds
+def test_numbers(statement: str, source: str, holds: bool) -> None:
+    assert (numbers_in(statement) <= numbers_in(source, claimed=False)) == holds
 
 
 def test_schemas_are_strict() -> None:

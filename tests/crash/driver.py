@@ -127,7 +127,7 @@ async def _run(row: Row, fresh: Fresh, base: Path, seed: int, nests: Sequence[Ne
     try:
         verdict = await settle(place, tools(apart=run.apart), RULES, seed=run.seed)
     except Exception:  # the store cannot be opened or read any more: as bad as any finding
-        text = f"nobody can judge: {traceback.format_exc(limit=-6)}"
+        text = f"the store cannot be judged: {traceback.format_exc(limit=-6)}"
         verdict = Verdict(findings=[Finding(kind="wrong", id="", text=text)])
     points = dict(Counter(place.lines("kills", str)))
     outcome = Outcome(store=row.name, seed=seed, kills=sum(kills), verdict=verdict, points=points)

@@ -19,7 +19,7 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required"
 
 
 class Notes(NativeTool, timeout=5, tags="notes"):
-    """Stores its arguments."""
+    """Keeps what it is told."""
 
     input_schema = TEXT
 

@@ -1,4 +1,4 @@
-"""What does one step of an agent cost beside the model and the tool, alone, in parallel, in long threads and in many?"""
+"""What does one step of an agent cost besides the model and the tool: alone, in parallel, in long threads and in many?"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One client for every HTTP contender: so many connections that stay open, each with one request under way at a time.
+"""One HTTP client for every contender: a number of persistent connections, each with one open request at a time.
 
-Standard library only: this module is imported into every peer's environment. It speaks to sockets, without a library for HTTP, so
-that its own cost is small and the same for all; how busy it was is one of the figures.
+Standard library only: this module is imported into every peer's environment. It uses sockets, without an HTTP library,
+so that its own cost is small and the same for all; its own CPU load is one of the figures.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["CONNECTIONS", "STRUCTURED", "post", "rates", "tool_call"]
 
 CONNECTIONS = 16
 _LEAST = 200
-"""Answers below which there is no 99th percentile worth the name: asking goes on until there are so many."""
+"""Fewer answers than this give no useful 99th percentile: the client continues until it has so many."""
 STRUCTURED = b'"structuredContent":{"a":1}'
-"""What an MCP server answers `tool_call` with."""
+"""The answer of an MCP server to `tool_call`."""
 _CLOSE, _END_OF_CHUNKS = b"\r\n\r\n", b"0\r\n\r\n"
 
 
@@ -38,7 +38,7 @@ def post(url: str, body: Any, headers: Mapping[str, str] | None = None) -> bytes
 
 
 def tool_call(url: str, version: str, headers: Mapping[str, str] | None = None) -> bytes:
-    """MCP's `tools/call` of `noop`, as one request that stands alone."""
+    """MCP's `tools/call` of `noop`, as one stateless request."""
     told = {
         "accept": "application/json, text/event-stream",
         "mcp-protocol-version": version,
@@ -56,7 +56,7 @@ def tool_call(url: str, version: str, headers: Mapping[str, str] | None = None) 
 
 
 class Asker(asyncio.Protocol):
-    """One connection. Every answer is looked at: one that is not a success with what was expected ends the run."""
+    """One connection. It checks every answer: an error or an unexpected body ends the run."""
 
     def __init__(self, request: bytes, expected: bytes) -> None:
         self.request = request
@@ -71,7 +71,7 @@ class Asker(asyncio.Protocol):
         self.transport = transport
 
     def ask_until(self, end: float) -> asyncio.Future[None]:
-        """Send, wait for the whole answer, send again; until that moment has come and the last answer is there."""
+        """Send, wait for the whole answer, send again; until that time has come and the last answer has arrived."""
         self.end, self.taken = end, []
         self.done = asyncio.get_running_loop().create_future()
         self._send()
@@ -106,7 +106,7 @@ class Asker(asyncio.Protocol):
 
 
 def _is_whole(heard: bytes, body_at: int) -> bool:
-    """Is the answer there to its last byte? Its length is told ahead, or it comes in chunks."""
+    """Is the answer complete? It has a Content-Length, or it comes in chunks."""
     head = heard[:body_at].lower()
     _, told, rest = head.partition(b"content-length:")
     if told:
@@ -119,7 +119,7 @@ def _is_whole(heard: bytes, body_at: int) -> bool:
 async def rates(request: bytes, url: str, expected: bytes, *, seconds: float, server: int) -> dict[str, float]:
     """Alone: the median of one request at a time. Then with all connections: requests per second, median, 99th percentile.
 
-    `server` is the id of the process that is asked: what it spends on a request depends least on what else the machine does.
+    `server` is the server's process id: its CPU time per request depends least on other load of the machine.
     """
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
@@ -152,7 +152,7 @@ async def rates(request: bytes, url: str, expected: bytes, *, seconds: float, se
 
 
 def _cpu_time(process: int) -> float:
-    """Seconds of CPU that a process has used; 0 where the system has no /proc to ask."""
+    """Seconds of CPU that a process has used; 0 on systems without /proc."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

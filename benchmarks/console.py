@@ -1,8 +1,8 @@
-"""How big, how quick and how calm the console is: `python benchmarks/console.py` measures it in Chromium and writes CONSOLE.md.
+"""How big, how fast and how responsive the console is: `python benchmarks/console.py` measures it in Chromium and writes CONSOLE.md.
 
 - size: all files of the page, gzipped, beside the shipped JavaScript and CSS of other consoles (measured from their wheels);
 - first load: from the navigation to the first row of calls, with an empty cache, on loopback;
-- 200 updates a second: how long keys that are typed wait for the next frame, meanwhile;
+- 200 updates a second: how long typed keys wait for the next frame, meanwhile;
 - scrolling through 10,000 calls: the times between frames.
 """
 

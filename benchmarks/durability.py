@@ -1,4 +1,4 @@
-"""What does each durability mode cost at 100 concurrent calls, and how near does group commit come to what the disk allows?"""
+"""What does each durability mode cost at 100 concurrent calls, and how near is group commit to the disk's limit?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _ours(name: str, title: str) -> Contender:
 
 
 def _share_of_possible(answer: Answer) -> float | None:
-    """Of the bound, or of what the same calls reach with no disk at all, if that is less."""
+    """Relative to the disk's limit, or to the rate of the same calls without a disk, if that is less."""
     reached, bound = answer.median("power", "per_second"), answer.median("power", "bound_per_second")
     without_disk = answer.median("memory", "per_second")
     return reached / min(bound, without_disk) if reached and bound and without_disk else None

@@ -16,13 +16,13 @@ OURS = "clicket"
 
 
 class EnvironmentFailed(Exception):
-    """The environment could not be made; the message is pip's last words."""
+    """The environment could not be made; the message has pip's last lines."""
 
 
 def python_of(name: str) -> Path:
     """The interpreter of the environment `name`, made first if need be. `clicket` is this repository, installed in place.
 
-    When this very process already runs in such an environment (`make bench` does, with locked versions), it is used.
+    If this process already runs in such an environment (`make bench` does, with locked versions), it is used.
     """
     if name == OURS and _has_checkout():
         return Path(sys.executable)

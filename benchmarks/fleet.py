@@ -1,4 +1,4 @@
-"""How much do more worker processes over one store run, and how soon does one start what another process submitted?"""
+"""What is the throughput of more worker processes over one store, and how soon does a worker start a submitted call?"""
 
 from __future__ import annotations
 

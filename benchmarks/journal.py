@@ -1,4 +1,4 @@
-"""What does it cost to append one event, so that it is as durable as the mode promises?"""
+"""What does it cost to append one event with the durability of each mode?"""
 
 from __future__ import annotations
 

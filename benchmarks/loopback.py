@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback, in a process of its own: prints its port, answers every request, ends with its stdin."""
+"""A small HTTP server on loopback, in its own process: prints its port, answers every request, exits when its stdin closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does one call cost, and how many are done per second with 100 at once? An async no-op tool on every side."""
+"""What does one call cost, and how many complete per second with 100 at once? An async no-op tool on every side."""
 
 from __future__ import annotations
 

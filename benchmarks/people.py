@@ -1,4 +1,4 @@
-"""The schema and the arguments of the schema question: five fields, of the kind that a model is asked to fill in."""
+"""The schema and the arguments of the schema question: five fields, like those that models fill in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws overhead.svg and overhead.png from the kept answers. Runs in its own environment: `python plot.py answers.json`."""
+"""Draws overhead.svg and overhead.png from the stored answers. Runs in its own environment: `python plot.py answers.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark script declares: who takes part, what is measured, and what the figures have to show."""
+"""What a benchmark script declares: its contenders, its measurements, and the required results."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Contender:
     module: str
     variant: str = ""
     servers: tuple[str, ...] = ()
-    """What has to run while it does, by the names of `servers.py`; each round gets fresh ones."""
+    """The servers that it needs, by the names of `servers.py`; each round gets fresh ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What one contender reached, over all rounds."""
+    """The figures of one contender, over all rounds."""
 
     median: Mapping[str, float] = field(default_factory=dict)
     low: Mapping[str, float] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Answer:
     rounds: int
     seconds: float
     load: float
-    """The machine's one-minute load before the first round: well above 0 means that somebody else was measured too."""
+    """The machine's one-minute load before the first round: well above 0 means that other programs disturbed the run."""
 
     def median(self, contender: str, figure: str) -> float | None:
         row = self.rows.get(contender)
@@ -112,11 +112,11 @@ class Required:
     aim: float | None = None
     at_most: bool = False
     beyond: bool = False
-    """Ours to know, and nobody asked for it: judged like the others, and marked."""
+    """Not required by the specification: judged like the others, and marked."""
     as_fraction: bool = False
-    """`measure` gives the peer's figure over ours; printed the other way round, as a fraction of the peer's."""
+    """`measure` gives the peer's figure over ours; printed inverted, as a fraction of the peer's."""
     if_missed: str = ""
-    """What a reader should know when it is not met."""
+    """A note for readers, shown if it is not met."""
     show: Callable[[float], str] = lambda value: f"{value:.1f} ×"
 
     def judge(self, answer: Answer) -> Verdict:

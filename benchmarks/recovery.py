@@ -1,4 +1,4 @@
-"""How long does it take to take over what a killed process left, and does opening a store grow with its finished calls?"""
+"""How long does recovery of a killed process's calls take, and does opening a store grow with its finished calls?"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def verdict_table(found: Iterable[Verdict]) -> str:
 
 
 def missed(found: Iterable[Verdict]) -> str:
-    """What was not met, in words."""
+    """The missed requirements, as text."""
     lines = [
         f"- {v.text}: required {v.required}, measured {v.measured}.{f' {v.note}' if v.note else ''}"
         for v in found

@@ -1,4 +1,4 @@
-"""Rounds are interleaved, A B C A B C …, each in a fresh process, so that the machine's moods hit all contenders alike."""
+"""Rounds are interleaved, A B C A B C …, each in a fresh process, so that changing load affects all contenders alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_SECONDS = 300.0
 
 
 def measure(question: Question, *, rounds: int, seconds: float, quick: bool = False) -> dict[str, Row]:
-    """Run every contender `rounds` times; one that fails is reported with its last words and not run again."""
+    """Run every contender `rounds` times; a failed one is reported with its last output and not run again."""
     pythons: dict[str, Path] = {}
     problems: dict[str, str] = {}
     for environment in dict.fromkeys(contender.environment for contender in question.contenders):
@@ -81,7 +81,7 @@ def _run(contender: Contender, python: Path, seconds: float, told: Mapping[str, 
         except subprocess.TimeoutExpired:
             raise RuntimeError(f"did not end within {_MAX_SECONDS:.0f} s") from None
         finally:
-            with suppress(ProcessLookupError):  # with the workers that it started and may have left
+            with suppress(ProcessLookupError):  # including the workers that it may have left
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         lines, said = ([line for line in _text(file).splitlines() if line.strip()] for file in (output, words))

@@ -1,4 +1,4 @@
-"""`python benchmarks/run.py [--quick] [--only NAME]`: ask the questions, print the table, write RESULTS.md and the plot.
+"""`python benchmarks/run.py [--quick] [--only NAME]`: run the benchmarks, print the table, write RESULTS.md and the plot.
 
 Timings are figures, never assertions: a missed ratio is printed and does not fail the run; a contender that crashed does.
 """
@@ -78,7 +78,7 @@ def ask(question: Question, rounds: int, seconds: float, *, quick: bool) -> Answ
 
 
 def load() -> dict[str, Answer]:
-    """What earlier runs left, so that `--only` renews one section and keeps the others; each says when it was measured."""
+    """The results of earlier runs, so that `--only` renews one section and keeps the others; each has its date."""
     if not KEPT.exists():
         return {}
     found = json.loads(KEPT.read_text())
@@ -89,7 +89,7 @@ def load() -> dict[str, Answer]:
 
 
 def draw(answers: dict[str, Answer]) -> str | None:
-    """The plot, drawn in an environment of its own; without it the page simply has no picture."""
+    """The plot, drawn in its own environment; without it the page has no picture."""
     if "overhead" not in answers:
         return None
     try:

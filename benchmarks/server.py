@@ -1,4 +1,4 @@
-"""What does `POST /calls` that waits for its result cost beside a bare route, and beside an MCP server?"""
+"""What does a waiting `POST /calls` cost beside a bare route, and beside an MCP server?"""
 
 from __future__ import annotations
 

@@ -18,20 +18,20 @@ __all__ = ["ServerFailed", "running"]
 
 _PATIENCE = 60.0
 _Started = tuple[str, str, str]
-"""The variable that tells a contender where the server is, its URL, and its version."""
+"""The environment variable for the server's URL, the URL, and the version."""
 
 
 _pids: list[int] = []
-"""Of the servers that run, so that a contender can count their CPU time."""
+"""Process ids of the running servers, so that a contender can count their CPU time."""
 
 
 class ServerFailed(Exception):
-    """The server could not be started; the message says why."""
+    """The server could not be started; the message has the reason."""
 
 
 @contextmanager
 def running(names: Iterable[str], scratch: Path) -> Iterator[dict[str, str]]:
-    """Start the named servers. What it gives is the environment that tells a contender where they are."""
+    """Start the named servers. Yields the environment variables with their URLs."""
     with ExitStack() as stack:
         found: dict[str, str] = {}
         _pids.clear()
@@ -66,10 +66,10 @@ def _redis(fsync: str) -> Callable[[Path], AbstractContextManager[_Started]]:
 
 @contextmanager
 def _postgres(folder: Path) -> Iterator[_Started]:
-    """With the settings that PostgreSQL comes with: every commit waits for the disk."""
+    """With PostgreSQL's default settings: every commit waits for the disk."""
     from tests.postgres_server import postgres_server
 
-    tempfile.tempdir = str(folder.parent)  # it makes a folder of its own, and that has to be on the disk of the others
+    tempfile.tempdir = str(folder.parent)  # it makes its own folder, which must be on the same disk as the others
     with postgres_server(shared_buffers="128MB") as server:
         _note_pid(server.pid)
         yield "BENCH_POSTGRES", server.url(), _version("postgres")
@@ -77,7 +77,7 @@ def _postgres(folder: Path) -> Iterator[_Started]:
 
 @contextmanager
 def _nats(folder: Path) -> Iterator[_Started]:
-    """Core NATS, as it is shipped: it carries notices and stores nothing."""
+    """Core NATS, as shipped: it carries notices and stores nothing."""
     from tests.nats_server import nats_server, program
 
     with nats_server() as server:
@@ -101,7 +101,7 @@ def _temporal(folder: Path) -> Iterator[_Started]:
         _await(process, address, folder / "log")
         yield "BENCH_TEMPORAL", f"{address[0]}:{address[1]}", _version(program)
     finally:
-        process.kill()  # what it has is thrown away with the folder
+        process.kill()  # its data is deleted with the folder
         process.wait()
 
 
@@ -118,9 +118,9 @@ def _await(process: subprocess.Popen[bytes], address: tuple[str, int], log: Path
 
 
 def _version(program: str) -> str:
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"(?:Server |v=|PostgreSQL\) |nats-server: v)([0-9.]+)", said)
-    return found[1] if found else said.strip()
+    output = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(?:Server |v=|PostgreSQL\) |nats-server: v)([0-9.]+)", output)
+    return found[1] if found else output.strip()
 
 
 _SERVERS: dict[str, Callable[[Path], AbstractContextManager[_Started]]] = {

@@ -1,6 +1,6 @@
 """How an engine that runs programs measures itself. Standard library only: imported into every peer's environment.
 
-An engine opens sessions, runs code in them and closes them; what is timed, and in which order, is the same for all.
+An engine opens sessions, runs code in them and closes them; the measurements and their order are the same for all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Engine(Protocol):
         """A fresh session, ready to run."""
 
     async def run(self, session: Any, code: str) -> str:
-        """What the code printed, once it has ended."""
+        """The output of the code, once it has ended."""
 
     async def close(self, session: Any) -> None:
         """End it, with all of its processes."""
@@ -41,20 +41,20 @@ def ms(seconds: float) -> float:
 
 
 async def first_results(engine: Engine, times: int) -> float:
-    """From nothing to the first result, in milliseconds: the median. One goes before, so that imports do not count."""
+    """From nothing to the first result, in milliseconds: the median. A first run is not counted, so imports do not count."""
     samples = []
     for _ in range(times + 1):
         start = perf_counter()
         session = await engine.open()
-        said = await engine.run(session, "print(6 * 7)")
+        output = await engine.run(session, "print(6 * 7)")
         samples.append(perf_counter() - start)
-        assert said.strip() == "42", said
+        assert output.strip() == "42", output
         await engine.close(session)
     return ms(statistics.median(samples[1:]))
 
 
 async def blocks(engine: Engine, session: Any, seconds: float) -> dict[str, float]:
-    """One small block after the other: the median time of one, and how many in a second. Each is shown to have run."""
+    """One small block after the other: the median time of one, and how many per second. Each is verified to have run."""
     ran = 0
 
     async def block() -> None:
@@ -67,17 +67,17 @@ async def blocks(engine: Engine, session: Any, seconds: float) -> dict[str, floa
         "block_us": await timing.p50_async(block, seconds=seconds),
         "blocks_per_second": await timing.per_second(block, seconds=seconds, at_once=1),
     }
-    said = await engine.run(session, "print(count)")
-    assert said.strip() == str(ran), f"{ran} blocks were sent, {said.strip()} ran"
+    output = await engine.run(session, "print(count)")
+    assert output.strip() == str(ran), f"{ran} blocks were sent, {output.strip()} ran"
     return figures
 
 
 async def at_rest(engine: Engine) -> float:
-    """Memory of a session that has run one block and waits: PSS of all processes that came with it, in bytes."""
+    """Memory of an idle session after one block: PSS of all its processes, in bytes."""
     before = set(_descendants(os.getpid()))
     session = await engine.open()
     await engine.run(session, "x = 1")
-    await asyncio.sleep(_SETTLED)  # what it still does after its first block is no longer counted
+    await asyncio.sleep(_SETTLED)  # work after the first block does not count
     size = sum(pss(pid) for pid in set(_descendants(os.getpid())) - before)
     await engine.close(session)
     return size
@@ -86,7 +86,7 @@ async def at_rest(engine: Engine) -> float:
 async def interrupts(
     begin: Callable[[], Awaitable[object]], stop: Callable[[], Awaitable[object]], times: int
 ) -> float:
-    """`begin` comes back once the endless loop runs, `stop` once it has been ended and that is known: the median of `stop`."""
+    """`begin` returns once the endless loop runs, `stop` once it has verifiably ended: the median of `stop`."""
     samples = []
     for _ in range(times):
         await begin()
@@ -103,19 +103,19 @@ async def side_by_side(engine: Engine, count: int) -> dict[str, float]:
     sessions = await asyncio.gather(*(engine.open() for _ in range(count)))
     await asyncio.gather(*(engine.run(session, f"mine = {i}") for i, session in enumerate(sessions)))
     took = perf_counter() - start
-    said = await asyncio.gather(*(engine.run(session, "print(mine)") for session in sessions))
-    right = sum(text.strip() == str(i) for i, text in enumerate(said))
+    outputs = await asyncio.gather(*(engine.run(session, "print(mine)") for session in sessions))
+    right = sum(text.strip() == str(i) for i, text in enumerate(outputs))
     await asyncio.gather(*(engine.close(session) for session in sessions))
     return {"many_s": took, "many_right": right / count}
 
 
 def pss(pid: int) -> int:
-    """A process's share of memory in bytes: what it has alone, and its part of what it shares."""
+    """A process's share of memory in bytes: its private memory, and its part of shared memory."""
     return _kib(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
 
 
 def rss() -> int:
-    """What this very process holds, in bytes."""
+    """The resident memory of this process, in bytes."""
     return _kib(Path("/proc/self/status"), "VmRSS:")
 
 

@@ -1,4 +1,4 @@
-"""How long is the event loop ever held up while sync tools and durable calls run?"""
+"""How long is the event loop blocked at most while sync tools and durable calls run?"""
 
 from __future__ import annotations
 

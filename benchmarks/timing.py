@@ -1,6 +1,6 @@
 """How a contender measures itself. Standard library only: this module is imported into every peer's environment.
 
-Both sides of every comparison are timed by these functions and by nothing else.
+These functions alone time both sides of every comparison.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def budget(argv: list[str] | None = None) -> argparse.Namespace:
 
 @contextmanager
 def worker(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process of this interpreter, for as long as it is needed: `python -m words`. What it starts ends with our group."""
+    """A child process of this interpreter, while it is needed: `python -m words`. Its processes end with our process group."""
     command = [sys.executable, "-P", "-m", *words]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -69,13 +69,13 @@ def worker(*words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def await_ready(process: subprocess.Popen[str]) -> None:
-    """Until a worker says "ready". One that does not has said why, and its words are the last ones on stderr."""
+    """Until a worker prints "ready". If it exits instead, its reason is the last output on stderr."""
     if said(process) != "ready":
         raise SystemExit(process.wait() or 1)
 
 
 def said(process: subprocess.Popen[str]) -> str:
-    """The next line that a worker prints. One that ends instead has said why on stderr."""
+    """The next line that a worker prints. If it exits instead, its reason is on stderr."""
     assert process.stdout is not None
     line = process.stdout.readline().strip()
     if not line:
@@ -84,12 +84,12 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def quick() -> bool:
-    """A run that only shows that everything works: sizes that are not given in seconds are small in it."""
+    """A trial run that only shows that everything works: sizes that are not given in seconds are small in it."""
     return bool(os.environ.get("BENCH_QUICK"))
 
 
 def server(variable: str) -> str:
-    """Where the server is that this contender asked for."""
+    """The URL of the server that this contender requested."""
     if not os.environ.get(variable):
         raise SystemExit(f"{variable} is not set: start this through benchmarks/run.py, which starts its server")
     return os.environ[variable]
@@ -153,7 +153,7 @@ async def per_second(
 def per_second_kept_busy(
     send: Callable[[], T], wait: Callable[[T], object], *, seconds: float, at_once: int = AT_ONCE
 ) -> float:
-    """The same for a client that blocks: `at_once` requests are under way all the time, the oldest is waited for first."""
+    """The same for a blocking client: `at_once` requests are always open, and it waits for the oldest first."""
     under_way = deque(send() for _ in range(at_once))
 
     def keep_busy(seconds: float) -> float:
@@ -190,7 +190,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def report(figures: dict[str, float], used: dict[str, str]) -> None:
-    """The contender's last line: everything before it on stdout is ignored."""
+    """The contender's last line: other output on stdout is ignored."""
     servers = json.loads(os.environ.get("BENCH_SERVERS") or "{}")
     told = {"python": sys.version.split()[0], **used, **servers}
     print()

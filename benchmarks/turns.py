@@ -1,7 +1,7 @@
-"""Turns of an agent, the same for everybody: what the model asks for, what is counted, what is timed. Standard library only.
+"""Turns of an agent, the same for every contender: the model's calls, the counters, the timing. Standard library only.
 
-The model answers at once and reads nothing but the last message: its number says which step comes next. So no side pays for
-looking through the conversation, and a thread among many needs no script of its own.
+The model answers at once and reads only the last message: its number decides the next step. So no contender pays for
+reading the conversation, and a thread among many needs no script of its own.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _TICK = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps` answers of the model: all but the last ask for `width` tool calls."""
+    """`steps` answers of the model: all but the last make `width` tool calls."""
 
     name: str
     steps: int
     width: int = 1
 
     def wanted(self, last: int | None) -> range:
-        """The arguments of the next tool calls, after a result that says `last` (None: after the user's message)."""
+        """The arguments of the next tool calls, after a result of `last` (None: after the user's message)."""
         done = 0 if last is None else last // self.width + 1
         return range(done * self.width, (done + 1) * self.width) if done < self.steps - 1 else range(0)
 
@@ -49,14 +49,14 @@ PLANS = (ONE, WIDE, SHORT, LONG)
 
 @dataclass(slots=True)
 class Counted:
-    """What really happened, so that nobody is compared with less work."""
+    """What the contender really did, so that all are compared over the same work."""
 
     asked: int = 0
     ran: int = 0
 
 
 Run = Callable[[Plan, str], Awaitable[str]]
-"""One turn in a thread; the model's last words."""
+"""Runs one turn in a thread; returns the model's last text."""
 
 
 async def measured(run: Run, counted: Counted, seconds: float) -> dict[str, float]:
@@ -64,12 +64,12 @@ async def measured(run: Run, counted: Counted, seconds: float) -> dict[str, floa
 
     async def turn(plan: Plan, thread: str | None = None) -> None:
         asked, ran = counted.asked, counted.ran
-        said = await run(plan, thread or f"fresh-{next(names)}")
+        text = await run(plan, thread or f"fresh-{next(names)}")
         made = counted.asked - asked, counted.ran - ran
         expected = plan.steps, (plan.steps - 1) * plan.width
-        if made != expected or said != "done":
+        if made != expected or text != "done":
             raise SystemExit(
-                f"a turn asked the model and ran tools {made} times instead of {expected}, and said {said!r}"
+                f"a turn asked the model and ran tools {made} times instead of {expected}, and said {text!r}"
             )
 
     figures: dict[str, float] = {}
@@ -95,7 +95,7 @@ async def _per_step(turn: Callable[[], Awaitable[None]], plan: Plan, seconds: fl
 
 
 async def _side_by_side(run: Run, counted: Counted) -> dict[str, float]:
-    """A thousand threads at once in this process, a short turn in each."""
+    """A thousand concurrent threads in this process, a short turn in each."""
     threads = 50 if timing.quick() else _THREADS
     asked, ran, before = counted.asked, counted.ran, _fresh_peak()
     late = 0.0
@@ -110,13 +110,13 @@ async def _side_by_side(run: Run, counted: Counted) -> dict[str, float]:
     watching = asyncio.create_task(watch())
     await asyncio.sleep(0)
     start = perf_counter()
-    said = await asyncio.gather(*(run(SHORT, f"side-{number}") for number in range(threads)))
+    texts = await asyncio.gather(*(run(SHORT, f"side-{number}") for number in range(threads)))
     took = perf_counter() - start
-    await asyncio.sleep(0)  # a watch that could not wake up at all says so now
+    await asyncio.sleep(0)  # a monitor that could not run until now records its stall
     watching.cancel()
     made = counted.asked - asked, counted.ran - ran
     expected = threads * SHORT.steps, threads * (SHORT.steps - 1)
-    if made != expected or set(said) != {"done"}:
+    if made != expected or set(texts) != {"done"}:
         raise SystemExit(f"{threads} threads asked the model and ran tools {made} times instead of {expected}")
     return {
         "threads_s": took,
@@ -127,7 +127,7 @@ async def _side_by_side(run: Run, counted: Counted) -> dict[str, float]:
 
 
 def _fresh_peak() -> int:
-    """What is resident now; the peak is counted from here on, where the system lets us say so."""
+    """The resident memory; the peak is counted from here on, where the system supports it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _peak()

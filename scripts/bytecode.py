@@ -1,6 +1,6 @@
 """Compiles the checkout on all cores before the tests run: the package, the tests, and the tests again as pytest rewrites them.
 
-Many tests start programs of ours, and each would compile the whole package for itself. Each process of a run of pytest would
+Many tests start programs of ours, and each would compile the whole package for itself. Each process of a pytest run would
 rewrite the assertions of every test module, all of them at the same time.
 """
 
@@ -15,14 +15,15 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class Traces:
-    """What pytest reports to while it writes a file; nothing is kept."""
+    """Replaces pytest's trace object while it writes a file; records nothing."""
 
     def trace(self, _: str) -> None:
         pass
 
 
 def rewrite(path: Path) -> None:
-    """Keep the module as pytest would. These functions are pytest's own: where they have changed, pytest does it later."""
+    """Cache the rewritten module as pytest would. These functions are pytest's own: if they have changed, pytest does
+    it later."""
     try:
         from _pytest.assertion import rewrite as own
 

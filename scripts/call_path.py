@@ -1,9 +1,9 @@
-"""The way of one plain call: every Python function on it, in order, and how many functions, files, SQL statements, transactions
+"""The path of one plain call: every Python function on it, in order, and how many functions, files, SQL statements, transactions
 and encodes it takes.
 
     python scripts/call_path.py [memory|sqlite] [--json]
 
-Counts, not times: they are the same on every machine. `tests/test_call_path.py` holds them.
+Counts, not times: they are the same on every machine. `tests/test_call_path.py` checks them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CallPath:
 
     @property
     def transactions(self) -> int:
-        """A write outside of BEGIN and COMMIT is a transaction of its own."""
+        """A write outside of BEGIN and COMMIT is its own transaction."""
         count, inside = 0, False
         for sql in self.statements:
             if sql.startswith("BEGIN"):
@@ -75,15 +75,13 @@ async def noop(a: int) -> dict[str, int]:
 
 
 async def path_of(store: str) -> CallPath:
-    """The way of a call that is alone, made by a caller that waits for it."""
+    """The path of a single call whose caller waits for it."""
     async with Runtime(tools=[noop], store=store) as runtime:
         for _ in range(_WARM):
             await runtime.call("noop", {"a": 1}, thread="t")
         runtime.engine.share.over_at = float("inf")  # a call that yields to the loop runs other tasks' functions, too
         paths = []
-        for _ in range(
-            _TRIES
-        ):  # now and then a call opens a new row of figures, or a chore of the store comes in between
+        for _ in range(_TRIES):  # sometimes a call opens a new row of figures, or a chore of the store runs in between
             path = CallPath()
             with _sql_of(runtime.store, path), _functions_of(path):
                 await runtime.call("noop", {"a": 1}, thread="t")
@@ -113,7 +111,7 @@ def _functions_of(path: CallPath) -> Iterator[None]:
 
 @contextmanager
 def _sql_of(store: Store, path: CallPath) -> Iterator[None]:
-    """SQLite's own trace of what is executed, on every connection that a call may use."""
+    """SQLite's trace of executed statements, on every connection that a call may use."""
     writer = getattr(store, "_writer", None)
     if writer is None:
         yield

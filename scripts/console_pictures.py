@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SIZE = {"width": 1280, "height": 800}
 QUALITY = 72
 SETTLED = 25.0
-"""Seconds in which the demonstration makes its first calls."""
+"""Seconds that the demo needs for its first calls."""
 
 
 @contextmanager

@@ -1,11 +1,11 @@
-"""The long form of the crash suite: children are killed by the thousand over every durable store, and a judge looks.
+"""The long form of the crash suite: kills thousands of children over every durable store, and judges the calls.
 
 `python scripts/crash.py [--store sqlite|sqlite-power|redis|postgres|all] [--runs N] [--fleet N] [--seed S] [--jobs J] [--json]`
 
 `--fleet` runs submit calls to workers over a store and a bus; workers and the bus are killed, and connections to the bus are cut.
 
-Prints a table: runs, kills, calls, acknowledged calls, and of those lost, repeated, of unknown outcome (as they must say when
-nobody can know), wrong. Everything that is found is printed with the seed that repeats it. Exit code 1 if anything was.
+Prints a table: runs, kills, calls, acknowledged calls, and of those lost, repeated, of unknown outcome (as they must be when
+no record tells), wrong. Each finding is printed with the seed that repeats it. Exit code 1 if there is any.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EVERY = 10
 
 
 class Progress:
-    """A line on stderr now and then; on a terminal always the same one."""
+    """A line on stderr now and then; on a terminal always the same line."""
 
     def __init__(self, runs: int) -> None:
         self.runs = runs
@@ -112,7 +112,7 @@ def main() -> int:
 
 
 async def _fleet(store: str, seed: int, base: Path) -> Judged:
-    """One run of a fleet over fresh servers. What is found is printed at once."""
+    """One run of a fleet over fresh servers. Prints findings at once."""
     folder = base / f"fleet-{store}-{seed}"
     folder.mkdir(parents=True)
     with nats_server() as bus:

@@ -1,4 +1,4 @@
-"""Redraws the state diagrams in ARCHITECTURE.md, and in guides that show one, from the tables, which are the only truth.
+"""Redraws the state diagrams in ARCHITECTURE.md, and in guides that show one, from the tables, which are the single source.
 `--check` changes nothing.
 
 A diagram is a mermaid block right below a marker that names its table: `<!-- table:call -->`.
@@ -18,7 +18,8 @@ DRAWN = re.compile(r"<!-- table:(?P<name>[a-z_ -]+?) -->\n+(?:```mermaid\n.*?```
 
 
 def redraw(text: str, *, every: bool = True) -> str:
-    """The text with every marked diagram as its table says; raises ValueError if a table is unknown or, of `every`, not drawn."""
+    """The text with every marked diagram redrawn from its table; raises ValueError if a table is unknown or, with
+    `every`, not drawn."""
     tables = {table.name.replace(" ", "-"): table for table in TABLES}
     drawn: set[str] = set()
 

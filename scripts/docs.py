@@ -1,9 +1,9 @@
-"""Rewrites docs/reference/*.md and docs/llms.txt from the code and the pages, which are the only truth. `--check` changes nothing.
+"""Rewrites docs/reference/*.md and docs/llms.txt from the code and the pages, which are the single source. `--check` changes nothing.
 
-It also complains of links that lead nowhere, and of translated pages whose code is not the original's.
+It also reports broken links, and translated pages whose code differs from the original's.
 
-What the code cannot say (what an option is for) stands here in tables; one that misses a name, or has one too many, stops
-the script, so that the reference is complete or not there.
+What the code does not contain (the purpose of an option) is here in tables; one that misses a name, or has one too many, stops
+the script, so that the reference is always complete.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 MADE = "<!-- made by scripts/docs.py from the code; do not edit -->"
 
-# name: (what it is for, whether it has an effect in this version)
+# name: (its purpose, whether it has an effect in this version)
 OPTIONS = {
     "name": ("The tool's name; the function's unless given. Letters, digits, `_`, `-`, `.`, up to 128.", True),
     "description": ("What the model reads; from the docstring unless given.", True),
@@ -112,7 +112,7 @@ MODULES = (
     "clicket.adapters.langchain",
     "clicket.adapters.pydantic_ai",
 )
-"""Parts with a page of their own, made from what each lists as public."""
+"""Parts with their own page, made from their public names."""
 
 SETTINGS = {
     "store": "Where calls are kept: a SQLite file (a path or `sqlite:///path`), `redis://…`, `postgresql://…` or `memory://`.",
@@ -183,7 +183,7 @@ CALL_OPTIONS = {
     "metadata": "A mapping of JSON values: the tool sees it as `ctx.metadata`, the result has it, too.",
 }
 
-# Codes of `ToolResult.error`, in the order in which a call can meet them.
+# Codes of `ToolResult.error`, in the order of the stages of a call.
 CODES = {
     "arguments_lost": "A call with a secret had to run from its record, and no key opens what is kept; it was not run.",
     "tool_not_found": "There is no such tool; the message names near misses.",
@@ -212,7 +212,7 @@ CODES = {
     "clicket_error": "The root of the tree; not raised itself.",
 }
 
-# Parts with errors of their own.
+# Parts with their own errors.
 ERRORS_ELSEWHERE = (
     "clicket.sandbox.isolation",
     "clicket.sandbox.launch_resources",
@@ -242,7 +242,7 @@ EVENTS = {
     "note": "`text`, and more: a remark of the tool, a take-over, where journaled output ends.",
 }
 
-# Values that methods give, beside those that are exported.
+# Values that methods return, beside those that are exported.
 GIVEN = {
     "clicket.engine.handles": ["CallHandle"],
     "clicket.model": ["Page", "Attempt", "Stage"],
@@ -254,10 +254,10 @@ GIVEN = {
     "clicket.tools": ["Session"],
 }
 
-# Names that stand for plain values have no docstring that could be read.
+# Names of plain values have no docstring to read.
 SAID = {"LAYERS": "Every layer, and what is missing without it.", "LEVELS": "From the weakest to the strongest."}
 
-# Made by the runtime, never by its users; their constructors say nothing to them.
+# Made by the runtime, never by its users; the reference leaves their constructors out.
 HANDED_OUT = {
     "ToolContext": ("call_id", "tool", "thread", "caller", "attempt", "idempotency_key", "metadata"),
     "CallHandle": ("id", "thread"),
@@ -276,7 +276,7 @@ HANDED_OUT = {
     ),
     "Cache": (),
 }
-# Public for the floors above, of no use to anybody else.
+# Public for the layers above, of no use to users.
 INNER = (
     *("Runtime.engine", "Settings.caching", "Settings.limits", "CallHandle.leave", "RestTool.bind", "RestTool.run"),
     *("Interpreter.session", "SandboxProcess.grouped", "Result.size"),
@@ -284,7 +284,7 @@ INNER = (
 
 
 def complete(what: str, described: Iterable[str], existing: Iterable[str]) -> None:
-    """Refuse a table that does not match the code."""
+    """Raise if a table does not match the code."""
     described, existing = set(described), set(existing)
     if described != existing:
         missing, extra = sorted(existing - described), sorted(described - existing)
@@ -302,13 +302,13 @@ def code(text: object) -> str:
 
 
 def doc_of(thing: Any) -> str:
-    """Its own docstring, not one that was inherited from somewhere else."""
+    """Its own docstring, not an inherited one."""
     own = thing.__dict__.get("__doc__") if isinstance(thing, type) else getattr(thing, "__doc__", None)
     return inspect.cleandoc(own) if own else ""
 
 
 def signature(name: str, function: Callable[..., Any], *, bound: bool = False) -> str:
-    """`name(parameters) -> result` as the source has it, one line or one parameter a line."""
+    """`name(parameters) -> result` as in the source, on one line or one parameter a line."""
     parts: list[str] = []
     starred = False
     parameters = list(inspect.signature(function).parameters.values())[1 if bound else 0 :]
@@ -355,7 +355,7 @@ def fields_of(struct: type[msgspec.Struct]) -> str:
 
 
 def members_of(kind: type) -> list[str]:
-    """Methods and properties that the class itself has, in the order of its source."""
+    """Methods and properties of the class itself, in the order of its source."""
     found = []
     for name, member in kind.__dict__.items():
         if name.startswith("_") or f"{kind.__name__}.{name}" in INNER:
@@ -400,7 +400,7 @@ def describe(name: str, thing: Any) -> str:
         parts += [SAID.get(name, ""), table(("name", ""), [(code(key), value) for key, value in thing.items()])]
     elif isinstance(thing, tuple) and all(isinstance(each, str) for each in thing):
         parts += [SAID.get(name, ""), ", ".join(map(code, thing))]
-    elif isinstance(getattr(thing, "setup", None), msgspec.Struct):  # a tool that is set up by calling it
+    elif isinstance(getattr(thing, "setup", None), msgspec.Struct):  # a tool that is configured by calling it
         parts += [doc_of(type(thing)), doc_of(type(thing).__call__), fields_of(type(thing.setup))]
     elif isinstance(thing, list | tuple):
         listed = "\n".join(
@@ -494,7 +494,7 @@ def errors() -> str:
         "cancelled",
         "outcome_unknown",
         "arguments_lost",
-    )  # states of a call, made without an exception
+    )  # states of a call, without an exception class
     complete("error codes", CODES, {*(kind.code for kind in classes), *not_classes})
     by_code = {text: [k.__name__ for k in classes if k.code == text] for text in CODES}
     rows = [(code(name), ", ".join(map(code, by_code[name])), text) for name, text in CODES.items()]
@@ -525,7 +525,7 @@ def events() -> str:
 
 
 def cli() -> str:
-    """The commands; an empty text where the command line cannot be loaded."""
+    """The commands; an empty text if the command line cannot be loaded."""
     try:
         import typer.main
 
@@ -560,7 +560,7 @@ def cli() -> str:
 
 
 def _leaves(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command by its whole name, those of two words included."""
+    """Every command by its full name, including those of two words."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from _leaves(command, f"{before}{name} ")
@@ -623,7 +623,7 @@ def _lead(file: Path) -> str:
 
 
 def broken_links() -> Iterator[str]:
-    """Links between our own pages that lead nowhere, and files that the pages name in vain."""
+    """Links between our own pages that lead nowhere, and named files that do not exist."""
     root = DOCS.parent
     pages = [root / "README.md", root / "ARCHITECTURE.md", *sorted(DOCS.rglob("*.md"))]
     for file in pages:
@@ -647,7 +647,7 @@ def _anchors(file: Path) -> set[str]:
 
 
 def stray_translations() -> Iterator[str]:
-    """Translated pages whose code is not that of the page they translate."""
+    """Translated pages whose code differs from the original's."""
     for file in sorted((DOCS / "zh-CN").rglob("*.md")):
         name = file.relative_to(DOCS / "zh-CN")
         original = DOCS.parent / name if name.name == "README.md" else DOCS / name
@@ -656,7 +656,7 @@ def stray_translations() -> Iterator[str]:
 
 
 def write(path: Path, text: str, *, check: bool) -> bool:
-    """Whether the file was right already."""
+    """Whether the file was correct already."""
     if path.is_file() and path.read_text("utf-8") == text:
         return True
     if check:

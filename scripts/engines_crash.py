@@ -1,4 +1,4 @@
-"""Kills Ray workers, Ray nodes and Temporal workers under calls, and judges what became of the calls.
+"""Kills Ray workers, Ray nodes and Temporal workers under calls, and judges the outcomes of the calls.
 
     python scripts/engines_crash.py [--runs 20] [--seed 1]
 
@@ -37,12 +37,12 @@ from clicket import Runtime  # noqa: E402 - the paths above come first
 from clicket.model import Record  # noqa: E402
 
 PAID = 3.0
-"""Seconds of a payment: a kill may come before its end or after it."""
+"""Seconds of a payment: a kill may come before or after its end."""
 PATIENCE = 90.0
 
 
 def judge(found: Counter[str], record: Record | None, bodies: int, *, payment: bool) -> None:
-    """Count what a call must never be, and what it became."""
+    """Count violations, and the outcomes of a call."""
     if record is None or not record.state.is_terminal:
         found["lost"] += 1
         return

@@ -1,6 +1,6 @@
-"""Asks pyright how completely the public API is typed, and fails if anything that users can name is not.
+"""Checks with pyright that the public API is completely typed, and fails if any public name is not.
 
-Pyright counts every module without an underscore as public. Public here is what the faces of the package list in
+Pyright counts every module without an underscore as public. Public here is what the public modules of the package list in
 `__all__`, with the members of the classes among it.
 """
 
@@ -30,7 +30,7 @@ FACES = (
 
 
 def public_names() -> set[str]:
-    """Whole names, as pyright spells them: where each thing is defined, and under which face it is listed."""
+    """Full names, as pyright spells them: where each thing is defined, and which public module lists it."""
     names: set[str] = set()
     for face in FACES:
         module = importlib.import_module(face)

@@ -1,6 +1,6 @@
-"""A proxy on loopback that loses answers: the server gets the request and does it, and the client never hears of it.
+"""A proxy on loopback that loses answers: the server gets the request and executes it, but the client gets no answer.
 
-It can also keep a request back and deliver it when its sender has long given up, as a network may.
+It can also hold a request back and deliver it long after its sender gave up, as a network may.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Chooser = Callable[[bytes], bool]
 
 
 class CuttingProxy:
-    """`cut` and `hold` look at what a client sends; the first request that one of them chooses is lost or kept back."""
+    """`cut` and `hold` see each client request; the first one that they choose loses its answer or is held back."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -30,7 +30,7 @@ class CuttingProxy:
         self._server: asyncio.Server | None = None
 
     def cut_once(self, marker: bytes) -> None:
-        """Lose the answer to the next request that has this in it, and no other."""
+        """Lose the answer to the next request that contains this, and no other."""
 
         def choose(data: bytes) -> bool:
             if marker not in data:
@@ -63,7 +63,7 @@ class CuttingProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def release(self) -> list[bytes]:
-        """Deliver what was kept back; the server's answers."""
+        """Deliver the held requests; returns the server's answers."""
         answers = []
         held, self.held = self.held, []
         for data, reader, writer in held:
@@ -102,7 +102,7 @@ class CuttingProxy:
         except (
             OSError,
             asyncio.CancelledError,
-        ):  # a cancelled one is logged as a failure by the server that asyncio made
+        ):  # asyncio's server logs a cancelled one as a failure
             pass
         finally:
             self._tasks.discard(task)

@@ -27,7 +27,7 @@ def program() -> str:
 
 
 class NatsServer:
-    """One server, which may be killed and started again: it stores nothing, so it comes back empty."""
+    """One server that can be killed and restarted: it stores nothing, so it restarts empty."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -38,7 +38,7 @@ class NatsServer:
         return f"nats://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Returns when it takes connections."""
+        """Returns when it accepts connections."""
         command = [program(), "--addr", "127.0.0.1", "--port", str(self.port)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -1,4 +1,5 @@
-"""A line to PostgreSQL that breaks where a test wants it to: between a commit and its answer, or before a statement arrives."""
+"""A connection to PostgreSQL that breaks where a test needs it: between a commit and its answer, or before a statement
+arrives."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ __all__ = ["Line", "a_line"]
 
 
 class Line:
-    """A line to the server that can be cut between a commit and its answer, or hold a statement back.
+    """A proxy to the server that can cut a connection between a commit and its answer, or hold a statement back.
 
-    Connections are told apart by what they ask: a `mark` is bytes that were once sent on the one that is meant.
+    Connections are identified by their requests: a `mark` is bytes that were once sent on the connection.
     """
 
     def __init__(self, port: int) -> None:
@@ -32,7 +33,7 @@ class Line:
         self._ways: set[asyncio.Future[None]] = set()
 
     def cut_next_answer(self, mark: bytes, said: bytes = b"") -> None:
-        """On a marked connection; `said`: the answer to a statement with these bytes in it."""
+        """On a marked connection; `said`: the answer to a statement that contains these bytes."""
         self._cut, self._said = mark, said
 
     def hold_next_statement(self, mark: bytes) -> None:
@@ -57,7 +58,7 @@ class Line:
             self._ways |= {up, down}
             try:
                 await asyncio.wait([up, down], return_when=asyncio.FIRST_COMPLETED)
-                if state["held"]:  # the client may be gone; what it said is still on its way
+                if state["held"]:  # the client may have closed; its bytes are still in transit
                     await asyncio.wait([up])
                     await asyncio.wait([down], timeout=30)
             finally:

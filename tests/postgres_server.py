@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: its own folder, a free port on loopback, gone when the test is over."""
+"""A real PostgreSQL server for tests: its own folder, a free port on loopback, removed after the test."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def postgres_server(**settings: str) -> Iterator[PostgresServer]:
 
 
 class PostgresServer:
-    """A cluster in a folder of its own, and the postmaster over it, which is a child of this process."""
+    """A cluster in its own folder, with its postmaster as a child of this process."""
 
     def __init__(self, **settings: str) -> None:
         self.folder = _folder("clicket-postgres-")
@@ -61,7 +61,7 @@ class PostgresServer:
         return (self.folder / "log").read_text(errors="replace")
 
     def start(self) -> None:
-        """Start, and wait until connections are taken."""
+        """Start, and wait until the server accepts connections."""
         own = {
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
@@ -102,7 +102,7 @@ class PostgresServer:
         _wait_gone(pids)
 
     def kill(self) -> None:
-        """SIGKILL the postmaster; its processes notice and leave."""
+        """SIGKILL the postmaster; its processes notice and exit."""
         self.stop(signal.SIGKILL)
 
     def restart(self, *, immediate: bool = True) -> None:
@@ -110,7 +110,7 @@ class PostgresServer:
         self.start()
 
     def pause(self) -> None:
-        """SIGSTOP everything: the server is there, takes connections into its backlog, and never answers."""
+        """SIGSTOP everything: the kernel still accepts connections into the backlog, but the server never answers."""
         assert self._process is not None
         self._paused = [self._process.pid]
         os.kill(self._process.pid, signal.SIGSTOP)
@@ -126,14 +126,14 @@ class PostgresServer:
                 os.kill(pid, signal.SIGCONT)
 
     def close(self) -> None:
-        self.stop(signal.SIGQUIT)  # nobody needs its files any more: no checkpoint
+        self.stop(signal.SIGQUIT)  # its files are not needed any more: no checkpoint
         _remove_shared_memory(self.folder / "data" / "postmaster.pid")
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @cache
 def _template() -> Path:
-    """A cluster as initdb makes it, once for each run of the tests."""
+    """A cluster made by initdb, once for each test run."""
     folder = _folder("clicket-initdb-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     command = [_program("initdb"), "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
@@ -165,14 +165,14 @@ def _program(name: str) -> str:
 
 
 def _as_user() -> dict[str, object]:
-    """PostgreSQL refuses to run as root: then it runs as somebody else."""
+    """PostgreSQL refuses to run as root: then it runs as another user."""
     if os.geteuid() != 0:
         return {}
-    who = _somebody()
+    who = _unprivileged_user()
     return {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []}
 
 
-def _somebody() -> pwd.struct_passwd:
+def _unprivileged_user() -> pwd.struct_passwd:
     try:
         return pwd.getpwnam("postgres")
     except KeyError:
@@ -182,7 +182,7 @@ def _somebody() -> pwd.struct_passwd:
 def _folder(prefix: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     if os.geteuid() == 0:
-        os.chown(folder, _somebody().pw_uid, _somebody().pw_gid)
+        os.chown(folder, _unprivileged_user().pw_uid, _unprivileged_user().pw_gid)
     return folder
 
 
@@ -222,7 +222,7 @@ def _exists(pid: int) -> bool:
 
 
 def _remove_shared_memory(postmaster: Path) -> None:
-    """A server that was killed leaves its System V segment; its key and number stand in postmaster.pid."""
+    """A killed server leaves its System V segment; postmaster.pid has its key and number."""
     with suppress(OSError, IndexError, ValueError):
         segment = int(postmaster.read_text().splitlines()[6].split()[1])
         ctypes.CDLL(None).shmctl(segment, 0, None)  # 0 is IPC_RMID

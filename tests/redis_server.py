@@ -1,4 +1,4 @@
-"""A real redis-server for tests: on a free port of loopback, in a folder of its own, ended by its pid."""
+"""A real redis-server for tests: on a free port of loopback, in its own folder, ended by its pid."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 class RedisServer:
-    """One server, that may be killed and started again over the same folder."""
+    """One server that can be killed and restarted over the same folder."""
 
     def __init__(self, folder: Path, args: tuple[str, ...]) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self, *more: str) -> None:
-        """Returns when it answers. A port that somebody else took meanwhile is given up for another, the first time."""
+        """Returns when it answers. If another process took the port meanwhile, the first start picks another port."""
         if shutil.which("redis-server") is None:  # a needed server that is missing fails the run
             raise FileNotFoundError("redis-server is not installed. Debian: apt-get install redis-server")
         give_up_at = time.monotonic() + _READY
@@ -63,7 +63,7 @@ class RedisServer:
         return (self.folder / "log").read_text(errors="replace")[-1000:]
 
     def ask(self, *words: str) -> str:
-        """One command over a connection of its own; the first line of the answer, or an empty one if there is none."""
+        """One command over a new connection; the first line of the answer, or an empty one if there is none."""
         text = f"*{len(words)}\r\n" + "".join(f"${len(word.encode())}\r\n{word}\r\n" for word in words)
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=5.0) as line:
             line.sendall(text.encode())
@@ -71,7 +71,7 @@ class RedisServer:
         return ""
 
     def kill(self) -> None:
-        """SIGKILL: what the server had not written is gone."""
+        """SIGKILL: the server loses what it had not written."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
@@ -86,7 +86,7 @@ class RedisServer:
             self.process = None
 
     def pause(self) -> None:
-        """It hangs: connections stand, and nothing is answered."""
+        """The server hangs: connections stay open without answers."""
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGSTOP)
 
@@ -96,7 +96,7 @@ class RedisServer:
 
 
 def start_redis(folder: Path, *args: str) -> RedisServer:
-    """A running server. `args` are options of redis-server; without any it keeps nothing on disk."""
+    """A running server. `args` are options of redis-server; the default keeps nothing on disk."""
     folder.mkdir(parents=True, exist_ok=True)
     server = RedisServer(folder, args)
     server.start()

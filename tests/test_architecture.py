@@ -1,4 +1,4 @@
-"""The shape of the code, as tests: what may import what, who may touch threads, how big a file grows."""
+"""The shape of the code, as tests: which modules import which, which use threads, how long a file may be."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 MAX_LINES = 450  # about 400 is where to stop and split
 
-# Where sync meets threads. Everything else is single-threaded asyncio, and reads like it.
+# Modules where sync meets threads. Everything else is single-threaded asyncio.
 THREADS = {
     "bridge.py": "the one crossing between sync and async",
     "execution/sink.py": "a tool in a worker thread waits there when the loop lags behind",
@@ -37,19 +37,19 @@ THREAD_CALLS = {"run_coroutine_threadsafe", "to_thread", "run_in_executor"}
 # Encodings that run code when they are read.
 NEVER = {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
-# Where a tool is asked for an attribute that it may not have. Everything else relies on the contract in tools/protocol.py.
+# Where code probes a tool for an optional attribute. Everything else relies on the contract in tools/protocol.py.
 PROBES = {
     ("adapters/langchain.py", "coroutine"): "a tool of LangChain's, not of ours",
     ("model/request.py", "name"): "a caller may pass a tool in place of its name",
 }
 
-# Names that stand for a call in work, its attempt and its journal entry; parameters with such an annotation count, too.
+# Variable names for a running call, its attempt and its journal entry; parameters with such an annotation count, too.
 SUBJECTS = {
     **dict.fromkeys(("call", "old", "follower", "leader", "trial", "made"), "Call"),
     "attempt": "Attempt",
     "entry": "Entry",
 }
-# Where one of these names stands for something else.
+# Where one of these names means something else.
 OTHER_SUBJECTS = {
     ("adapters/langchain.py", "made"): "a tool of LangChain's",
     ("model/record.py", "attempt"): "an attempt as it is read from events",
@@ -61,14 +61,14 @@ OTHER_SUBJECTS = {
 # Loaded by the command line or by the tools that need them, never by `import clicket`.
 LAZY = ("typer", "click", "rich", "httpx2", "httpcore2", "anyio", "h11", "http.client", "uvloop")
 
-# Circles of imports that are still there, typing imports and imports inside functions included. None may be added or grow,
-# and one that is gone is taken from this list, until it is empty.
+# Import cycles that still exist, including typing imports and imports inside functions. None may be added or grow,
+# and one that is gone must be removed from this list, until it is empty.
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _parsed_once() -> Iterator[None]:
     yield
-    parsed.cache_clear()  # a million nodes, which the garbage collector would look at in every later test
+    parsed.cache_clear()  # a million nodes, which the garbage collector would visit in every later test
 
 
 def name_of(path: Path) -> str:
@@ -90,7 +90,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
-    """The import contract of pyproject.toml, judged over the package in `folder`."""
+    """Checks the import contract of pyproject.toml over the package in `folder`."""
     return subprocess.run(
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"],
         cwd=folder,
@@ -107,7 +107,7 @@ def test_import_contract_is_kept() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# What is added to a file, and what the contract says about it.
+# A line added to a file, and the contract's complaint.
 VIOLATIONS = {
     "stray module": ("utils.py", "", "clicket.utils"),
     "upward": ("errors.py", "\nimport clicket.runtime\n", "clicket.errors -> clicket.runtime"),
@@ -126,7 +126,7 @@ VIOLATIONS = {
 
 
 def test_import_contract_bites(tmp_path: Path) -> None:
-    """All violations in one copy of the package: each is named."""
+    """All violations in one copy of the package: the contract names each."""
     package = tmp_path / "src" / "clicket"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -141,7 +141,7 @@ def test_import_contract_bites(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_module(path: Path) -> None:
-    """Each module: no code-carrying encoding, threads only where they are allowed, a law on top, a readable size."""
+    """Each module: no code-carrying encoding, threads only where allowed, a docstring, a readable size."""
     text = path.read_text()
     tree = parsed(text)
     imported = list(imports(tree))
@@ -155,15 +155,15 @@ def test_module(path: Path) -> None:
             for node in ast.walk(tree)
             if isinstance(node, ast.Attribute) and node.attr in THREAD_CALLS
         ]
-        assert crossings == [], f"threads belong to {', '.join(THREADS)}"
+        assert crossings == [], f"threads are for {', '.join(THREADS)}"
 
-    # A module that imports the package itself would reach every floor at once, unseen by the contract.
+    # A module that imports the package itself would reach every layer at once, unseen by the contract.
     if not name_of(path).startswith(("cli/", "__main__")):
         assert [found for found in imported if found[1] == "clicket"] == []
 
     assert len(text.splitlines()) <= MAX_LINES
     if text.strip():
-        assert ast.get_docstring(tree), "a module opens with its law"
+        assert ast.get_docstring(tree), "a module needs a docstring"
 
 
 def test_no_tool_is_probed() -> None:
@@ -174,12 +174,12 @@ def test_no_tool_is_probed() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
         if "tool" in ast.unparse(node.args[0]).lower().rsplit(".", 1)[-1] and isinstance(node.args[1], ast.Constant)
     }
-    assert probes == set(PROBES), "write it into the contract, tools/protocol.py"
+    assert probes == set(PROBES), "add it to the contract, tools/protocol.py"
 
 
 def test_no_circle_of_imports() -> None:
     found = [sorted(circle) for circle in circles(import_graph(PACKAGE))]
-    assert found == [], "these modules import each other in a circle"
+    assert found == [], "these modules form an import cycle"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_circle_is_found_however_the_import_is_written(tmp_path: Path, text: s
 
 
 class Uses:
-    """Who writes and who reads the fields of calls, attempts and entries in one module, constructors aside."""
+    """Which fields of calls, attempts and entries one module writes and reads, except in constructors."""
 
     def __init__(self, name: str, tree: ast.Module) -> None:
         self._names = SUBJECTS | {
@@ -286,7 +286,7 @@ def test_each_field_of_a_call_has_its_writer() -> None:
     assert journal <= {"clicket.journal.entry", "clicket.journal.journal", "clicket.journal.staging"}, (
         "only the journal writes entries"
     )
-    assert (fields["Call"] | fields["Attempt"]) - read == set(), "fields that nothing reads"
+    assert (fields["Call"] | fields["Attempt"]) - read == set(), "fields that no module reads"
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_every_folder_is_a_package() -> None:
 
 
 def import_clicket(code: str) -> str:
-    """Run `code` in a fresh interpreter, not measured by coverage, which would slow it down and import for itself."""
+    """Run `code` in a fresh interpreter, without coverage, which would slow it down and import modules."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("COV")}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=60)
     return done.stdout
@@ -332,7 +332,7 @@ def test_import_loads_nothing_that_can_wait() -> None:
 
 
 def test_import_is_quick() -> None:
-    # The processor's time, not the clock's: what else the machine does at this moment is not ours.
+    # CPU time, not wall time: other load on the machine does not count.
     code = "import time; t = time.process_time(); import clicket; print(time.process_time() - t)"
     assert min(float(import_clicket(code)) for _ in range(5)) < 0.3
 

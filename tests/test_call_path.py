@@ -1,5 +1,5 @@
-"""What one plain call does, counted: functions, files, SQL statements, transactions, encodes. A change that adds to it is decided on,
-not slipped in: raise a number here only with the reason in docs/design/0032-the-hot-path.md."""
+"""What one plain call does, counted: functions, files, SQL statements, transactions, encodes. A change that adds to it
+must be deliberate: raise a number here only with the reason in docs/design/0032-the-hot-path.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The deployment files say what the program accepts: commands, settings, ports, probes, extras. `make cluster` runs the same topology."""
+"""The deployment files use what the program accepts: commands, settings, ports, probes, extras. `make cluster` runs the
+same topology."""
 
 from __future__ import annotations
 
@@ -244,7 +245,7 @@ def test_the_cluster_runs_calls_and_survives_the_death_of_a_worker(tmp_path: Pat
 
 
 def _backlog(store: str) -> int:
-    """What KEDA asks PostgreSQL."""
+    """KEDA's query to PostgreSQL."""
     jobs = [each for each in documents(DEPLOY / "kubernetes" / "keda.yaml") if each["kind"] == "ScaledJob"]
     (query,) = [trigger["metadata"]["query"] for each in jobs for trigger in each["spec"]["triggers"]]
     with psycopg.connect(store) as connection:

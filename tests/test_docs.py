@@ -1,4 +1,4 @@
-"""Every Python block of the README and the docs runs, and every example: what we show works, today.
+"""Every Python block of the README and the docs runs, and so does every example.
 
 The blocks of one page share a namespace and run in order in an empty folder; top-level `await` is allowed, as in the
 asyncio shell. A block below `<!-- no-run -->` is left out.
@@ -74,7 +74,7 @@ def test_page_runs(page: Path, tmp_path: Path, clean_env: dict[str, str]) -> Non
 
 
 def test_the_readme_runs_again_in_the_same_folder(tmp_path: Path, clean_env: dict[str, str]) -> None:
-    """People run it twice: the second time its calls are in the store already."""
+    """Users run it twice: the second time its calls are in the store already."""
     page = ROOT / "README.md"
     (block,) = [block for block in blocks(page) if "SIGKILL" in block[1]]
     given = json.dumps([name_of(page), [block]])
@@ -88,7 +88,7 @@ def test_the_readme_runs_again_in_the_same_folder(tmp_path: Path, clean_env: dic
 
 
 def test_the_tutorial_can_be_pasted(tmp_path: Path, clean_env: dict[str, str]) -> None:
-    """As it says: into `python -m asyncio`, which ends a statement at the first empty line."""
+    """Into `python -m asyncio`, which ends a statement at the first empty line."""
     pasted = "".join(f"{code}\n\n" for _, code in blocks(ROOT / "docs" / "tutorial.md"))
     done = subprocess.run(
         [sys.executable, "-m", "asyncio"], input=pasted, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
@@ -125,7 +125,7 @@ def test_driver_runs_blocks_in_order_with_await_and_shows_the_page_in_errors(tmp
 
 
 def test_the_reference_is_that_of_the_code(clean_env: dict[str, str], tmp_path: Path) -> None:
-    """`make docs` was run after the last change of what it describes."""
+    """Fails if `make docs` was not run after a change of the public API."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "docs.py"), "--check"],
         cwd=ROOT,

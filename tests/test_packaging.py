@@ -1,4 +1,4 @@
-"""The wheel stands alone: built here, installed into an empty environment, used from an empty folder."""
+"""The wheel is self-contained: built here, installed into an empty environment, used from an empty folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_PACKAGES = 33  # a core install, clicket included
-LEFT_OUT = {"pyduck-janitor", "ray", "temporalio", "dbos"}  # what nobody imports, and what has a lock of its own
+LEFT_OUT = {"pyduck-janitor", "ray", "temporalio", "dbos"}  # imported nowhere, or with their own lock
 
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
@@ -45,7 +45,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pins = re.findall(r"^[a-z0-9].*==[^\\]*", (ROOT / "requirements" / "run.lock").read_text(), re.MULTILINE)
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pins))
-    venv.create(folder / "env", with_pip=False)  # ours serves it, too, and making another takes longer than the rest
+    venv.create(folder / "env", with_pip=False)  # our pip serves it; installing another takes long
     bin = folder / "env" / "bin"
     run(*pip(bin), "install", "-q", "-c", constraints, f"clicket @ {wheel.as_uri()}", cwd=folder)
     return bin
@@ -63,7 +63,7 @@ def empty(tmp_path: Path) -> Path:
 
 
 def needs_of(wheel: Path) -> list[str]:
-    """What the wheel asks for, as it says it."""
+    """The wheel's requirements as its metadata lists them."""
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith("/METADATA"))
         return email.message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
@@ -73,16 +73,16 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         info = next(name.split("/")[0] for name in names if name.endswith("/METADATA"))
-        told = email.message_from_bytes(archive.read(f"{info}/METADATA"))
+        metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
     assert "clicket/py.typed" in names
     source = ROOT / "src"
     wanted = [path for path in (source / "clicket").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert {str(path.relative_to(source)) for path in wanted} == {n for n in names if n.startswith("clicket/")}
     assert {name.split("/")[0] for name in names} == {"clicket", info}
     assert any(name.startswith(f"{info}/licenses/") for name in names)
-    assert told["License-Expression"] == "Apache-2.0"
-    assert told.get_all("Provides-Extra") is not None
-    assert "all" in told.get_all("Provides-Extra", [])
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("Provides-Extra") is not None
+    assert "all" in metadata.get_all("Provides-Extra", [])
     uncapped = [need for need in needs_of(wheel) if "extra ==" not in need and "<" not in need]
     assert uncapped == []
 
@@ -119,8 +119,8 @@ asyncio.run(main())
 
 @pytest.mark.timeout(600)
 def test_installed_interpreter_needs_no_extra(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
-    told = run(installed / "python", "-c", PROGRAM, cwd=empty, env=clean_env)
-    assert told.split() == ["ok", "42", "full", "ModuleNotFoundError"]
+    output = run(installed / "python", "-c", PROGRAM, cwd=empty, env=clean_env)
+    assert output.split() == ["ok", "42", "full", "ModuleNotFoundError"]
     (empty / "notes.md").write_text("# Notes\n\n```python\nopen('made.txt', 'w').write('made')\n```\n")
     run(installed / "clicket", "code", "notes.md", "--out", ".", "--html", "notes.html", cwd=empty, env=clean_env)
     assert (empty / "made.txt").read_text() == "made"
@@ -141,7 +141,7 @@ def test_what_needs_an_extra_says_which(installed: Path, empty: Path, clean_env:
         (["serve"], "clicket[server]"),
         (["mcp", "tools", "http://127.0.0.1:9/mcp"], "clicket[mcp]"),
     ):
-        told = subprocess.run(
+        done = subprocess.run(
             [installed / "clicket", *command],
             cwd=empty,
             env=clean_env,
@@ -150,7 +150,7 @@ def test_what_needs_an_extra_says_which(installed: Path, empty: Path, clean_env:
             timeout=60,
             check=False,
         )
-        assert (told.returncode, extra in told.stderr, "Traceback" in told.stderr) == (2, True, False), told.stderr
+        assert (done.returncode, extra in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
 
 
 def locked(name: str) -> dict[str, str]:
@@ -161,7 +161,7 @@ def locked(name: str) -> dict[str, str]:
 
 
 def test_every_extra_fits_together(wheel: Path) -> None:
-    """Whatever asks for whatever under `clicket[all]`, the version that is locked is one that it takes."""
+    """Every requirement under `clicket[all]` accepts the locked version."""
     pins = locked("dev")
     waiting: list[tuple[str, str]] = [("clicket", "all")]
     seen: set[tuple[str, str]] = set()
@@ -187,7 +187,7 @@ def test_every_extra_fits_together(wheel: Path) -> None:
     assert {"mcp", "redis", "tantivy", "onnxruntime"} <= {name for name, _ in seen}
 
 
-@pytest.mark.slow  # the test above asks what pip would; pip fetches everything that is large to say it
+@pytest.mark.slow  # the test above asks what pip would; pip itself downloads every large package for it
 @pytest.mark.timeout(600)
 def test_every_extra_fits_together_for_pip(installed: Path, wheel: Path, tmp_path: Path) -> None:
     pins = re.findall(r"^[a-z0-9].*==[^\\]*", (ROOT / "requirements" / "run.lock").read_text(), re.MULTILINE)
@@ -209,7 +209,7 @@ def test_locks_name_exact_versions_with_hashes_and_no_registry() -> None:
 
 
 def test_the_demo_installs_only_what_the_tour_needs() -> None:
-    """The dependencies of clicket without an extra, and the build backend: no package that only an extra asks for."""
+    """The dependencies of clicket without an extra, and the build backend: no package that only an extra requires."""
     lock = (ROOT / "requirements" / "demo.lock").read_text()
     names = set(re.findall(r"^([a-z0-9][a-z0-9._-]*)==", lock, re.MULTILINE))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -224,14 +224,14 @@ def test_the_demo_installs_only_what_the_tour_needs() -> None:
     assert not names & (extras - asked - {"clicket"})
     assert len(names) <= 40
     reasons = set(re.findall(r"^    #(?: via|  ) (.+)$", lock, re.MULTILINE)) - {"-c requirements/dev.lock"}
-    assert all(each.split()[0] in names | {"clicket"} for each in reasons), "each is there because of another"
+    assert all(each.split()[0] in names | {"clicket"} for each in reasons), "each is required by another"
     makefile = (ROOT / "Makefile").read_text()
     assert "\ndemo: demo-env " in makefile
     assert "sh scripts/setup demo" in makefile
 
 
 class TestSetup:
-    """scripts/setup in a folder of its own, with stand-ins for the commands that would change the machine."""
+    """scripts/setup in its own folder, with stubs for the commands that would change the machine."""
 
     @pytest.fixture
     def checkout(self, tmp_path: Path) -> Path:

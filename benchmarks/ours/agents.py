@@ -24,7 +24,7 @@ async def noop(a: int) -> dict[str, int]:
 
 
 class Instant:
-    """Asks for what the plan says."""
+    """Makes the tool calls of the plan."""
 
     name = "instant"
 

@@ -1,6 +1,6 @@
 """The round trips that a durable call needs, without clicket: its two writes, one after the other, by the same client library.
 
-What is written has the size of what a call writes: the events up to its start, and those of its end.
+The writes have the size of a call's writes: the events up to its start, and those of its end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def noop(a: int) -> dict[str, int]:
 
 
 async def written() -> tuple[bytes, bytes]:
-    """What the two commits of a call hold."""
+    """The content of a call's two commits."""
     async with runtime("memory", Path(), [noop]) as rt:
         result = await rt.call("noop", {"a": 1}, thread="t")
         events = (await rt.get(result.call_id)).events

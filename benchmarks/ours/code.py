@@ -43,12 +43,12 @@ for _ in range({times}):
 
 
 async def ended(session: Session) -> tuple[str, BlockEnd]:
-    said = ""
+    output = ""
     async for item in session.watch():
         if isinstance(item, OutputItem):
-            said += item.text
+            output += item.text
         elif isinstance(item, BlockEnd):
-            return said, item
+            return output, item
     raise AssertionError("a block without an end")
 
 
@@ -86,7 +86,7 @@ class Interpreters:
 
 
 class Pooled:
-    """Each session is that of a new key, and found warm: the spare is waited for before the clock starts."""
+    """Each session has a new key and is found warm: the benchmark waits for the spare before the clock starts."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -109,7 +109,7 @@ class Pooled:
 
 
 async def endless(session: Session, times: int) -> float:
-    """An interrupt of `while True: pass`; the session lives on."""
+    """An interrupt of `while True: pass`; the session survives."""
 
     async def begin() -> None:
         await started(session, "print('runs', flush=True)\nwhile True: pass")
@@ -125,7 +125,7 @@ async def endless(session: Session, times: int) -> float:
 
 
 async def stubborn(engine: Sessions, times: int) -> float:
-    """The end of a program that ignores all signals and swallows every exception, without the grace that it is given."""
+    """The time to end a program that ignores all signals and swallows every exception, without its grace period."""
     session: Session
 
     async def begin() -> None:
@@ -152,7 +152,7 @@ async def started(session: Session, code: str) -> None:
 
 
 async def flood(sandbox: Sandbox) -> dict[str, float]:
-    """1 GB of stdout, all of it read: seconds, how much this process grew meanwhile, and the longest stall of its loop."""
+    """1 GB of stdout, all of it read: seconds, the growth of this process's memory, and the longest stall of its loop."""
     times = 1_000 if timing.quick() else 16_000
     session = await Session.start(sandbox, max_output=4 * 1024**3)
     before, highest, latest = sessions.rss(), 0, 0.0

@@ -19,7 +19,7 @@ from benchmarks.ours.slow_sync import slow_down
 from clicket import tool
 
 COMMITS_A_CALL = 2
-"""Those that a call has to wait for: its intent, before the tool runs, and its outcome, before it is told."""
+"""The commits that a call waits for: its intent, before the tool runs, and its outcome, before the caller gets it."""
 _RECORDED = 100
 
 
@@ -30,7 +30,7 @@ async def noop(a: int) -> dict[str, int]:
 
 
 def syncs(folder: Path, seconds: float) -> tuple[float, float]:
-    """How many a second, and how many microseconds one takes (the median)."""
+    """Syncs per second, and the microseconds of one (the median)."""
     file = os.open(folder / "appended", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     taken: list[float] = []
     start = end = perf_counter()
@@ -62,7 +62,7 @@ async def _record(folder: Path) -> None:
 
 
 def one_by_one(folder: Path, seconds: float) -> dict[str, float]:
-    """The rows of real calls, written by apsw alone: each call's commits one after the other, each synced on its own."""
+    """The rows of real calls, written by apsw alone: each call's commits one after the other, each synced separately."""
     asyncio.run(_record(folder))
     recorded = Recorded(folder / "calls.db")
     taken: list[float] = []

@@ -1,4 +1,4 @@
-"""Events through the journal into each store; and the rows that they left, inserted by apsw alone."""
+"""Events through the journal into each store; and the resulting rows, inserted by apsw alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _numbers = count(1)
 
 
 class Pen:
-    """Writes event after event, into a new call when the last one has grown long."""
+    """Appends event after event, to a new call when the last one has many."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal

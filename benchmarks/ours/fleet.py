@@ -1,4 +1,4 @@
-"""One process submits, others run: `process-2` is SQLite in process mode with two workers, `redis-0` runs it all itself, and
+"""One process submits, others run: `process-2` is SQLite in process mode with two workers, `redis-0` runs all calls itself, and
 `postgres+nats-4` has four workers over PostgreSQL and a NATS server that carries notices."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def crowd(rt: Runtime, calls: int) -> float:
 
 
 async def rate(rt: Runtime, name: str, calls: int) -> tuple[float, int]:
-    """Calls per second, from the first submit to the last result; and how many of them did not complete."""
+    """Calls per second, from the first submit to the last result; and how many did not complete."""
     start = perf_counter()
     handles = await asyncio.gather(*(rt.submit(name, {"a": n}, thread=f"t{n % 50}") for n in range(calls)))
     results = await asyncio.gather(*(handle.result() for handle in handles))

@@ -70,7 +70,7 @@ def main() -> None:
             else:
 
                 def fresh() -> Any:
-                    # A tool belongs to the loop that first ran it, so each caller gets one of its own.
+                    # A tool belongs to the loop that first ran it, so each caller gets its own.
                     return rest(url) if variant == "rest" else TOOLS[variant]()
 
                 name = fresh().name

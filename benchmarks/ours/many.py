@@ -1,4 +1,4 @@
-"""10,000 calls at once: all accepted while the first 100 hold the door shut, then all ended."""
+"""10,000 calls at once: all accepted while the first 100 hold all slots, then all ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT = 100
 
 
 class Gate:
-    """Holds every body until it is opened, and knows how many were inside at once."""
+    """Holds every body until it is opened, and counts how many ran at once."""
 
     def __init__(self) -> None:
         self.opened = asyncio.Event()
@@ -79,7 +79,7 @@ async def ours(variant: str, folder: Path) -> dict[str, float]:
     tasks_before, threads_before = len(asyncio.all_tasks()), threading.active_count()
     async with runtime(variant, folder, [wait], max_concurrency=LIMIT, max_queue=CALLS) as rt:
         gate.opened.set()
-        await rt.call("wait", {"a": 0}, thread="t")  # what is made once is not counted per call
+        await rt.call("wait", {"a": 0}, thread="t")  # one-time costs do not count per call
         gate.opened.clear()
         gc.collect()
         before, start = resident(), perf_counter()

@@ -1,4 +1,4 @@
-"""A runtime for measuring: the store that the variant names, limits that do not stand in the way."""
+"""A runtime for measuring: the variant's store, and limits that are never reached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def settings(*, max_concurrency: int = 100, max_queue: int = 20_000) -> Settings
 
 
 def place(variant: str, folder: Path, name: str = "calls") -> tuple[str, str]:
-    """The URL of the store and the durability. `process` and `power` are SQLite; servers are those of `run.py`."""
+    """The URL of the store and the durability. `process` and `power` are SQLite; `run.py` starts the servers."""
     kind, _, mode = variant.partition("-")
     if kind == "memory":
         return "memory://", "process"

@@ -1,4 +1,4 @@
-"""Leaves orphans: `python -m benchmarks.ours.orphans URL DURABILITY STARTED WAITING` says "ready" and waits to be killed."""
+"""Leaves orphans: `python -m benchmarks.ours.orphans URL DURABILITY STARTED WAITING` prints "ready" and waits to be killed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from clicket import Runtime, tool
 __all__ = ["door", "held"]
 
 door = asyncio.Event()
-"""Shut in the process that will be killed, so that no body ends there; whoever takes the calls over opens it."""
+"""Closed in the process that is killed, so that no body ends there; the recovering process opens it."""
 
 
 @tool(timeout=3600)
 async def held(a: int) -> dict[str, int]:
-    """Return a small dict, once the door is open."""
+    """Return a small dict, once the gate is open."""
     await door.wait()
     return {"a": a}
 

@@ -1,4 +1,4 @@
-"""The rows of a store, to be inserted again by apsw alone: the bound that no store on SQLite can pass.
+"""The rows of a store, inserted again by apsw alone: the upper bound for any store on SQLite.
 
 Tables, indexes and rows are read from a file that the runtime has just written, so the bound follows the schema.
 """

@@ -1,4 +1,4 @@
-"""A process with 10,000 calls under way is killed: how long until another one has taken them over?"""
+"""A process with 10,000 running calls is killed: how long until another process has claimed them?"""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def unfinished(rt: Runtime) -> bool:
 
 
 async def count(rt: Runtime) -> Counter[str]:
-    """Every call of the store by what became of it."""
+    """Every call of the store by its outcome."""
     found: Counter[str] = Counter()
     cursor = None
     while True:

@@ -1,4 +1,4 @@
-"""What it costs to open a store that holds no finished calls, 10,000 of them, and 100,000."""
+"""The cost of opening a store with no finished calls, 10,000 of them, and 100,000."""
 
 from __future__ import annotations
 

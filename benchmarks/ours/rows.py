@@ -1,6 +1,6 @@
-"""The bound: the rows that our calls left in the store, inserted again by apsw alone, ready-made and in grouped commits.
+"""The upper bound: the rows of our calls, inserted again by apsw alone, prepared and in grouped commits.
 
-Our rows are those of whole calls: what is counted is calls, not rows.
+The unit is calls, not rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ async def noop(a: int) -> dict[str, int]:
 
 
 async def record(path: Path, durability: str) -> int:
-    """Make calls, 100 at a time, and say how many events each left."""
+    """Make calls, 100 at a time, and return how many events each has."""
     async with runtime(durability, path.parent, [noop]) as rt:
         last = ""
         for _ in range(_CALLS // 100):

@@ -1,4 +1,4 @@
-"""What validate does to arguments before a tool sees them; variant `rs`: the schema check by jsonschema-rs alone."""
+"""The cost of the validate stage for arguments; variant `rs`: the schema check by jsonschema-rs alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`clicket serve` in a process of its own, asked over HTTP. Variants name the store, and then what is added.
+"""`clicket serve` in its own process, over HTTP. Variants name the store, then the additions.
 
-`memory`, `process` (SQLite); `-key`: with a key, which is looked up for every request; `-log`: with its access log, as it is
+`memory`, `process` (SQLite); `-key`: with a key, which is looked up for every request; `-log`: with its access log, as
 shipped; `-mcp`: `tools/call` at `/mcp` instead of `POST /calls`.
 """
 
@@ -22,7 +22,7 @@ _SECRET = "a-secret-of-the-benchmark"
 
 
 def key(store: str, url: str) -> str:
-    """A key for the server: kept in the store, or, where no other process can write to it, named in its settings."""
+    """A key for the server: stored, or, where no other process can write to the store, in its settings."""
     if store == "memory":
         os.environ["CLICKET_API_KEYS"] = f"bench:read+call:{_SECRET}"
         return _SECRET

@@ -1,4 +1,4 @@
-"""A slower disk, made with the plainest means: a small library, compiled here, that adds milliseconds to each fsync."""
+"""A slower disk by simple means: a small library, compiled here, that adds milliseconds to each fsync."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOURCE = ROOT / "benchmarks" / "slow_sync.c"
 
 
 def slow_down(milliseconds: int) -> None:
-    """Start this very process again with the library in front of the C library. Comes back in the new one."""
+    """Restart this process with the library preloaded. Returns in the new process."""
     if not milliseconds or os.environ.get("SLOW_SYNC_MS"):
         return
     library = _compiled()

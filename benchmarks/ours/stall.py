@@ -1,4 +1,4 @@
-"""A watch on the loop, and something that keeps it busy."""
+"""A monitor of the event loop, and load for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WARM_UP = 0.2
 
 
 def compute() -> int:
-    """About 20 ms of Python that never lets go of the interpreter by itself."""
+    """About 20 ms of Python that never releases the GIL by itself."""
     end, total = perf_counter() + 0.02, 0
     while perf_counter() < end:
         total += 1
@@ -45,7 +45,7 @@ async def noop(a: int) -> dict[str, int]:
 
 
 async def nothing() -> None:
-    """What an idle loop does."""
+    """An idle loop."""
 
 
 async def watch(seconds: float, lates: list[float]) -> None:
@@ -57,7 +57,7 @@ async def watch(seconds: float, lates: list[float]) -> None:
 
 
 async def under(call: Callable[[], Awaitable[object]], callers: int, seconds: float) -> dict[str, float]:
-    """Watch the loop while `callers` make one call after the other."""
+    """Monitor the loop while `callers` make one call after the other."""
     lates: list[float] = []
     calls = 0
     watching = asyncio.create_task(watch(seconds, lates))

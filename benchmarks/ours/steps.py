@@ -1,4 +1,4 @@
-"""One plain call, step by step: each step's function is wrapped in a clock, whose own cost is taken off."""
+"""One plain call, step by step: a timer wraps each step's function, and its own cost is subtracted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Clock:
 
 
 def cost_of_clock() -> float:
-    """Seconds that wrapping adds to a step."""
+    """Seconds that the timer adds to a step."""
     clock = Clock()
     step = next(iter(STEPS))
     wrapped = clock.wrap(step, lambda: None)

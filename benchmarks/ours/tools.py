@@ -1,4 +1,4 @@
-"""No-op tools of every kind. A module of its own, because process isolation finds a tool by importing its module."""
+"""No-op tools of every kind, in a separate module, because process isolation imports a tool's module."""
 
 from __future__ import annotations
 

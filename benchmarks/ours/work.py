@@ -1,5 +1,5 @@
-"""A worker process: `python -m benchmarks.ours.work URL DURABILITY AT_ONCE` says "ready", runs what others submit until its
-input ends, and says at last how many bodies it ran."""
+"""A worker process: `python -m benchmarks.ours.work URL DURABILITY AT_ONCE` prints "ready", runs submitted calls until
+its input ends, and then prints how many bodies it ran."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def short(a: int) -> dict[str, int]:
 
 @tool
 async def started() -> float:
-    """Return when it started, on the machine's own clock, which all processes share."""
+    """Return the start time on the machine's clock, which all processes share."""
     Bodies.run += 1
     return monotonic()
 
@@ -59,7 +59,7 @@ async def work(url: str, durability: str, at_once: int) -> None:
 
 
 class Workers:
-    """Worker processes that are up, and what they said at their end."""
+    """Running worker processes, and their output at the end."""
 
     def __init__(self) -> None:
         self.bodies = 0

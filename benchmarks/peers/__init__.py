@@ -1,1 +1,1 @@
-"""One script per peer, each run in an environment of its own; it prints one line of JSON."""
+"""One script per peer, each run in its own environment; it prints one line of JSON."""

@@ -1,6 +1,6 @@
 """dramatiq on Redis: messages sent by this process, run by worker processes, results back through Redis. All as shipped.
 
-A message is acknowledged after it ran, so one whose worker dies runs again, whatever it did before.
+A message is acknowledged after it ran, so it runs again if its worker dies, whatever its effects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A bare FastAPI route, written the usual way: a pydantic model in, a dict out. Nothing is authorized, kept or told to anybody.
+"""A bare FastAPI route, written the usual way: a pydantic model in, a dict out. No authorization, no record, no events.
 
-It runs in clicket's own environment, so that FastAPI, Starlette, uvicorn and pydantic are the very same versions.
+It runs in clicket's own environment, so that FastAPI, Starlette, uvicorn and pydantic have the same versions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """FastMCP: `tools/call` over streamable HTTP. Stateless and answered with plain JSON, no session, no stream: the cheapest case.
 
-The variant is the version of the protocol that the client speaks.
+The variant is the client's version of the protocol.
 """
 
 from __future__ import annotations

@@ -30,19 +30,19 @@ class Ipykernel:
         return await self.result(client, client.execute(code))
 
     async def result(self, client: AsyncKernelClient, asked: str) -> str:
-        """What it prints until the kernel says that it is idle again, and its reply: only then is all of it known."""
-        said = ""
+        """The output until the kernel reports that it is idle again, and its reply: only then is it complete."""
+        output = ""
         while True:
             message: dict[str, Any] = await client.get_iopub_msg(timeout=_PATIENCE)
             if message["parent_header"].get("msg_id") != asked:
                 continue
             if message["msg_type"] == "stream":
-                said += message["content"]["text"]
+                output += message["content"]["text"]
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 break
         while (await client.get_shell_msg(timeout=_PATIENCE))["parent_header"].get("msg_id") != asked:
             pass
-        return said
+        return output
 
     async def close(self, kernel: Kernel) -> None:
         manager, client = kernel

@@ -1,4 +1,4 @@
-"""langchain: `tool.ainvoke` of an async tool. Arguments are validated; nothing is kept, timed, limited or retried."""
+"""langchain: `tool.ainvoke` of an async tool. Arguments are validated; nothing is recorded, timed, limited or retried."""
 
 from __future__ import annotations
 

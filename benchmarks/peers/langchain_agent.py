@@ -1,5 +1,5 @@
-"""langchain: `create_agent`. Variants `memory` (no checkpointer: who calls keeps the messages), `sqlite` (AsyncSqliteSaver as
-shipped) and `sqlite-normal` (WAL/NORMAL, as our process mode)."""
+"""langchain: `create_agent`. Variants `memory` (no checkpointer: the caller keeps the messages), `sqlite`
+(AsyncSqliteSaver as shipped) and `sqlite-normal` (WAL/NORMAL, as our process mode)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def noop(a: int) -> dict:
 
 
 class Instant(BaseChatModel):
-    """Asks for what the plan says."""
+    """Makes the tool calls of the plan."""
 
     plan: Any
 
@@ -50,7 +50,7 @@ class Instant(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _agenerate(self, messages: list[BaseMessage], *rest: Any, **kwargs: Any) -> Any:
-        return self._generate(messages)  # in the loop: a thread for each answer would be the peer's loss
+        return self._generate(messages)  # on the loop: a thread for each answer would slow the peer
 
 
 async def main() -> None:

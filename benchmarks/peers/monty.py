@@ -1,4 +1,4 @@
-"""pydantic-monty: an interpreter of its own for a part of Python, in worker processes of a pool.
+"""pydantic-monty: its own interpreter for a subset of Python, in worker processes of a pool.
 
 `cold`: a pool of one worker is made for each session. `pool`: sessions are taken from one pool, whose workers are warm.
 """

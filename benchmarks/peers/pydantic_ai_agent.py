@@ -1,4 +1,4 @@
-"""pydantic-ai: `Agent.run` in memory; who calls keeps the messages. The model says what it used, so that nothing is estimated."""
+"""pydantic-ai: `Agent.run` in memory; the caller keeps the messages. The model reports its usage, so nothing is estimated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def noop(a: int) -> dict:
 
 
 def instant(plan: Plan) -> FunctionModel:
-    """Asks for what the plan says."""
+    """Makes the tool calls of the plan."""
 
     async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         counted.asked += 1

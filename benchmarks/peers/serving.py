@@ -11,7 +11,7 @@ __all__ = ["serve"]
 
 
 def serve(app: Any) -> None:
-    # With the protocol named: asyncio turns Nagle's algorithm off only then, and without that each answer waits for 40 ms.
+    # With an explicit protocol: only then does asyncio disable Nagle's algorithm; else each answer waits for 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         bound.bind(("127.0.0.1", 0))
         config = uvicorn.Config(
@@ -28,6 +28,6 @@ def serve(app: Any) -> None:
             timeout_graceful_shutdown=1,
             backlog=2_048,
         )
-        bound.listen(config.backlog)  # whoever reads the port may connect at once, and is served when it has started
+        bound.listen(config.backlog)  # a client may connect as soon as it reads the port, and is served after the start
         print(bound.getsockname()[1], flush=True)
         uvicorn.Server(config).run(sockets=[bound])

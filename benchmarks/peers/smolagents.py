@@ -10,7 +10,7 @@ from benchmarks import sessions, timing
 
 
 class Smolagents:
-    """Its calls block; the loop around them is there because all engines are measured by the same functions."""
+    """Its calls block; the coroutines exist because the same functions measure all engines."""
 
     async def open(self) -> LocalPythonExecutor:
         executor = LocalPythonExecutor([])

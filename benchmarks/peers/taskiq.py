@@ -1,7 +1,7 @@
 """taskiq on a Redis stream: tasks sent by this process, run by a worker process, results back through Redis.
 
-A waiting client of taskiq asks again and again whether there is a result, every 200 ms as shipped. That would be the whole
-figure, so it asks every millisecond here when it is alone, and every 50 ms when there are 100: asking more often is slower.
+A waiting client of taskiq polls for the result, every 200 ms as shipped. That would be the whole
+figure, so it polls every millisecond here when it is alone, and every 50 ms when there are 100: polling more often is slower.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Temporal: a workflow of one activity on the development server, which keeps its state in a file; the worker is in here.
 
-The workflow asks for an eager start, which spares it a turn through the server's queue: the fastest way that Temporal has.
+The workflow requests an eager start, which skips the server's queue: Temporal's fastest mode.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""transitions: one trigger per target state, as its manual does it."""
+"""transitions: one trigger per target state, as in its manual."""
 
 from __future__ import annotations
 

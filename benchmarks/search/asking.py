@@ -1,7 +1,7 @@
-"""Asks the questions of one set by one method, in a process of its own: what one row has learned is no gift to the next.
+"""Runs the questions of one set by one method, in its own process, so that rows share no caches.
 
-It asks as a user would: an index, `deep_search`, and nothing that a user does not have. `python -m benchmarks.search.asking
-JOB` writes what came of it to stdout, as JSON.
+It uses what a user has: an index and `deep_search`. `python -m benchmarks.search.asking JOB` writes the results to
+stdout, as JSON.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from clicket.search import Index, SearchResult, deep_search
 __all__ = ["Asked", "ask"]
 
 SENTENCES = 8
-"""Cited sentences that an answer is looked for in; an answer that cites more is judged by the first of them."""
+"""In how many cited sentences the answer is searched; of more citations only the first count."""
 
 
 @dataclass(kw_only=True)
 class Asked:
-    """One question, and what came of it."""
+    """One question and its result."""
 
     ids: tuple[str, ...]
     cpu: float
@@ -42,13 +42,13 @@ class Asked:
     """`completeness_score` of the last round."""
     cited: int = 0
     wrong: int = 0
-    """Citations that are not in the passages of the set, word for word, at their place."""
+    """Citations that are not verbatim in the passages of the set at their offsets."""
     answered: bool | None = None
-    """None where there is no answer to look for."""
+    """None if the question has no answer."""
 
 
 def ask(one: Set, method: Method, path: Path, vectors: Path | None) -> list[Asked]:
-    """Every question of the set, in a fresh process, to the index at `path`."""
+    """Every question of the set, in a fresh process, over the index at `path`."""
     job = {"data": one.folder, "set": one.name, "limit": one.limit, "method": method.name, "path": str(path)}
     job["vectors"] = None if vectors is None else str(vectors)
     done = subprocess.run(
@@ -74,7 +74,7 @@ def main(words: list[str]) -> None:
 
 async def _ask(one: Set, method: Method, index: Index) -> list[Asked]:
     tell, texts = progress(f"{one.name}: {method.title}"), {row["id"]: row["text"] for row in one.passages}
-    await index.search("warm up")  # what is read once is not the first question's to pay
+    await index.search("warm up")  # one-time reads do not count for the first question
     if method.rounds:
         await deep_search("Who was there first?", engine=index, max_loop=1)
     asked = []

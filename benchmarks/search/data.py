@@ -1,6 +1,6 @@
 """Question sets as files: NAME.corpus.jsonl.gz, a passage a line {id, title, text}, and NAME.dev.jsonl, {question, gold, answer?}.
 
-The sets are not part of the repository. A folder that has none, or half of one, is refused with what is missing.
+The sets are not part of the repository. For a folder without a complete set, the error names what is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WHERE = (
 
 
 class DataMissing(Exception):
-    """The message says what is not there, and what should be."""
+    """The message names the missing files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Question:
     text: str
     gold: tuple[str, ...]
     answer: str | None
-    """None when there is none, or it is yes or no."""
+    """None if there is no answer, or it is yes or no."""
 
 
 @dataclass(frozen=True, kw_only=True)

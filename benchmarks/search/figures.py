@@ -1,4 +1,5 @@
-"""What the figures mean, in code: recall, its interval, whether an answer is there, and how well a score tells good from bad."""
+"""The definitions of the figures: recall, its interval, whether an answer is found, and how well a score separates good
+from bad."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ __all__ = ["auc", "bins", "has", "interval", "mean", "percentile", "recall"]
 
 
 def recall(found: Sequence[str], gold: Sequence[str], k: int) -> float:
-    """The share of the gold documents that is among the first `k`."""
+    """The share of the gold documents among the first `k`."""
     return len(set(gold) & set(found[:k])) / len(set(gold))
 
 
@@ -46,7 +47,7 @@ def _plain(text: str) -> str:
 
 
 def auc(scores: Sequence[float], good: Sequence[bool]) -> float | None:
-    """How often a good one has the higher score than a bad one, equals as half; None when there are only good or only bad."""
+    """How often a good one scores higher than a bad one, equals as half; None if there are only good or only bad ones."""
     above = [score for score, ok in zip(scores, good, strict=True) if ok]
     below = [score for score, ok in zip(scores, good, strict=True) if not ok]
     if not above or not below:

@@ -1,4 +1,4 @@
-"""From questions to the figures of a set: an index for each form of its passages, every method asked over it, and what it means."""
+"""From questions to the figures of a set: an index for each form of its passages, every method over it, and the summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["calibration", "cost", "figures", "indexed", "measure", "summary"]
 
 
 def indexed(path: Path, passages: Sequence[dict[str, str]], *, titles: bool, kept: Kept | None, name: str) -> Index:
-    """A fresh index of the passages; vectors come from the folder that keeps them."""
+    """A fresh index of the passages; vectors come from the cache folder."""
     path.unlink(missing_ok=True)
     given = passages if titles else [{**one, "title": ""} for one in passages]
     if kept is None:
@@ -33,7 +33,7 @@ def indexed(path: Path, passages: Sequence[dict[str, str]], *, titles: bool, kep
 
 
 def measure(one: Set, methods: Iterable[Method], folder: Path, vectors: Path | None) -> dict[str, list[Asked]]:
-    """Every question of the set by every method. Methods over the same index follow each other, so that it is made once."""
+    """Every question of the set by every method. Methods over the same index run in sequence, so that it is built once."""
     out: dict[str, list[Asked]] = {}
     wanted, path = list(methods), folder / f"{one.name}.db"
     for titles, near in ((True, False), (False, False), (True, True), (False, True)):
@@ -79,7 +79,7 @@ def cost(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def calibration(one: Set, asked: Sequence[Asked]) -> dict[str, Any]:
-    """Does `completeness_score` tell the questions whose gold is all in the first five from the others?"""
+    """Does `completeness_score` separate the questions whose gold is all in the first five from the others?"""
     scores = [row.score for row in asked]
     good = [recall(row.ids, question.gold, 5) == 1 for row, question in zip(asked, one.questions, strict=True)]
     judged = [row for row in asked if row.answered is not None]

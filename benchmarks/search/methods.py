@@ -14,7 +14,7 @@ class Method:
     name: str
     title: str
     rounds: int
-    """0 is one question to the index, and no deep search."""
+    """0 is a single query to the index, without deep search."""
     titles: bool = True
     vectors: bool = False
 

@@ -1,4 +1,4 @@
-"""SEARCH.md: what was required, what was measured, beside what papers report, with commit, machine and command."""
+"""SEARCH.md: required and measured figures, beside those of papers, with commit, machine and command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INTRODUCTION = (
     "CPU is that of the whole process, all threads, for one question, each row in a fresh process; "
     "it grows with what else the machine does, which the load tells. No language model is used anywhere on this page."
 )
-# What is asked of recall@5: at least, and hoped for.
+# Required recall@5: minimum, and target.
 _RECALL = (
     ("round3", "no model", {"2wiki": (95, 97), "hotpotqa": (91, 94), "musique": (58, 65)}),
     ("minilm3", "with MiniLM", {"2wiki": (96, 98), "hotpotqa": (93, 96), "musique": (63, 70)}),
@@ -33,7 +33,7 @@ def page(kept: Mapping[str, Any], machine: str, plot: str) -> str:
 
 
 def tables(kept: Mapping[str, Any]) -> str:
-    """All tables of the parts that are there."""
+    """All tables of the existing parts."""
     sets = _sets(kept)
     parts = []
     if sets:
@@ -220,7 +220,7 @@ def _sources(parts: Mapping[str, Any]) -> str:
     return " ".join(f"{', '.join(names)}: {what}." for what, names in told.items())
 
 
-# --- what is asked ----------------------------------------------------------------------------------------------------
+# --- requirements - ----------------------------------------------------------------------------------------------------
 
 
 def _required(kept: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ _STYLE = """
 
 
 _Label = tuple[float, str, str]
-"""Where it stands, its style, and what it says."""
+"""Its position, its style, and its text."""
 
 
 def draw(kept: Mapping[str, Any]) -> str:
@@ -121,7 +121,7 @@ def _line(kind: str, drawn: Sequence[tuple[float, Mapping[str, Any]]]) -> list[s
 
 
 def _apart(labels: Sequence[_Label], distance: float) -> list[_Label]:
-    """From the top down, each moved down as far as it must to stand clear of the one above."""
+    """From the top down, each label moved down just enough not to overlap the one above."""
     out: list[_Label] = []
     for y, style, text in sorted(labels):
         out.append((max(y, out[-1][0] + distance) if out else y, style, text))

@@ -1,4 +1,4 @@
-"""Long work tells how far it is."""
+"""Progress reports of long work."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 __all__ = ["progress"]
 
 _SILENCE = 10.0
-"""Seconds between two lines on the same work."""
+"""Seconds between two lines about the same work."""
 
 
 def progress(what: str) -> Callable[[int, int], None]:
-    """Tells on stderr how far it is: in place on a terminal, elsewhere a line now and then, and one at the end."""
+    """Reports progress on stderr: in place on a terminal, elsewhere a line now and then, and one at the end."""
     told = time.monotonic()
 
     def tell(done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""What papers report on sets of these names: recall of the supporting passages at 2 and at 5, in percent, as they print it.
+"""Figures of papers on sets of these names: recall of the supporting passages at 2 and at 5, in percent, as they print it.
 
 Transcribed from summaries, not from the PDFs. Their pools and questions are others, except the passages of 2Wiki.
 """

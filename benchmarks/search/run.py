@@ -1,6 +1,6 @@
-"""`python benchmarks/search/run.py DATA [--limit N] [--only NAME] [--json FILE]`: ask, print the tables, write SEARCH.md and its plot.
+"""`python benchmarks/search/run.py DATA [--limit N] [--only NAME] [--json FILE]`: run, print the tables, write SEARCH.md and its plot.
 
-Figures are never assertions: what is not met is printed and does not fail the run. A false citation, a repeated query or
+Figures are never assertions: a missed requirement is printed and does not fail the run. A false citation, a repeated query or
 a round too many does.
 """
 
@@ -52,7 +52,7 @@ def main(words: list[str] | None = None) -> int:
         return 2
     CACHE.mkdir(parents=True, exist_ok=True)
     made = _measured(options, sets)
-    look = options.limit or options.methods or options.dry  # a part of the rows would stand there as if it were all
+    look = options.limit or options.methods or options.dry  # the page must not show only some of the rows
     kept = made if look else {**_load(), **made}
     if options.json:
         Path(options.json).write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -90,7 +90,7 @@ def _options(words: list[str] | None) -> argparse.Namespace:
 
 
 def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
-    """Every part that was asked for, by its name; a part says itself when, with what and of which commit it was measured."""
+    """Every requested part, by its name; each contains its date, its command and its commit."""
     where = {
         "commit": commit(),
         "measured_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -125,7 +125,7 @@ def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
 
 
 def _vectors() -> Path | None:
-    """The folder that keeps vectors; None, and why, when there can be none."""
+    """The folder that caches vectors; None, with the reason, if there can be none."""
     try:
         Kept(CACHE / "vectors")
     except UsageError as error:
@@ -135,14 +135,14 @@ def _vectors() -> Path | None:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """As it was called, without the places of data and figures, which are others on every machine."""
+    """The command without the paths of data and figures, which differ on every machine."""
     words = [word for name in options.only or () for word in ("--only", name)]
     words += ["--no-vectors"] if options.no_vectors else []
     return "make bench-search DATA=…" + (f' ARGS="{shlex.join(words)}"' if words else "")
 
 
 def _load() -> dict[str, Any]:
-    """What earlier runs left, so that `--only` renews one part and keeps the others."""
+    """The results of earlier runs, so that `--only` renews one part and keeps the others."""
     return dict(json.loads(KEPT.read_text(encoding="utf-8"))) if KEPT.exists() else {}
 
 

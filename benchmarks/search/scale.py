@@ -1,4 +1,4 @@
-"""How it grows: how fast passages are indexed, what a question costs at 100,000 of them, and an unchanged folder read again."""
+"""Scaling: how fast passages are indexed, what a question costs at 100,000 of them, and an unchanged folder read again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 def synthesised(sets: Sequence[Set], count: int) -> list[dict[str, str]]:
     """All passages of all sets, and then new ones of their sentences and of halves of their titles, until there are enough.
 
-    So words, names and lengths are spread as in the real ones. The seed is fixed.
+    So words, names and lengths are distributed as in the real ones. The seed is fixed.
     """
     rows = [{**row, "id": f"{one.name}:{row['id']}"} for one in sets for row in one.passages][:count]
     chance = random.Random(11)
@@ -61,7 +61,7 @@ def indexing(passages: Sequence[dict[str, str]], path: Path) -> dict[str, float]
 
 
 def many(sets: Sequence[Set], count: int, questions: int, path: Path) -> dict[str, Any]:
-    """Index `count` passages and ask questions of every set, three rounds each, nothing but the index."""
+    """Index `count` passages and run questions of every set, three rounds each, over the index alone."""
     made = indexing(synthesised(sets, count), path)
     asked = [question.text for one in sets for question in _spread(one.questions, questions // len(sets))]
     done = subprocess.run(
@@ -89,7 +89,7 @@ async def _cost(index: Index, asked: Sequence[str]) -> dict[str, float]:
 
 
 def embedding(sets: Sequence[Set], count: int) -> dict[str, float]:
-    """What MiniLM costs: passages as an index gives them, questions one by one, on one thread."""
+    """The cost of MiniLM: passages as an index passes them, questions one by one, on one thread."""
     rows = [row for one in sets for row in _spread(one.passages, count // len(sets))]
     asked = [question.text for one in sets for question in _spread(one.questions, count // len(sets))]
     model = MiniLM()

@@ -1,6 +1,6 @@
-"""An embedder that remembers passages in a folder: a corpus is embedded once, and every later run takes minutes less.
+"""An embedder that caches passages in a folder: a corpus is embedded once, and every later run takes minutes less.
 
-Questions are never remembered there: what they cost is part of what is measured.
+Questions are never cached: their cost is part of the measurement.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Kept"]
 
 
 class Kept:
-    """MiniLM, and beside it what it said before, a file for each corpus. `computed` counts passages that were not known."""
+    """MiniLM with a cache of its vectors, one file for each corpus. `computed` counts passages that were not cached."""
 
     def __init__(self, folder: Path) -> None:
         self._model = MiniLM()
@@ -49,7 +49,7 @@ class Kept:
 
     @contextmanager
     def filling(self, corpus: str) -> Iterator[None]:
-        """While a corpus is indexed: passages are looked up first, and what was new is written down, also when it breaks off."""
+        """While a corpus is indexed: passages are looked up first, and new vectors are saved, also after an error."""
         path = self._folder / f"{corpus}.npz"
         if path.exists():
             with np.load(path, allow_pickle=False) as kept:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.simulation [case …] [--seed N] [--limit] [--json]`: simulate fleets and print what came out."""
+"""`python -m benchmarks.simulation [case …] [--seed N] [--limit] [--json]`: simulate fleets and print the results."""
 
 from __future__ import annotations
 

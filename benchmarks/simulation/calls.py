@@ -28,7 +28,7 @@ class Calls:
         self.owner = array("i")
         self.fence = array("i")
         self.bodies = array("b")
-        """How often the body began."""
+        """How often the body started."""
         self.idempotent = array("b")
         self.open = 0
         """Calls that have not ended."""
@@ -68,13 +68,13 @@ class Calls:
 
     def claim(self, call: int, worker: int) -> int:
         """The worker owns the call; returns its fence."""
-        assert self.owner[call] == _NO_OWNER, "a call that has an owner was claimed"
+        assert self.owner[call] == _NO_OWNER, "a call with an owner was claimed"
         self.owner[call] = worker
         self.fence[call] += 1
         return self.fence[call]
 
     def start(self, call: int, at: float) -> None:
-        """The body begins. It is written before the body runs."""
+        """The body starts, after its start was written."""
         if self._state[call] == _PENDING:
             self._advance(call, State.INITIALIZING)
             self.started_at[call] = at
@@ -84,7 +84,7 @@ class Calls:
             self.repeated += 1
 
     def end(self, call: int, fence: int, at: float) -> bool:
-        """The worker writes the outcome. False: it had lost the call, and the store refused."""
+        """The worker writes the outcome. False: the store refused it, because the worker had lost the call."""
         if fence != self.fence[call]:
             self.refused += 1
             return False
@@ -92,7 +92,7 @@ class Calls:
         return True
 
     def recover(self, call: int, at: float) -> bool:
-        """The owner is dead. True: the call may run again, and waits. False: it has ended, its outcome is unknown."""
+        """The owner is dead. True: the call may run again, and waits. False: it has ended with an unknown outcome."""
         self.owner[call] = _NO_OWNER
         self.fence[call] += 1
         if self.bodies[call] == 0:

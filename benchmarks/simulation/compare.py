@@ -72,7 +72,7 @@ def predicted(costs: Measured, count: int) -> float:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)  # PostgreSQL runs as a user of its own
+        Path(folder).chmod(0o755)  # PostgreSQL runs as another user
         asyncio.run(_compare(Path(folder)))
 
 

@@ -1,4 +1,4 @@
-"""What each step of a call takes. The defaults are measured: `docs/guides/scale.md` says how."""
+"""The cost of each step of a call. The defaults are measured as `docs/guides/scale.md` describes."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What came out. Waits are from the submit to the start of the body."""
+    """The results. Waits are from the submit to the start of the body."""
 
     calls: int
     ended: int
@@ -91,7 +91,7 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 class _Cores:
-    """Work is done in the order in which it comes."""
+    """Work is done in the order of arrival."""
 
     def __init__(self, count: int) -> None:
         self._free_at = [0.0] * count
@@ -129,7 +129,7 @@ class _Store:
         self.transactions = 0
 
     def transact(self, cpu: float, work: Callable[[], float], done: Callable[[], None], *, writes: bool = True) -> None:
-        """`work` runs when a core has finished with the transaction and returns the CPU of what it found; `done` when it is durable."""
+        """`work` runs when a core has finished the transaction and returns its CPU cost; `done` runs when it is durable."""
         fleet = self._fleet
         factor = fleet.slowness()
         self.transactions += 1
@@ -165,7 +165,7 @@ class _Store:
 
 
 class _Submitter:
-    """Collects the calls that come while its last transaction is under way."""
+    """Collects the calls that arrive during its last transaction."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -372,7 +372,7 @@ class Fleet:
         self.waiting.add(self.calls.caller[call], call)
         if self.chance.random() < self.plan.lost_notices:
             return
-        for _ in range(4):  # what the process knows of the workers may be out of date
+        for _ in range(4):  # the process's view of the workers may be out of date
             worker = self._workers[self.chance.randrange(len(self._workers))]
             if worker.room > 0:
                 self.at(self.now + self.plan.costs.notice, worker.look)
@@ -402,7 +402,7 @@ class Fleet:
         self._expire(worker)
 
     def _expire(self, worker: _Worker) -> None:
-        """Its lease ends, and the next look of another worker for dead owners takes its calls over."""
+        """Its lease expires, and another worker's next recovery claims its calls."""
         look = self.plan.lease * (1 + self.chance.random() / 2)
         self.at(self.now + look, lambda: self._take_over(worker.number))
 

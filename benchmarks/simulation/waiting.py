@@ -21,7 +21,7 @@ class WaitingCalls:
         self.count = 0
 
     def add(self, caller: str, number: int, priority: int = 0) -> None:
-        """`number` grows with the time at which the call was made."""
+        """`number` grows with the creation time of the call."""
         calls = self._calls.get(caller)
         if calls is None:
             calls = self._calls[caller] = []

@@ -1,4 +1,4 @@
-"""JSON in replies of models: our reader against the library json_repair. How many of 84 replies are read as they were meant, how long
+"""JSON in replies of models: our reader against the library json_repair. How many of 84 replies are read as intended, how long
 it takes, and how the time grows with hostile text.
 
 Run from the checkout, in an environment with clicket and `json_repair`:

@@ -1,4 +1,4 @@
-"""The provider on loopback, and a client of each SDK for it."""
+"""The fake provider on loopback, and a client of each SDK for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that remember their runs, and checks of results against the SDKs' own types."""
+"""Tools that record their runs, and checks of results against the SDKs' own types."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A provider on loopback, for the real SDKs: it speaks both vendors' protocols and refuses what they refuse.
+"""A fake provider on loopback, for the real SDKs: it implements both vendors' protocols and refuses what they refuse.
 
-Tests say what the model answers; the server turns that into bodies or server-sent events, and checks every request: names of
+Tests set the model's answers; the server turns them into bodies or server-sent events, and checks every request: names of
 tools, their schemas, and above all that each tool call of an assistant's turn is answered once, in the next turn.
 """
 
@@ -21,10 +21,10 @@ class Refused(Exception):
 
 
 class Provider:
-    """`answers` are used in turn; `requests` are what was asked, `heads` how it was sent.
+    """`answers` are used in turn; `requests` are the received bodies, `heads` their headers.
 
-    An answer with a `status` is sent as it is: `status`, `headers` and `body`, a value or a text. `refuses` may say why a
-    request is refused, as a server would that knows less than the vendor's. With `keeps_alive` a connection is good for more
+    An answer with a `status` is sent as it is: `status`, `headers` and `body`, a value or a text. `refuses` may return why a
+    request is refused, as a server would that knows less than the vendor's. With `keeps_alive` a connection serves more
     than one request; `connections` counts them. One that `is_picky` parses the arguments of earlier calls, as templates do.
     """
 
@@ -57,7 +57,7 @@ async def serving() -> AsyncIterator[Provider]:
             await _exchange(provider, reader, writer)
             while provider.keeps_alive:
                 await _exchange(provider, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # nobody else waits for it
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # no caller waits for it
             pass
         finally:
             writer.close()
@@ -151,7 +151,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_blocks(messages: list[dict[str, Any]], *, has_tools: bool) -> None:
-    """Blocks as the Messages API takes them: no empty text, results first, inputs that are objects, ids used once."""
+    """Blocks as the Messages API accepts them: no empty text, results first, inputs that are objects, ids used once."""
     if not messages or messages[0]["role"] != "user":
         raise Refused("messages: first message must use the user role")
     ids: list[str] = []
@@ -258,7 +258,7 @@ class Messages:
 
 
 def check_calls(calls: Iterable[dict[str, Any]]) -> None:
-    """Calls as chat completions take them back, at servers too that give the arguments to a template."""
+    """Calls as chat completions accept them, also for servers that render the arguments by a template."""
     for call in calls:
         check_names([call["function"]["name"]])
         if not 1 <= len(call["id"]) <= 40:
@@ -377,7 +377,7 @@ class Responses:
 
 
 def check_strict(function: dict[str, Any]) -> None:
-    """What OpenAI wants of strict schemas: closed objects, every field required."""
+    """OpenAI's rules for strict schemas: closed objects, every field required."""
 
     def walk(schema: Any) -> None:
         if isinstance(schema, dict):

@@ -66,15 +66,15 @@ async def test_a_whole_conversation(provider: Provider, claude: AsyncAnthropic) 
     assert "[clicket: cut" in texts[4]
     assert refused(texts[5], "tool_not_found")
     assert "'add'" in texts[5]
-    assert "files.read" not in texts[5], "the model is told names that its provider takes"
+    assert "files.read" not in texts[5], "the model reads names that its provider accepts"
     assert wire_name(params, "files_read") in texts[5]
     assert refused(texts[6], "invalid_input")
     assert "/z" in texts[6]
-    assert len(history.items) == 7, "refused calls are on record, too"
+    assert len(history.items) == 7, "refused calls are recorded, too"
 
 
 async def test_the_provider_refuses_a_lost_result(provider: Provider, claude: AsyncAnthropic) -> None:
-    """The server of these tests can say no."""
+    """Test of the fake provider: it refuses."""
     messages = [QUESTION, {"role": "assistant", "content": [use("u1", "add", {})]}, QUESTION]
     messages[2] = {"role": "user", "content": [{"type": "text", "text": "go on"}]}
     with pytest.raises(BadRequestError, match="without tool_result"):

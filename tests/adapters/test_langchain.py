@@ -26,7 +26,7 @@ from clicket.errors import UsageError
 
 
 class Model(GenericFakeChatModel):
-    """Says what it was given to say, and remembers its tools."""
+    """Returns the given messages, and records its tools."""
 
     def bind_tools(self, tools: Sequence[Any], **_: Any) -> Any:
         for each in tools:
@@ -34,7 +34,7 @@ class Model(GenericFakeChatModel):
         return self
 
 
-def says(*calls: tuple[str, str, dict[str, Any]]) -> AIMessage:
+def calling(*calls: tuple[str, str, dict[str, Any]]) -> AIMessage:
     return AIMessage("", tool_calls=[{"id": id, "name": name, "args": args} for id, name, args in calls])
 
 
@@ -64,26 +64,26 @@ async def test_an_agent_in_langgraph() -> None:
     async with runtime() as rt:
         tools = await as_langchain_tools(rt, "t1")
         wire = next(t.name for t in tools if t.name.startswith("files_read"))
-        calls = says(
+        calls = calling(
             ("c1", "add", {"a": 1}), ("c2", wire, {"path": "é"}), ("c3", "fail", {}), ("c4", "add", {"a": "x"})
         )
         state = await graph_of(tools, calls, AIMessage("done")).ainvoke({"messages": [HumanMessage("go")]})
         records = (await rt.history(thread="t1")).items
-    told = tool_messages(state)
+    messages = tool_messages(state)
     assert state["messages"][-1].content == "done"
-    assert [(m.tool_call_id, m.status) for m in told] == [
+    assert [(m.tool_call_id, m.status) for m in messages] == [
         ("c1", "success"), ("c2", "success"), ("c3", "error"), ("c4", "error"),
     ]  # fmt: skip
-    assert told[0].content == "2"
-    assert told[1].content == "Größe von é: 3 €"
-    assert told[2].content == "tool_error: ValueError: out of paper"
-    assert str(told[3].content).startswith("invalid_input: ")
-    assert {r.id for r in records} >= {told[0].artifact["call_id"], told[1].artifact["call_id"]}
+    assert messages[0].content == "2"
+    assert messages[1].content == "Größe von é: 3 €"
+    assert messages[2].content == "tool_error: ValueError: out of paper"
+    assert str(messages[3].content).startswith("invalid_input: ")
+    assert {r.id for r in records} >= {messages[0].artifact["call_id"], messages[1].artifact["call_id"]}
     assert len(records) == 4
 
 
 async def test_a_step_that_is_taken_again_repeats_no_call() -> None:
-    """A step breaks after its tool ran and before it was kept; the graph goes on from its last checkpoint."""
+    """A step breaks after its tool ran and before its checkpoint; the graph resumes from its last checkpoint."""
     saver, broken = InMemorySaver(), True
 
     class Dying(ToolNode):
@@ -95,7 +95,7 @@ async def test_a_step_that_is_taken_again_repeats_no_call() -> None:
 
     async with runtime() as rt:
         tools = await as_langchain_tools(rt)
-        answers = iter([says(("c1", "add", {"a": 1})), says(("c1", "add", {"a": 1})), AIMessage("done")])
+        answers = iter([calling(("c1", "add", {"a": 1})), calling(("c1", "add", {"a": 1})), AIMessage("done")])
 
         async def think(state: MessagesState) -> Any:
             return {"messages": [next(answers)]}
@@ -115,7 +115,7 @@ async def test_a_step_that_is_taken_again_repeats_no_call() -> None:
         state = await app.ainvoke(None, config)
         records = (await rt.history(thread="talk")).items
     assert [m.content for m in tool_messages(state)] == ["2", "2"]
-    assert len(RUNS) == 2, "once for each step that asked, though the first was taken twice"
+    assert len(RUNS) == 2, "one run per step that called it, though the first step ran twice"
     assert len(records) == 2
 
 
@@ -126,7 +126,7 @@ async def test_tools_by_hand() -> None:
         assert add.args == {"a": {"type": "integer"}, "b": {"default": 1, "type": "integer"}}
         assert await add.ainvoke({"a": 1}) == "2"
         assert await add.ainvoke({"a": 1}) == "2"
-        assert len(RUNS) == 2, "nothing says that the two are the same"
+        assert len(RUNS) == 2, "no id relates the two calls"
         message = await add.ainvoke({"type": "tool_call", "id": "c1", "name": "add", "args": {"a": None, "b": None}})
         assert message.status == "error"
         assert (await add.ainvoke("1")).startswith("invalid_input")
@@ -152,7 +152,7 @@ async def test_invoke_from_another_thread_and_from_the_loop(monkeypatch: pytest.
             add.invoke({"a": 1})
         # A sync graph inside the loop runs its tools in threads that wait for the loop, which waits for the graph.
         monkeypatch.setattr(clicket.bridge, "_PATIENCE", 0.05)
-        graph = graph_of([add], says(("c1", "add", {"a": 1})), AIMessage("done"), sync=True)
+        graph = graph_of([add], calling(("c1", "add", {"a": 1})), AIMessage("done"), sync=True)
         with pytest.raises(UsageError, match="blocked"):
             graph.invoke({"messages": [HumanMessage("go")]})
         assert len(RUNS) == 1
@@ -179,7 +179,7 @@ def test_the_blocking_runtime_serves_both() -> None:
         tools = as_langchain_tools(rt, "t1")
         assert tools[0].invoke({"n": 2}) == "4"
         assert asyncio.run(tools[0].ainvoke({"n": 3})) == "6"
-        state = graph_of(tools, says(("c1", "double", {"n": 4})), AIMessage("done"), sync=True).invoke(
+        state = graph_of(tools, calling(("c1", "double", {"n": 4})), AIMessage("done"), sync=True).invoke(
             {"messages": [HumanMessage("go")]}
         )
         assert tool_messages(state)[0].content == "8"

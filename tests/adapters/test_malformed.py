@@ -1,4 +1,4 @@
-"""Whatever a model writes: one result for each call, in order, in the SDK's format, and nothing is raised."""
+"""Any output of a model: one result for each call, in order, in the SDK's format, and no exception."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_chat(calls: Any, response_id: Any) -> None:
 
 @given(calls=CALLS, size=st.integers(1, 9))
 async def test_chat_in_pieces(calls: Any, size: int) -> None:
-    """A streamed answer gives what the whole one gives, however it is cut."""
+    """A streamed answer gives the same calls as a whole one, however it is cut."""
     texts = [(id, name, text if isinstance(text, str) else "{}") for id, name, text in calls]
     whole = [{"id": id, "function": {"name": name, "arguments": text}} for id, name, text in texts]
 

@@ -90,7 +90,7 @@ async def test_responses(provider: Provider, gpt: AsyncOpenAI, streamed: Any) ->
         else:
             response = await gpt.responses.create(model="m", input="question", tools=params)
             results = await openai.run(rt, response, "t1")
-            assert (await openai.run(rt, response.output, "t2"))[0] == results[0], "its output alone will do"
+            assert (await openai.run(rt, response.output, "t2"))[0] == results[0], "the output list alone works, too"
         RESPONSES.validate_python(results)
         await gpt.responses.create(model="m", input=[*items, *results])
     assert [r["call_id"] for r in results] == [case[0] for case in CASES]
@@ -98,7 +98,7 @@ async def test_responses(provider: Provider, gpt: AsyncOpenAI, streamed: Any) ->
 
 
 async def test_the_provider_refuses_a_lost_result(gpt: AsyncOpenAI) -> None:
-    """The server of these tests can say no."""
+    """Test of the fake provider: it refuses."""
     assistant: Any = {"role": "assistant", "tool_calls": [call("c1", "add", {})]}
     with pytest.raises(BadRequestError, match="must be followed by tool messages"):
         await gpt.chat.completions.create(model="m", messages=[QUESTION, assistant, QUESTION])
@@ -108,7 +108,7 @@ async def test_the_provider_refuses_a_lost_result(gpt: AsyncOpenAI) -> None:
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 async def test_a_stream_runs_calls_when_they_are_complete(provider: Provider, gpt: AsyncOpenAI, api: str) -> None:
-    """The first call has run before the answer is at its end."""
+    """The first call has run before the answer ends."""
     last = "finish" if api == "chat" else "response.completed"
     provider.pauses[last] = asyncio.Event()
 
@@ -146,11 +146,11 @@ async def test_params(provider: Provider, gpt: AsyncOpenAI) -> None:
         assert first["function"]["strict"] is True
         assert first["function"]["parameters"]["required"] == ["a", "b", "c"]
         assert len(first["function"]["description"]) == 1_024
-        assert second["function"]["strict"] is False, "a schema that strict mode cannot say is offered as it is"
+        assert second["function"]["strict"] is False, "a schema that strict mode cannot express is sent as it is"
         provider.answers = [{"tool_calls": [call("c1", "optional", {"a": 1, "b": None, "c": None})]}]
         completion = await gpt.chat.completions.create(model="m", messages=[QUESTION], tools=[first, second])
         (result,) = await openai.run(rt, completion, "t1")
-        assert result["content"] == "(1, None, 1.5)", "what strict mode wrote as null was left out"
+        assert result["content"] == "(1, None, 1.5)", "nulls from strict mode are removed"
         flat = await openai.tool_params(rt, "t1", api="responses")
         assert [(param["name"], param["strict"]) for param in flat] == [("optional", False), ("loose", False)]
         with pytest.raises(UsageError, match="api must be"):

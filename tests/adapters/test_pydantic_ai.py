@@ -1,4 +1,4 @@
-"""A pydantic-ai agent whose tools are clicket's; no model, no network."""
+"""A pydantic-ai agent with clicket's tools; no model, no network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clicket.errors import UsageError
 
 
 def scripted(*answers: list[Any]) -> tuple[FunctionModel, list[AgentInfo]]:
-    """A model that gives these parts in turn, and keeps the requests."""
+    """A model that returns these parts in turn, and records the requests."""
     left, infos = list(answers), []
 
     async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -73,7 +73,7 @@ async def test_the_model_gets_failures_and_the_run_continues() -> None:
     assert returned["c4"].content == "tool_error: ValueError: out of paper"
     assert returned["c5"].content == "5"
     assert str(returned["c6"].content).startswith("timeout: ")
-    assert len(records) == 8, "the second step's calls are calls of their own"
+    assert len(records) == 8, "the second step makes new calls"
 
 
 async def test_tools_are_listed_at_every_step() -> None:

@@ -38,7 +38,7 @@ async def test_after_a_restart_nothing_runs_again(tmp_path: Path) -> None:
     async with runtime(store) as rt:
         first = await anthropic.run(rt, asked, "t1")
     assert len(RUNS) == 2
-    async with runtime(store) as rt:  # forgets the runs before it
+    async with runtime(store) as rt:  # a new runtime has no memory of earlier runs
         assert await anthropic.run(rt, asked, "t1") == first
     assert RUNS == []
 
@@ -58,10 +58,10 @@ async def test_providers_use_ids_again() -> None:
             await anthropic.run(rt, response(("call_0", "add", {"a": 1}), id=id), "t1")
         assert len(RUNS) == 2
         (result,) = await anthropic.run(rt, response(("call_0", "add", {"a": 9}), id="r2"), "t1")
-        assert result["content"] == "10", "other arguments under the same ids are no conflict"
+        assert result["content"] == "10", "other arguments with the same ids are no conflict"
         for turn in ("1", "2"):
             await anthropic.run(rt, response(("call_0", "add", {"a": 1}), id="r2"), "t1", turn=turn)
-        assert len(RUNS) == 5, "a program may name its turns itself"
+        assert len(RUNS) == 5, "a program may pass its own turn ids"
 
 
 async def test_a_response_without_an_id_is_always_new() -> None:
@@ -90,7 +90,7 @@ async def test_the_same_call_twice_in_a_response_without_an_id() -> None:
 
 
 async def test_only_what_may_be_left_out_is() -> None:
-    """A null for a required field is the model's mistake, and told as that."""
+    """A null for a required field is the model's mistake, and the result reports it."""
     async with runtime() as rt:
         (result,) = await anthropic.run(rt, response(("u1", "add", {"a": None, "b": None})), "t1")
     assert "/a: null is not of type" in str(result["content"])
@@ -98,7 +98,7 @@ async def test_only_what_may_be_left_out_is() -> None:
 
 
 class Broken:
-    """A door whose calls fail in its own ways."""
+    """A caller whose calls raise its own errors."""
 
     def __init__(self, errors: list[BaseException]) -> None:
         self.errors = errors
@@ -116,7 +116,7 @@ async def test_messages_use_the_models_names_of_tools() -> None:
         assert result["is_error"]
         assert wire in str(result["content"])
         assert "files.read" not in str(result["content"])
-    assert "files.read" in str(results[2]["content"]), "what a tool says is left alone"
+    assert "files.read" in str(results[2]["content"]), "a tool's output is unchanged"
 
 
 async def test_refusals_of_the_runtime_are_results() -> None:
@@ -134,7 +134,7 @@ async def test_refusals_of_the_runtime_are_results() -> None:
 
 
 async def test_wrong_use_for_what_the_model_wrote_is_a_result() -> None:
-    """A door that cannot send what is no object says so in its own way; a mistake of the program is raised."""
+    """A caller that cannot send a non-object reports it as a result; a mistake of the program is raised."""
     door: Any = Broken([UsageError("the body is not valid JSON")])
     (result,) = await anthropic.run(door, response(("u1", "add", "{")), "t1")
     assert result["content"] == "invalid_input: the body is not valid JSON"
@@ -255,7 +255,7 @@ async def test_the_blocking_runtime_in_a_loop_says_so() -> None:
 
 
 async def test_the_same_call_by_hand_is_another() -> None:
-    """Ids of turns are ours alone: a program's own ids do not meet them."""
+    """Turn ids are internal: a program's own ids never collide with them."""
     async with Runtime([tool(name="one")(_one)], store="memory://") as rt:
         await rt.call_many([ToolCall("one", id="u1", thread="t1")])
         (result,) = await anthropic.run(rt, response(("u1", "one", {})), "t1")

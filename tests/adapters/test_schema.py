@@ -47,7 +47,7 @@ def test_strict_for_openai() -> None:
     assert made["properties"]["b"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "text"}
     assert made["properties"]["c"] == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
     assert made["properties"]["d"] == {"anyOf": [{"$ref": "#/$defs/d"}, {"type": "null"}]}
-    assert "default" in optional["properties"]["b"], "the tool's own schema is left alone"
+    assert "default" in optional["properties"]["b"], "the tool's own schema is unchanged"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_strict_leaves_other_tops_alone() -> None:
     assert strict({**OBJECT, "additionalProperties": True}, "anthropic") is None
     made = strict({"type": "object", "properties": {"a": {"type": "integer", "default": 1}}}, "anthropic")
     assert made is not None
-    assert "required" not in made, "this vendor lets fields be optional"
+    assert "required" not in made, "this vendor allows optional fields"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def in_python(code: str) -> str:
 
 
 def test_the_vendors_sdks_are_not_needed() -> None:
-    """Plain dictionaries will do, e.g. in front of a provider's own gateway."""
+    """Plain dictionaries work, for example in front of a provider's own gateway."""
     code = """
 import sys
 sys.modules["anthropic"] = sys.modules["openai"] = None

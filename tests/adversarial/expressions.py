@@ -1,6 +1,6 @@
-"""Every regular expression of the package, found in its source, and texts that are hard for one, made from its own structure.
+"""Every regular expression of the package, found in its source, and hard texts for each, derived from its structure.
 
-A search is quadratic when many places of a text each begin a match that fails far away. The parts of such a text are known: they
+A search is quadratic when many places of a text each start a match that fails far away. The parts of such a text are known: they
 are texts that fit a part of the expression. So each expression is parsed, and the texts that fit its beginnings and its repeated
 parts are repeated, alone and in pairs, between a beginning and an end that fit or do not.
 """
@@ -35,20 +35,21 @@ class Expression:
     """One `re.compile`, or one `re.sub` and the like with its expression in place."""
 
     where: str
-    """`search/text/names.py:_QUOTED`, or with the line's own text in place of a name."""
+    """`search/text/names.py:_QUOTED`, or with the line's own text instead of a name."""
     pattern: re.Pattern[Any] | None
-    """None: it is made while the package runs."""
+    """None: it is built at run time."""
     methods: frozenset[str] = field(default=frozenset())
 
     @property
     def scans(self) -> bool:
-        """Is it tried at every place of a text, or at its beginning alone?"""
+        """Is it tried at every place of a text, or only at its start?"""
         return bool(self.methods & _SCANS) or not self.methods
 
 
 @cache
 def expressions() -> tuple[Expression, ...]:
-    """All of them, in the order of files and lines. Files without any are not parsed: this runs while tests are collected."""
+    """All expressions, in the order of files and lines. Files without any are not parsed, because this runs during test
+    collection."""
     sources = {path: path.read_text() for path in sorted(ROOT.rglob("*.py"))}
     public = _methods_by_name(sources.values())
     return tuple(
@@ -104,7 +105,7 @@ def _is_expression(node: ast.AST) -> bool:
 
 
 def _is_text_pattern(word: ast.keyword) -> bool:
-    """`Meta(pattern="…")` and the like, which msgspec and our query parameters search with."""
+    """`Meta(pattern="…")` and the like, with which msgspec and our query parameters search."""
     return word.arg == "pattern" and not isinstance(word.value, ast.Attribute)
 
 
@@ -147,7 +148,7 @@ class Hard(NamedTuple):
 
 
 def hard_texts(pattern: re.Pattern[Any], sample: int | None = None) -> list[Hard]:
-    """Texts that repeat one part; and such as repeat two, or begin with a part that fits: all of them, or a sample."""
+    """Texts that repeat one part; and texts that repeat two, or start with a matching part: all of them, or a sample."""
     beginnings, repeated = _parts(pattern)
     first, last = beginnings[:5], beginnings[-4:]
     if pattern.flags & re.MULTILINE:
@@ -168,7 +169,7 @@ def hard_texts(pattern: re.Pattern[Any], sample: int | None = None) -> list[Hard
 
 
 def fitted(pattern: re.Pattern[Any], text: str) -> str | bytes:
-    """The text as the expression takes it."""
+    """The text in the type of the expression."""
     return text.encode("latin-1", "replace") if isinstance(pattern.pattern, bytes) else text
 
 
@@ -199,7 +200,7 @@ def _literals(pattern: re.Pattern[Any]) -> list[str]:
 
 
 def _sequences(tree: Any, repeated: list[str]) -> Iterator[list[str]]:
-    """For each place in the sequence: texts that fit it up to there."""
+    """For each place in the sequence: texts that match up to there."""
     so_far = [""]
     for node in tree:
         options = _options(node, repeated)

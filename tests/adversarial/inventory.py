@@ -1,4 +1,4 @@
-"""What the inventory of expressions cannot know by itself: what is made while the package runs, and what sees no text of others."""
+"""Exceptions of the inventory of expressions: those built at run time, and those that never read untrusted text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BOUNDED: dict[str, tuple[int, str]] = {
     "search/text/names.py:_AFTER_NAME": (40, "_UNSPACED_LEAD matches no more"),
     "search/text/sentences.py:_WORD": (24, "the search begins that far before a full stop"),
 }
-"""Quadratic, and never used on more than so many characters. What they take at that size is measured."""
+"""Quadratic, and never used on more than so many characters. The test measures them at that size."""
 
 MADE: dict[str, str] = {
     "adapters/runtime_access.py:re.compile(f'(?<![\\\\w.-])({names})(?![\\\\w-]|\\\\.\\\\w)')": "names of tools in a message",
@@ -20,7 +20,7 @@ MADE: dict[str, str] = {
     "vault/shapes.py:re.compile(whole)": "secrets: markers of every shape",
     "vault/shapes.py:re.compile(start or re.escape(marker))": "secrets: markers of every shape",
 }
-"""Made from what callers, models or documents say. The case of `test_scanners.py` that measures each."""
+"""Built from text of callers, models or documents. The case of `test_scanners.py` that measures each."""
 
 NOT_OUTSIDE: dict[str, str] = {
     "cli/demo_server/model.py:re.search(f'\\\\b({pattern})', question, re.IGNORECASE)": "`serve --demo`, on loopback alone",

@@ -1,4 +1,4 @@
-"""How the time of a piece of work grows with its input. CPU time of this thread, so that a busy machine changes little."""
+"""How the time of a function grows with its input. CPU time of this thread, so that a busy machine changes little."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Growth", "cpu", "growth"]
 
 _REPEATS = 3
 FREE = 0.004
-"""Seconds. What takes no longer at the largest size is not looked at: there is nothing to be won by attacking it."""
+"""Seconds. Work that takes no longer at the largest size is not checked: an attack would gain nothing."""
 WORST = 9.0
 """From a size to four times that size: 4 is linear, 16 quadratic. n log n stays below 5."""
 
@@ -49,7 +49,7 @@ def cpu(work: Callable[[Any], object], given: Any) -> float:
 
 
 def growth(work: Callable[[Any], object], make: Callable[[int], Any], size: int) -> Growth:
-    """Measure the work on inputs of three sizes. The best of several runs counts; a result that fits is not doubted."""
+    """Measure the work on inputs of three sizes. The best of several runs counts; a result that fits ends the measurement."""
     made = [make(size * times) for times in (1, 2, 4)]
     best = [float("inf")] * 3
     measured = Growth(size, (0.0, 0.0, 0.0))

@@ -1,4 +1,4 @@
-"""Scanners of what models answer."""
+"""Scanners of model answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One case of a scanner of text from outside, and helpers that make its inputs."""
+"""One case of a scanner of untrusted text, and helpers that make its inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def repeated(unit: str, before: str = "", after: str = "") -> Callable[[int], st
 
 
 def refusing(work: Callable[[Any], object]) -> Callable[[Any], object]:
-    """What is refused is refused in time."""
+    """The same work without its refusals: a refusal must be fast, too."""
 
     def run(given: Any) -> None:
         with contextlib.suppress(*REFUSED):

@@ -34,7 +34,7 @@ def _scan(pattern: re.Pattern[Any], text: Any) -> object:
 
 
 def _uses(expression: Expression) -> list[Use]:
-    """The ways in which the package uses it, as far as they differ in time."""
+    """The ways in which the package uses it, as far as their times differ."""
     uses: list[Use] = [_scan] if expression.scans else []
     if "match" in expression.methods:
         uses.append(re.Pattern.match)
@@ -52,7 +52,7 @@ def _seconds(use: Use, pattern: re.Pattern[Any], hard: Hard, size: int) -> float
 
 
 def _worst(expression: Expression, texts: list[Hard]) -> str:
-    """Measure the hardest of the texts; gives the figures, or fails."""
+    """Measure the hardest of the texts; returns the figures, or fails."""
     pattern = expression.pattern
     assert pattern is not None
     lines: list[str] = []
@@ -87,7 +87,7 @@ def test_an_expression_is_linear_on_every_text(number: int) -> None:
 
 
 def test_each_expression_is_measured_or_has_a_reason() -> None:
-    """One that is made while the package runs needs cases of its own; see `inventory.py`."""
+    """An expression that is built at run time needs its own cases; see `inventory.py`."""
     unknown = [each.where for each in expressions() if each.pattern is None and each.where not in MADE | NOT_OUTSIDE]
     assert unknown == [], "add cases for these to MADE in tests/adversarial/inventory.py, or a reason to NOT_OUTSIDE"
 
@@ -98,6 +98,6 @@ def test_no_reason_is_left_over() -> None:
 
 
 def test_expressions_are_made_in_one_way() -> None:
-    """By `re.…`, so that they are found."""
+    """Only through `re.…`, so that the inventory finds them."""
     pattern = re.compile(r"^\s*(?:from re import|import regex|from regex|import re as)", re.MULTILINE)
     assert [str(path) for path in ROOT.rglob("*.py") if pattern.search(path.read_text())] == []

@@ -1,6 +1,6 @@
-"""Every parser and scanner of ours that reads what others write takes time that grows no faster than its input.
+"""Every parser and scanner of untrusted text takes time that grows no faster than its input.
 
-Each case is a function and an input of any size that would be hard for a careless one. The figures are printed:
+Each case is a function and an input of any size that would be slow in a naive implementation. The figures are printed:
 `pytest -rP tests/adversarial`.
 """
 

@@ -89,7 +89,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Console:
-    """Pages of one server. At the end, `check` fails if a page logged an error or asked another origin for anything."""
+    """Pages of one server. At the end, `check` fails if a page logged an error or requested another origin."""
 
     def __init__(self, browser: Browser, url: str) -> None:
         self._browser = browser
@@ -101,7 +101,7 @@ class Console:
     def open(
         self, path: str = "", *, url: str = "", key: str = "", width: int = 1280, height: int = 800, **options: Any
     ) -> Page:
-        """A page of its own, with a session of its own."""
+        """A new page with its own session."""
         options.setdefault("locale", "en-GB")
         context = self._browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(15_000)
@@ -118,7 +118,7 @@ class Console:
         return page
 
     def expect_errors(self, pattern: str) -> None:
-        """Messages of the browser that the test causes on purpose, such as those about a refused request."""
+        """Errors in the browser's log that the test causes on purpose, such as those about a refused request."""
         self.expected.append(re.compile(pattern))
 
     def _log(self, text: str) -> None:
@@ -126,7 +126,7 @@ class Console:
 
     def check(self) -> None:
         for context in self._contexts:
-            with suppress(Error):  # the browser may be gone, which the test has reported
+            with suppress(Error):  # the browser may have crashed, which the test has reported
                 context.close()
         left = [text for text in self.problems if not any(pattern.search(text) for pattern in self.expected)]
         assert left == []

@@ -1,4 +1,5 @@
-"""Keys: what a key may not do is not offered, and a key that is gone closes the page. The server may be killed under an open page."""
+"""Keys: the page does not offer what its key may not do, and closes when the key is revoked. The server may be killed
+under an open page."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ def test_a_page_survives_a_kill_of_its_server(browser: Browser, tmp_path: Path) 
         expect(page.locator(".connection")).to_have_text("reconnecting")
         with serving(store, port=first.port):
             expect(page.locator(".connection")).to_have_text("live", timeout=30_000)
-            # The stream could not go on where it was: the list is loaded again, and the inbox with it.
+            # The stream could not resume: the page loads the list again, and the inbox with it.
             expect(page.locator(".scroller .badge")).to_have_text("failed", timeout=30_000)
             page.get_by_role("link", name="Action required").click()
             card = page.locator("article").filter(has_text="lost")

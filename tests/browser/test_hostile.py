@@ -1,4 +1,4 @@
-"""Text that tries to be code, wherever text comes from: nothing executes, nothing is loaded, and nothing breaks the layout."""
+"""Text that tries to be code, from every source: nothing executes, nothing is loaded, and nothing breaks the layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every screen in every form: themes, languages, widths; and axe, which finds what people with assistive technology would miss."""
+"""Every screen in every form: themes, languages, widths; and axe, which checks accessibility."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten thousand calls: the table stays quick, because only the rows in view are drawn."""
+"""Ten thousand calls: the table stays fast, because only the visible rows are drawn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_ten_thousand_calls_are_scrolled_through(console: Console, server: Serve
     scroller.evaluate("element => { element.scrollTop = element.scrollHeight }")
     expect(page.locator(f'.scroller [aria-rowindex="{_CALLS + 1}"]')).to_be_visible()
     assert rows.count() < 80
-    # A call that is made now does not move the rows that are being read.
+    # A new call does not move the rows that the user is reading.
     shown = page.locator(f'.scroller [aria-rowindex="{_CALLS + 1}"] .id span').get_attribute("title")
     server.call("echo", thread="new", wait=True)
     moved = page.locator(f'.scroller [aria-rowindex="{_CALLS + 2}"] .id span')

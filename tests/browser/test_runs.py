@@ -1,4 +1,4 @@
-"""The screens of calls: the table, one call, and what can be done about it."""
+"""The screens of calls: the table, one call, and its actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other screens: what waits for a person, tools, threads, the overview, a notebook and a search."""
+"""The other screens: approvals, tools, threads, the overview, a notebook and a search."""
 
 from __future__ import annotations
 

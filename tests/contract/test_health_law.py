@@ -1,4 +1,4 @@
-"""One law for tool health: any sequence of outcomes, in any batches, leaves in every store what `health_after` says."""
+"""One rule for tool health: any sequence of outcomes, in any batches, gives the result of `health_after` in every store."""
 
 from __future__ import annotations
 

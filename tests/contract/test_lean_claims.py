@@ -1,4 +1,4 @@
-"""Appends that claim the call that they write to, and claims that find a call locked."""
+"""Appends that also claim their call, and claims that find a call locked."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_of_two_claimers_of_one_call_one_gets_it(make: Callable[[], Store]
             assert given.key not in await loser.owned()
             (stored,) = await giver.load(f"a{n}")
             assert (stored.fence, stored.claims, len(stored.events)) == (2, 2, 2)
-        assert await one.claim_waiting(ANY_TOOL, 10) == [], "they do not wait any more"
+        assert await one.claim_waiting(ANY_TOOL, 10) == [], "the calls are claimed already"
 
 
 async def test_a_claim_needs_the_call_as_it_was_offered(make: Callable[[], Store]) -> None:
@@ -119,11 +119,11 @@ async def test_news_of_several_calls_come_in_one_answer(make: Callable[[], Store
             calls[0].key: [2],
             999_999: [],
         }
-        heard: list[tuple[str, int]] = []
-        two.on_hint = lambda kind, key: heard.append((kind, key))
+        hints: list[tuple[str, int]] = []
+        two.on_hint = lambda kind, key: hints.append((kind, key))
         await eventually(lambda: one.notices.trouble is None and two.notices.trouble is None)
         await append(one, news(calls[1]))
-        await eventually(lambda: ("events", calls[1].key) in heard)
+        await eventually(lambda: ("events", calls[1].key) in hints)
 
 
 async def test_a_call_that_was_locked_during_a_claim_is_claimed_soon_after(postgres: PostgresServer) -> None:
@@ -143,16 +143,16 @@ async def test_a_call_that_was_locked_during_a_claim_is_claimed_soon_after(postg
             tasks.append(asyncio.ensure_future(claim()))
 
         tasks: list[asyncio.Future[None]] = []
-        store.on_hint = on_hint  # nothing else makes it look: there is no engine that polls
+        store.on_hint = on_hint  # only the hint makes it look: no engine polls
         with psycopg.connect(postgres.url(), options=f"-c search_path={schema}") as other:
             other.execute("SELECT FROM calls FOR UPDATE")
             await claim()
             await eventually(lambda: looks >= 2)
             assert claimed == []
             (error,) = await append(store, claiming(given))
-            assert isinstance(error, Stale), "the append that claims does not wait for the lock, either"
+            assert isinstance(error, Stale), "the claiming append does not wait for the lock, either"
             other.rollback()
             freed = time.monotonic()
         await eventually(lambda: claimed)
-        assert time.monotonic() - freed < 0.25, "20 ms, and what a busy machine adds: no poll of 250 ms"
+        assert time.monotonic() - freed < 0.25, "20 ms plus the delay of a busy machine, not a poll of 250 ms"
         await asyncio.gather(*tasks)

@@ -1,4 +1,4 @@
-"""Artifacts that are pinned stay although no call names them; when the pin is over they go as all others do."""
+"""A pinned artifact stays although no call names it; after the pin ends, the sweep removes it like any other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def place() -> str:
 
 @pytest.fixture
 def doors(tmp_path: Path, place: str, redis_here: RedisServer, postgres_here: PostgresServer) -> dict[str, Make]:
-    """Stores by kind; all but the first are doors to one new place."""
+    """Stores by kind; all but the memory store open one new place."""
     return {
         "memory": MemoryStore,
         "sqlite": partial(SqliteStore, tmp_path / "calls.db"),
@@ -74,7 +74,7 @@ def shared(request: pytest.FixtureRequest, doors: dict[str, Make]) -> Make:
 def age(
     request: pytest.FixtureRequest, tmp_path: Path, place: str, redis_here: RedisServer, postgres_here: PostgresServer
 ) -> Callable[[], None]:
-    """What was put just now is spared by every sweep, as its call may be to come: let more than an hour pass."""
+    """Sweeps spare artifacts younger than an hour, as their call may not be stored yet: make them two hours older."""
 
     def sqlite() -> None:
         for path in tmp_path.glob("*.artifacts/??/*"):
@@ -121,7 +121,7 @@ async def test_a_pin_keeps_what_no_call_names_until_its_end(store: Store, age: A
         assert await removed(store, Keep(calls=0, now=999.0), dry=True) == (0, 0, 0)
     assert await there(store)
     for _ in range(2):
-        assert await removed(store, Keep(calls=0, now=1000.0), dry=True) == (0, 1, len(BODY)), "counted, and left alone"
+        assert await removed(store, Keep(calls=0, now=1000.0), dry=True) == (0, 1, len(BODY)), "counted and not removed"
     assert await removed(store, Keep(calls=0, now=1000.0)) == (0, 1, len(BODY))
     assert not await there(store)
     for dry in (True, False):
@@ -147,11 +147,11 @@ async def test_of_two_pins_the_longer_one_counts(pins: tuple[float, float], stor
     age()
     assert await removed(store, Keep(now=999.9)) == (0, 0, 0)
     assert await there(store)
-    assert await removed(store, Keep(now=1000.0)) == (0, 1, len(BODY)), "pinned twice, it goes once"
+    assert await removed(store, Keep(now=1000.0)) == (0, 1, len(BODY)), "pinned twice, removed once"
     await store.put_artifact(NAME, [BODY], keep_until=2000.0)
     age()
     assert await removed(store, Keep(now=1999.0)) == (0, 0, 0)
-    assert await there(store), "it can be kept again"
+    assert await there(store), "it can be pinned again"
 
 
 async def test_what_a_swept_call_named_stays_until_its_pin_ends(store: Store, age: Any) -> None:
@@ -175,7 +175,7 @@ async def test_what_a_call_names_outlives_its_pin(store: Store, age: Any) -> Non
     assert await there(store)
     calls, artifacts, weight = await removed(store, Keep(since=2500.0, now=2500.0))
     assert (calls, artifacts) == (1, 1)
-    assert len(BODY) < weight < 2 * len(BODY) + 1000, "its bytes are those of its call"
+    assert len(BODY) < weight < 2 * len(BODY) + 1000, "the call's size includes the artifact"
     assert not await there(store)
 
 
@@ -186,7 +186,7 @@ async def test_pin_and_call_may_end_in_one_sweep(store: Store, age: Any) -> None
     would = await removed(store, Keep(since=2000.0, now=2000.0), dry=True)
     done = await removed(store, Keep(since=2000.0, now=2000.0))
     assert done[:2] == (1, 1)
-    assert would[2] == done[2] < 2 * len(BODY), "counted once"
+    assert would[2] == done[2] < 2 * len(BODY), "the artifact counts once"
     assert not await there(store)
 
 
@@ -220,7 +220,7 @@ async def test_many_pins_end_at_once(store: Store, age: Any) -> None:
         await ended(store, f"c{n}", at=10.0)
     first = await store.sweep(Keep(since=50.0, now=218.0), 5)
     rest = await store.sweep(Keep(since=50.0, now=218.0), 5)
-    assert (first.calls, first.more, rest.calls, rest.more) == (5, True, 2, False), "calls go in steps as ever"
+    assert (first.calls, first.more, rest.calls, rest.more) == (5, True, 2, False), "calls go in steps of 5"
     assert first.artifacts + rest.artifacts == 119
     assert [name for name in names if await there(store, name)] == names[-1:]
 
@@ -239,7 +239,7 @@ async def test_a_pin_holds_for_all_processes_of_the_store(shared: Make, age: Any
         await two.put_artifact(NAME, [BODY], keep_until=800.0)
         age()
         assert await removed(two, Keep(since=999.0, calls=0, now=999.0)) == (0, 0, 0)
-    async with opened(shared) as later:  # who pinned it has left
+    async with opened(shared) as later:  # the process that pinned it has closed
         assert await removed(later, Keep(since=999.0, calls=0, now=999.0)) == (0, 0, 0)
         assert await there(later)
         assert await removed(later, Keep(now=1000.0)) == (0, 1, len(BODY))

@@ -1,4 +1,4 @@
-"""PostgreSQL that is killed, stopped, full or cut off in the middle of an answer: nothing lost, nothing written twice."""
+"""PostgreSQL is killed, stopped, full, or cut off in the middle of an answer: no write is lost and none happens twice."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """For tests that do it no harm."""
+    """For tests that do not break it."""
     with postgres_server() as running:
         yield running
 
 
 @pytest.fixture
 def own() -> Iterator[PostgresServer]:
-    """For tests that do."""
+    """For tests that break it."""
     with postgres_server() as running:
         yield running
 
@@ -61,7 +61,7 @@ def _through(line: Line, schema: str, timeout: float = 30.0) -> PostgresStore:
     return PostgresStore(f"postgresql://postgres@127.0.0.1:{line.port}/postgres?schema={schema}", timeout=timeout)
 
 
-# An answer that never came.
+# Lost answers.
 
 
 async def test_a_group_that_was_committed_is_not_written_twice(server: PostgresServer, schema: str) -> None:
@@ -142,7 +142,7 @@ async def test_slots_and_artifacts_survive_a_cut(server: PostgresServer, schema:
 
 
 async def test_a_statement_that_arrives_late_creates_nothing(server: PostgresServer, schema: str) -> None:
-    """It was reported as failed, so it must not happen: not even when the line delivers it long after."""
+    """The store reported it as failed, so it must not take effect, not even if the network delivers it long after."""
     async with a_line(server) as line, opened(lambda: _through(line, schema, timeout=2.0)) as store:
         await created(store, "before")
         line.hold_next_statement(b"append(")
@@ -173,11 +173,11 @@ async def test_what_may_have_been_created_is_erased_when_it_was_reported_as_fail
         assert _run(server, schema, "SELECT count(*) FROM events") == [(2,)]
 
 
-# A server that goes away.
+# The server stops.
 
 
 async def _chain(store: PostgresStore, name: str, stop: asyncio.Event) -> list[tuple[Append, list[int]]]:
-    """Calls with a few events each, one after the other; what was answered with success, by call."""
+    """Calls with a few events each, one after the other; returns the acknowledged event numbers by call."""
     acked: list[tuple[Append, list[int]]] = []
     for number in itertools.count():
         if stop.is_set():
@@ -261,12 +261,12 @@ async def test_a_server_that_hangs_does_not_block_the_loop(own: PostgresServer) 
         assert [type(error) for error in results[0]] == [StoreUnavailable, StoreUnavailable]  # type: ignore[union-attr]
         assert [type(result) for result in results[1:]] == [StoreUnavailable] * 5
         assert "no answer" in str(results[1])
-        assert ticks > 10, "the loop went on turning"
+        assert ticks > 10, "the event loop was not blocked"
         ticking.cancel()
         await until(lambda: _works(store))
-        assert await store.load("lost") == [], "it was reported as failed"
+        assert await store.load("lost") == [], "the store reported a failure"
         (stored,) = await store.load("a")
-        assert [event.seq for event in stored.events] in ([1], [1, 2]), "the writer of a known call finds out by itself"
+        assert [event.seq for event in stored.events] in ([1], [1, 2]), "the journal checks what was stored"
 
 
 async def _works(store: PostgresStore) -> bool:
@@ -298,7 +298,7 @@ async def test_opening_waits_for_a_server_that_starts(own: PostgresServer) -> No
     await store.close()
 
 
-# A server that says no.
+# The server refuses.
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ async def test_too_many_connections_are_named_and_outlived() -> None:
                     hogs.append(psycopg.connect(small.url()))
             with pytest.raises(StoreUnavailable, match="max_connections"):
                 await PostgresStore(small.url(), timeout=0.5).open(ALIVE)
-            await asyncio.gather(*(store.load("a") for _ in range(20)))  # with the connections that it has
+            await asyncio.gather(*(store.load("a") for _ in range(20)))  # over the connections that the pool still has
             await created(store, "b")
             for hog in hogs:
                 hog.close()

@@ -1,4 +1,4 @@
-"""What PostgreSQL keeps beside calls: counted once whatever breaks, locked in one order, and a log that only grows."""
+"""Records beside calls in PostgreSQL: counted once whatever breaks, locked in one order, and an append-only log."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_group_whose_answer_was_lost_is_counted_once(server: PostgresSer
         group = [*map(_ending, changes[:4]), _ended_at_once("new"), _ended_at_once("new")]
         answers = await append(store, *group)
         assert line.cuts == 1
-        assert [type(answer).__name__ for answer in answers] == [*["NoneType"] * 5, "NoneType"], "the same, twice"
+        assert [type(answer).__name__ for answer in answers] == [*["NoneType"] * 5, "NoneType"], "one creation, twice"
         found = await health(store)
         assert (found.failures, found.version, await _counted(store)) == (5, 5, 5)
         line.cut_next_answer(b"append(")
@@ -132,7 +132,7 @@ async def test_what_an_erased_call_added_is_taken_back(
         line.down = True
         (error,) = await append(store, _ended_at_once("doubtful", weight=weight))
         assert isinstance(error, StoreUnavailable)
-        assert await _counted(other) == kept[1] + 1, "it was written, and nobody could know"
+        assert await _counted(other) == kept[1] + 1, "the write succeeded, but the client got no answer"
         line.down = False
         await store.renew()
         assert await other.load("doubtful") == []
@@ -148,7 +148,7 @@ async def test_what_an_erased_call_added_is_taken_back(
 async def test_groups_that_share_tools_never_wait_for_each_other_for_ever(
     make: Make, sql: Any, server: PostgresServer
 ) -> None:
-    """Four processes end calls of the same tools in the same threads, in any order, while a fifth puts standings."""
+    """Four processes end calls of the same tools in the same threads, in any order, while a fifth writes tool health."""
     tools, threads, turns = [f"tool{n}" for n in range(8)], ["t", "u"], 12
     stores = [make() for _ in range(4)]
     await asyncio.gather(*(store.open(ALIVE) for store in stores))
@@ -187,7 +187,7 @@ async def test_groups_that_share_tools_never_wait_for_each_other_for_ever(
 
 
 async def test_what_is_counted_equals_what_ended_whatever_breaks(make: Make, sql: Any) -> None:
-    """Two processes end calls, some of them in the moment of their creation, while their connections are cut again and again."""
+    """Two processes end calls, some at their creation, while their connections are cut again and again."""
     stop = asyncio.Event()
 
     async def end(store: PostgresStore, name: str) -> int:
@@ -231,12 +231,12 @@ async def test_figures_outlive_their_owners(make: Make, sql: Any) -> None:
             await one.claim_orphans(frozenset({"tool"}), 10)
             (figure,) = await one.figures()
             assert (figure.count, figure.seconds, figure.least, figure.most) == (3, 3.0, 0.0, 2.0)
-            assert sql("SELECT count(*) FROM figures") == [(3,)], "a row each, and those of the dead"
+            assert sql("SELECT count(*) FROM figures") == [(3,)], "one row per owner, also for the dead one"
         assert await one.figures() == [figure]
     assert sql("SELECT owner, count, seconds FROM figures") == [(0, 3, 3.0)]
 
 
-# Written under a ticket.
+# Writes with a ticket.
 
 
 async def test_what_is_written_beside_calls_is_written_once(server: PostgresServer, schema: str) -> None:
@@ -280,7 +280,7 @@ async def test_a_write_that_arrives_late_does_nothing(server: PostgresServer, sc
         assert [each.body for each in await store.audited()] == [b"after", b"before"]
 
 
-# The log, names, and what is old.
+# The log, names, and retention.
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ async def test_names_that_cannot_be_stored_find_nothing(make: Make) -> None:
 
 
 async def test_keys_of_papers_may_be_longer_than_an_index_takes(make: Make) -> None:
-    long = "".join(random.Random(1).choices("abcdefghij\U0001f600", k=5_000))  # it cannot be compressed much
+    long = "".join(random.Random(1).choices("abcdefghij\U0001f600", k=5_000))  # it compresses badly
     keys = sorted([long, long + "a", long[:200], long[:201], long[:199] + "z", "a", "z"])
     async with opened(make) as store:
         for key in keys:
@@ -337,7 +337,7 @@ async def test_old_standings_are_not_waited_for(make: Make, server: PostgresServ
         assert [each.tool for each in await store.tool_health("", "t")] == ["tool2"]
 
 
-# Processes of the version before.
+# Processes of the previous version.
 
 
 async def test_a_process_without_tallies_continues(make: Make, server: PostgresServer, schema: str) -> None:

@@ -1,4 +1,4 @@
-"""Redis keeps the laws of stores, and what it adds: settings that are judged, names that are hostile, keys that expire."""
+"""Redis fulfils the store contract; also its own behaviour: checked settings, hostile names, keys that expire."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def make(server: RedisServer, prefix: str) -> Make:
 
 @pytest.fixture
 def raw(server: RedisServer) -> Iterator[Any]:
-    """The server as anybody can reach it."""
+    """A plain client of the server."""
     with redis.Redis(port=server.port, protocol=2) as client:
         yield client
 
@@ -56,7 +56,7 @@ def raw(server: RedisServer) -> Iterator[Any]:
 async def eventually(what: Callable[[], Any]) -> Any:
     give_up_at = time.monotonic() + 20.0
     while not (value := what()):
-        assert time.monotonic() < give_up_at, "it did not come about"
+        assert time.monotonic() < give_up_at, "the condition did not become true"
         await asyncio.sleep(0.01)
     return value
 
@@ -80,7 +80,7 @@ async def test_all_keys_are_in_one_slot_of_a_cluster(tmp_path: Path, prefix: str
             await check(partial(RedisStore, node.url, prefix=f"{prefix}-{check.__name__}", timeout=30.0))
 
 
-# Where it is.
+# URLs and prefixes.
 
 
 def test_a_password_is_never_shown() -> None:
@@ -127,7 +127,7 @@ async def test_a_store_of_another_kind_is_refused_and_left_alone(make: Make, raw
         await make().open(ALIVE)
 
 
-# What the server's settings promise.
+# Durability by the server's settings.
 
 
 async def test_what_can_be_lost_is_said(make: Make, caplog: pytest.LogCaptureFixture) -> None:
@@ -139,7 +139,7 @@ async def test_what_can_be_lost_is_said(make: Make, caplog: pytest.LogCaptureFix
 
 @pytest.fixture
 def settings(raw: Any) -> Iterator[Callable[..., None]]:
-    """Changes settings, and puts them back."""
+    """Changes server settings, and restores them."""
     before: dict[str, str] = {}
 
     def change(**wanted: str) -> None:
@@ -258,20 +258,18 @@ def test_a_date_that_jumps_ends_no_lease() -> None:
     assert dead_owners.judge(2, record, b"1000.0", 1020.0)[1] is None
     assert dead_owners.judge(2, record, b"1000.0", 5000.0)[1] == (2, "1000.0")
     dead_owners.check_clock(1000.0 + 7200.0, time.monotonic())
-    assert dead_owners.judge(2, record, b"1000.0", 8200.0)[1] is None, (
-        "it could not have renewed itself by the new date"
-    )
-    assert dead_owners.judge(1, record, b"1000.0", 9e9)[1] is None, "one does not bury oneself"
-    assert dead_owners.judge(3, b"{}", b"", 9e9)[1] is not None, "nobody can say that this one lives"
+    assert dead_owners.judge(2, record, b"1000.0", 8200.0)[1] is None, "it could not have renewed by the new date"
+    assert dead_owners.judge(1, record, b"1000.0", 9e9)[1] is None, "an owner never declares itself dead"
+    assert dead_owners.judge(3, b"{}", b"", 9e9)[1] is not None, "no renewal proves that this owner lives"
 
 
 def test_a_date_that_was_set_back_extends_no_lease() -> None:
     record = b'{"host":"elsewhere","boot":"","pid":1,"started":"","lease":1e-9}'
     dead_owners = DeadOwners(_Quiet(), 1000.0, time.monotonic())  # type: ignore[arg-type]
     assert dead_owners.judge(2, record, b"8200.0", 1000.0)[1] is None, (
-        "its last renewal lies ahead: seen for the first time"
+        "its last renewal is in the future: first observation"
     )
-    assert dead_owners.judge(2, record, b"8200.0", 1000.0)[1] == (2, "8200.0"), "it did not renew itself for a lease"
+    assert dead_owners.judge(2, record, b"8200.0", 1000.0)[1] == (2, "8200.0"), "it did not renew for a lease"
 
 
 # Hints.
@@ -279,36 +277,36 @@ def test_a_date_that_was_set_back_extends_no_lease() -> None:
 
 async def test_other_processes_are_heard(make: Make) -> None:
     async with opened(make) as one, opened(make) as two:
-        heard: list[tuple[str, int]] = []
-        two.on_hint = lambda kind, key: heard.append((kind, key))
+        hints: list[tuple[str, int]] = []
+        two.on_hint = lambda kind, key: hints.append((kind, key))
         await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
         first = await created(two, "a")
         request = news(first, fence=-1, request=True)
         await append(one, request)
-        await eventually(lambda: ("request", first.key) in heard)
+        await eventually(lambda: ("request", first.key) in hints)
         other = await created(one, "b")
         assert await append(one, news(other)) == [None]
         assert len(await two.events(other.key, "b", 0)) == 2
         await append(one, news(news(other)))
-        await eventually(lambda: ("events", other.key) in heard)
+        await eventually(lambda: ("events", other.key) in hints)
         waiting = creation("w")
         waiting.owned = False
         await append(one, waiting)
-        await eventually(lambda: ("work", waiting.key) in heard)
+        await eventually(lambda: ("work", waiting.key) in hints)
         await one.hold("x", 1, 1)
         await one.hold("x", 0, 1)
-        await eventually(lambda: ("slot", 0) in heard)
+        await eventually(lambda: ("slot", 0) in hints)
 
 
 async def test_a_listener_that_lost_its_connection_listens_again(make: Make, raw: Any) -> None:
     async with opened(make) as one, opened(make) as two:
-        heard: list[int] = []
-        two.on_hint = lambda kind, key: heard.append(key)
+        hints: list[int] = []
+        two.on_hint = lambda kind, key: hints.append(key)
         await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
         raw.client_kill_filter(_type="pubsub")
         first = await created(one, "a")
-        assert await append(one, news(first)) == [None], "the store works without"
+        assert await append(one, news(first)) == [None], "the store works without hints"
         await eventually(lambda: two.notices.trouble is not None)
         await eventually(lambda: two.notices.trouble is None and one.notices.trouble is None)
         one.notices.post("events", first.key)
-        await eventually(lambda: heard)
+        await eventually(lambda: hints)

@@ -1,4 +1,4 @@
-"""Redis killed, restarted, emptied, stopped, out of memory, and answers that never arrive: what was answered holds."""
+"""Redis is killed, restarted, emptied, stopped, out of memory, or its answers never arrive: acknowledged writes stay."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _store_at(port: int, prefix: str, **given: Any) -> Callable[[], RedisStore]:
 
 @contextmanager
 def _impatient(store: Any) -> Iterator[None]:
-    """Inside, the store waits for answers no longer than a moment; outside, a busy machine has all the time it needs."""
+    """Inside, the store waits only a moment for answers; outside, a busy machine has all the time that it needs."""
     parts = store._parts
 
     def wait(seconds: float) -> None:
@@ -63,7 +63,7 @@ def _impatient(store: Any) -> Iterator[None]:
 async def _eventually(what: Callable[[], Any]) -> None:
     give_up_at = time.monotonic() + 30.0
     while not what():
-        assert time.monotonic() < give_up_at, "it did not come about"
+        assert time.monotonic() < give_up_at, "the condition did not become true"
         await asyncio.sleep(0.01)
 
 
@@ -71,7 +71,7 @@ async def _eventually(what: Callable[[], Any]) -> None:
 
 
 class _Load:
-    """Chains of appends, each answered before the next; `acked` are the numbers that the store said it has."""
+    """Chains of appends, each answered before the next; `acked` are the event numbers that the store acknowledged."""
 
     def __init__(self, store: Store, chains: int) -> None:
         self.store = store
@@ -89,13 +89,13 @@ class _Load:
                 if self.stopped:
                     return
                 change = news(change)
-                while not await self._accepted(change):  # as the journal does: an outcome is not given up
+                while not await self._accepted(change):  # like the journal: it retries until the outcome is stored
                     if self.stopped:
                         return
 
     async def _accepted(self, change: Append) -> bool:
         (error,) = await append(self.store, change)
-        if isinstance(error, Stale) and self.refused:  # it was written, and the answer came too late
+        if isinstance(error, Stale) and self.refused:  # the write succeeded, but the answer came too late
             error = None if len(await seqs(self.store, change.id)) == change.events[-1].seq else error
         if error is None:
             self.acked[change.id] = change.events[-1].seq
@@ -125,8 +125,8 @@ async def test_what_was_answered_survives_a_kill_of_the_server(tmp_path: Path, p
             for id, last in load.acked.items():
                 numbers = await seqs(store, id)
                 assert numbers == list(range(1, len(numbers) + 1))
-                assert len(numbers) >= last, f"{id}: {last} were answered, {len(numbers)} are there"
-                assert len(numbers) <= last + 1, "nothing is there twice"
+                assert len(numbers) >= last, f"{id}: {last} were acknowledged, {len(numbers)} are stored"
+                assert len(numbers) <= last + 1, "no event is stored twice"
 
 
 @pytest.mark.parametrize("how", ["restarted", "flushed"])
@@ -148,7 +148,7 @@ async def test_a_server_that_lost_its_data_is_noticed(server: RedisServer, prefi
                 await store.load("a")
             with pytest.raises(StoreUnavailable, match="lost its data"):
                 await store.renew()
-            async with opened(_store_at(server.port, prefix)) as other:  # somebody else may begin anew
+            async with opened(_store_at(server.port, prefix)) as other:  # another store may start over
                 await created(other, f"c{time.monotonic_ns()}")
     async with opened(_store_at(server.port, prefix)) as store:
         assert await store.load("a") == []
@@ -198,10 +198,10 @@ async def test_a_server_that_hangs_is_waited_for_a_while(server: RedisServer, pr
             ticking.cancel()
         assert [type(answer) for answer in answers] == [StoreUnavailable] * 2
         assert [type(answer) for answer in loaded] == [StoreUnavailable] * 3
-        assert ticks > 10, "the loop was free meanwhile"
+        assert ticks > 10, "the event loop was not blocked"
         (error,) = await append(store, news(first))
-        assert error is None or isinstance(error, Stale), "written now, or when the server woke up"
-        assert await store.load("refused") == [], "who was told no has left no call behind"
+        assert error is None or isinstance(error, Stale), "written now, or when the server resumed"
+        assert await store.load("refused") == [], "a refused creation left no call"
         assert await seqs(store, "a") == [1, 2]
 
 
@@ -274,9 +274,7 @@ async def test_a_claim_whose_answer_was_lost_loses_no_call(server: RedisServer, 
     async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
         async with opened(_store_at(server.port, prefix), DEAD) as dead:
             orphans = [(await created(dead, f"o{n}")).key for n in range(5)]
-            proxy.cut_once(
-                b"orphans"
-            )  # a name that claims carry is their tool's; the script's answer is what gets lost
+            proxy.cut_once(b"orphans")  # claims carry the tool's name; the script's answer gets lost
             proxy.cut = _once(proxy, lambda data: b"ticket" in data)
             claimed = await store.claim_orphans(ANY_TOOL, 3)
             assert [stored.key for stored in claimed] == orphans[:3]
@@ -335,7 +333,7 @@ def _once(proxy: CuttingProxy, wanted: Callable[[bytes], bool]) -> Callable[[byt
 
 
 async def test_what_was_given_up_cannot_act_late(server: RedisServer, prefix: str) -> None:
-    """Requests that the network kept back arrive when their sender has said something else since."""
+    """The network delays requests, and they arrive after their sender has sent other requests."""
     async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
         first = await created(store, "a")
         proxy.hold = lambda data: b"ghost" in data
@@ -352,7 +350,7 @@ async def test_what_was_given_up_cannot_act_late(server: RedisServer, prefix: st
         assert await store.load("ghost") == []
         assert await store.hold("other", 1, 1)
         async with opened(_store_at(server.port, prefix)) as other:
-            assert await other.hold("ghost", 3, 3), "nobody holds it"
+            assert await other.hold("ghost", 3, 3), "no slot is taken"
 
 
 async def test_what_was_given_up_cannot_act_when_its_owner_is_gone(server: RedisServer, prefix: str) -> None:
@@ -382,7 +380,7 @@ async def test_a_refused_call_is_erased_without_another_append(server: RedisServ
             with _impatient(store):
                 (error,) = await append(store, creation("ghost"))
             assert isinstance(error, StoreUnavailable)
-            assert len(await other.load("ghost")) == 1, "it was written, and nobody could know"
+            assert len(await other.load("ghost")) == 1, "the write succeeded, but the client got no answer"
             proxy.cut = None
             if then == "renewed":
                 await store.renew()

@@ -1,4 +1,5 @@
-"""What Redis keeps beside calls: counted once whatever breaks, in the order of keys, and refused where a call would be."""
+"""Records beside calls in Redis: counted once whatever breaks, in the order of keys, and refused under the same
+conditions as a call."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ Make = Callable[..., RedisStore]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """For all tests that do it no harm."""
+    """Shared by all tests that do not break it."""
     with redis_server(tmp_path_factory.mktemp("redis")) as running:
         yield running
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[RedisServer]:
-    """For tests that do."""
+    """For tests that break it."""
     with redis_server(tmp_path / "redis") as running:
         yield running
 
@@ -63,7 +64,7 @@ def _store_at(port: int, prefix: str) -> Callable[[], RedisStore]:
 
 @contextmanager
 def _impatient(store: Any) -> Iterator[None]:
-    """Inside, the store waits for answers no longer than a moment."""
+    """Inside, the store waits only a moment for answers."""
     parts = store._parts
 
     def wait(seconds: float) -> None:
@@ -79,11 +80,11 @@ def _impatient(store: Any) -> Iterator[None]:
 
 
 NOTICES = ("paper:7:noticessecret", "papers:notices")
-"""The secret that signs notices: it stays as long as the store does."""
+"""The secret that signs notices lives as long as the store."""
 
 
 def _keys(raw: Any, prefix: str) -> set[str]:
-    """What is there, but for what goes by itself."""
+    """The keys that do not expire by themselves."""
     names = {key.decode().removeprefix(f"{{{prefix}}}:") for key in raw.keys(f"{{{prefix}}}:*")}
     return {name for name in names if not name.startswith(("ticket:", "left:"))}
 
@@ -129,7 +130,7 @@ async def test_what_an_erased_call_added_is_taken_back(
         with _impatient(store):
             (error,) = await append(store, _ended_at_once("ghost", weight=weight))
         assert isinstance(error, StoreUnavailable)
-        assert await _counted(other) == touched + 1, "it was written, and nobody could know"
+        assert await _counted(other) == touched + 1, "the write succeeded, but the client got no answer"
         proxy.cut = None
         await store.renew()
         assert await other.load("ghost") == []
@@ -144,7 +145,7 @@ async def test_what_an_erased_call_added_is_taken_back(
 
 
 async def test_what_is_counted_equals_what_ended_whatever_breaks(tmp_path: Path, prefix: str) -> None:
-    """Calls end, some of them in the moment of their creation, while the server is killed again and again."""
+    """Calls end, some at their creation, while the server is killed again and again."""
     stop, ended = asyncio.Event(), 0
 
     async def end(store: RedisStore, name: str) -> None:
@@ -187,7 +188,7 @@ async def test_nothing_is_left_of_standings_that_were_forgotten(make: Make, raw:
         await store.put_tool_health("", "t", ToolHealth(tool="tool", updated_at=2_000.0), 0)
         await store.sweep(Keep(health_since=2_000.0), 10)
         assert [each.tool for each in await store.tool_health("", "t")] == ["tool"]
-        assert len(_keys(raw, prefix) - {"meta", "owners", *NOTICES}) == 2, "a thread, and the list of times"
+        assert len(_keys(raw, prefix) - {"meta", "owners", *NOTICES}) == 2, "one thread, and the list of times"
         await store.sweep(Keep(health_since=2_000.5), 10)
     assert _keys(raw, prefix) == {"meta", *NOTICES}
 
@@ -202,7 +203,7 @@ async def test_figures_of_many_callers_are_read_in_steps(make: Make) -> None:
         assert len(figures) == len({figure.caller for figure in figures}) == 95
 
 
-# Written under a ticket.
+# Writes with a ticket.
 
 
 async def test_what_is_written_beside_calls_is_written_once(server: RedisServer, prefix: str) -> None:
@@ -214,7 +215,7 @@ async def test_what_is_written_beside_calls_is_written_once(server: RedisServer,
         document = await store.document("kind", "cut-me")
         assert document is not None
         assert (document.body, document.version) == (b"3", 3)
-        proxy.cut = _second(proxy, b"cut-me")  # the first question is whether it is there
+        proxy.cut = _second(proxy, b"cut-me")  # the first request checks whether it exists
         assert await store.delete_document("kind", "cut-me")
         assert proxy.cuts == 4
         assert not await store.delete_document("kind", "cut-me")
@@ -244,7 +245,7 @@ def _second(proxy: Any, marker: bytes) -> Callable[[bytes], bool]:
     return choose
 
 
-# Big ones, wrong ones, full ones.
+# Large, malformed, and with a full server.
 
 
 async def test_papers_and_lines_of_many_megabytes_are_read_in_steps(make: Make) -> None:
@@ -307,7 +308,7 @@ async def test_a_full_server_refuses_records_and_forgets_them(own: RedisServer, 
                 await write
         assert [document.body for document in await store.documents("kind")] == [b"1"]
         assert (await store.figures(), await store.audited()) == ([], [])
-        assert await store.delete_document("kind", "key"), "what frees memory is done"
+        assert await store.delete_document("kind", "key"), "a deletion works with full memory"
         await store.sweep(Keep(health_since=2.0), 10)
         assert await store.tool_health("", "t") == []
         own.ask("CONFIG", "SET", "maxmemory", "0")

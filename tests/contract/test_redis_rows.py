@@ -1,4 +1,4 @@
-"""What is in the server, row by row: hostile names and rows, keys that expire, lists that are walked in steps."""
+"""The keys in the server: hostile names and values, keys that expire, lists that are read in steps."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def make(server: RedisServer, prefix: str) -> Make:
 
 @pytest.fixture
 def raw(server: RedisServer) -> Iterator[Any]:
-    """The server as anybody can reach it."""
+    """A plain client of the server."""
     with redis.Redis(port=server.port, protocol=2) as client:
         yield client
 
 
-# Names and rows that somebody made to harm.
+# Hostile names and values.
 
 
 async def test_no_two_identities_are_one(make: Make) -> None:
@@ -116,7 +116,7 @@ async def _known(store: Store, key: int, id: str) -> Any:
 
 
 async def test_a_call_is_never_written_into_another_one(make: Make, raw: Any, prefix: str) -> None:
-    """A server that lost its last second hands the same numbers out again."""
+    """A server that lost its last second assigns the same numbers again."""
     async with opened(make) as store:
         lost = await created(store, "lost")
         raw.delete(f"{{{prefix}}}:call:{lost.key}", f"{{{prefix}}}:events:{lost.key}")
@@ -129,11 +129,11 @@ async def test_a_call_is_never_written_into_another_one(make: Make, raw: Any, pr
         assert await seqs(store, "other") == [1]
 
 
-# What expires by itself.
+# Keys that expire.
 
 
 NOTICES = ("paper:7:noticessecret", "papers:notices")
-"""The secret that signs notices: it stays as long as the store does."""
+"""The secret that signs notices lives as long as the store."""
 
 
 def _keys(raw: Any, prefix: str) -> set[str]:
@@ -233,4 +233,4 @@ async def test_results_that_expired_by_themselves_are_cleaned_up(make: Make, raw
         raw.hset(f"{{{prefix}}}:cache:k", "tags", b"\xff")
         found: asyncio.Future[CacheItem | None] = asyncio.get_running_loop().create_future()
         store.cache_get("k", 150.0, lambda item, error: found.set_result(item))
-        assert await found is None, "what is not of our making is as good as not there"
+        assert await found is None, "a value that clicket did not write counts as absent"

@@ -40,7 +40,7 @@ def make(path: Path) -> Callable[[], Store]:
 
 
 def at_once(store: Store, change: Append) -> list[ClicketError | None]:
-    """The answers that came before `append` returned."""
+    """The answers that arrived before `append` returned."""
     answers: list[ClicketError | None] = []
     store.append(change, lambda _, error: answers.append(error))
     return answers
@@ -80,12 +80,12 @@ async def test_an_append_is_committed_before_append_returns(make: Callable[[], S
 async def test_a_plain_call_is_two_transactions_of_six_statements(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
         run_plain(store, 0)
-        said: list[str] = []
+        order: list[str] = []
         connection = store._writer.connection  # type: ignore[attr-defined]
-        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: said.append(event["sql"]))
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: order.append(event["sql"]))
         run_plain(store, 1)
         connection.trace_v2(0)
-        assert [sql.split("(")[0].split(" SET")[0] for sql in said] == [
+        assert [sql.split("(")[0].split(" SET")[0] for sql in order] == [
             "INSERT INTO calls",
             "BEGIN IMMEDIATE",
             "UPDATE calls",
@@ -130,7 +130,7 @@ async def test_a_locked_file_is_waited_for_in_the_thread_and_order_is_kept(
         while len(order) < 3:
             await asyncio.sleep(0.001)
         assert order == ["a", "b", "c"]
-        assert at_once(store, creation("d")) == [None], "and then on the loop again"
+        assert at_once(store, creation("d")) == [None], "and then on the event loop again"
 
 
 async def test_an_append_does_not_overtake_a_job(make: Callable[[], Store]) -> None:
@@ -182,7 +182,7 @@ async def test_two_slow_writes_move_the_next_ones_to_the_thread(
         assert await append(store, creation("d")) == [None]
 
 
-# Whether another process wrote.
+# Detecting writes of another process.
 
 
 async def test_the_stamp_changes_with_commits_of_others_alone(make: Callable[[], Store], path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_the_stamp_changes_with_commits_of_others_alone(make: Callable[[],
             assert store.health_stamp() == first
         async with opened(partial(SqliteStore, path)) as other:
             opened_at = store.health_stamp()
-            assert opened_at != first, "its owner was registered"
+            assert opened_at != first, "the store registered its owner"
             await other.put_tool_health("", "t", ToolHealth(tool="other"), 0)
             changed = store.health_stamp()
             assert changed != opened_at
@@ -205,7 +205,7 @@ async def test_the_stamp_changes_with_commits_of_others_alone(make: Callable[[],
             assert store.health_stamp() == changed
             await other.put_tool_health("", "t", ToolHealth(tool="another"), 0)
             run_plain(store, 101)
-            assert store.health_stamp() != changed, "a commit of ours in between hides none of theirs"
+            assert store.health_stamp() != changed, "our own commit does not hide another process's commit"
     assert store.health_stamp() is None
 
 
@@ -228,11 +228,11 @@ async def test_there_is_no_stamp_while_the_thread_writes(make: Callable[[], Stor
 async def test_a_hint_comes_although_stamps_were_read(make: Callable[[], Store], path: Path) -> None:
     async with opened(make) as store, opened(partial(SqliteStore, path)) as other:
         await asyncio.sleep(0.06)
-        heard = asyncio.Event()
-        store.on_hint = lambda kind, key: heard.set()
+        hinted = asyncio.Event()
+        store.on_hint = lambda kind, key: hinted.set()
         await created(other, "a")
         store.health_stamp()
-        await asyncio.wait_for(heard.wait(), 10)
+        await asyncio.wait_for(hinted.wait(), 10)
 
 
 # Units in the call's row and in rows of events.
@@ -272,7 +272,7 @@ async def test_units_are_read_in_order_wherever_they_are(
             assert [event.seq for event in found] == list(range(after + 1, total + 1))
 
 
-# Which indexes serve which question.
+# Which index serves which query.
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ async def test_the_log_starts_anew_under_steady_writing(
         assert path.with_name("calls.db-wal").stat().st_size < 2048 * 10_000, "about 20,000 pages were written"
         while (now := store.health_stamp()) is None:
             await asyncio.sleep(0.001)
-        assert now == stamp, "checkpoints are no writes of others"
+        assert now == stamp, "a checkpoint does not count as a write of another process"
         with closing(apsw.Connection(str(path))) as other:
             assert other.pragma("integrity_check") == "ok"
 

@@ -1,4 +1,4 @@
-"""A checkpoint whose fsync failed: the log keeps everything until the file is opened anew."""
+"""After a failed fsync of a checkpoint, the log keeps everything until the file is opened again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many calls at a time in a SQLite file: what one commit writes with one statement, and what it does when one append is refused."""
+"""Many calls at a time in a SQLite file: what one commit writes with one statement, and how it handles a refused append."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make(tmp_path: Path) -> Callable[[], Store]:
 
 
 def started(count: int) -> tuple[list[Append], list[Append]]:
-    """So many plain calls: their starts, and their ends."""
+    """That many plain calls: their starts, and their ends."""
     calls = [plain(n) for n in range(count)]
     return [first for first, _ in calls], [last for _, last in calls]
 
@@ -63,7 +63,7 @@ async def test_an_end_that_comes_too_late_is_refused_alone_and_not_counted(make:
         starts, ends = started(5)
         await append(store, *starts)
         request = news(starts[3], state=State.RUNNING, fence=-1)
-        assert await append(store, request) == [None], "another process wrote into the call"
+        assert await append(store, request) == [None], "another process wrote an event of the call"
         assert await end(store, starts, ends) == [None, None, None, Stale, None]
         assert [call.events[-1].state for call in await store.history(Query(ascending=True))] == [
             State.COMPLETED, State.COMPLETED, State.COMPLETED, State.RUNNING, State.COMPLETED,

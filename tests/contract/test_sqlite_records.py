@@ -1,4 +1,4 @@
-"""Records in a SQLite file: old files migrate, the log refuses changes, and rows that somebody spoiled stop no call."""
+"""Records in a SQLite file: old files migrate, the log refuses changes, and corrupt rows stop no call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make(path: Path) -> Make:
 
 
 def sql(path: Path, text: str, *values: Any) -> list[Any]:
-    """As anybody with the file can do it. (Not with Python's own SQLite: two libraries in one process undo each other's locks.)"""
+    """SQL from another client. (Not with Python's own SQLite: two SQLite libraries in one process break each other's locks.)"""
     with closing(apsw.Connection(str(path))) as connection:
         return list(connection.execute(text, values))
 
@@ -47,7 +47,7 @@ def sql(path: Path, text: str, *values: Any) -> list[Any]:
 
 
 def _old_file(path: Path, version: int) -> None:
-    """A file as the clicket of that version left it, with a call that ended and one that waits."""
+    """A file that this version of clicket wrote, with one ended and one waiting call."""
     connection = apsw.Connection(str(path))
     connection.pragma("journal_mode", "wal")
     for statements in schema._MIGRATIONS[:version]:
@@ -88,7 +88,7 @@ async def test_an_old_file_is_migrated_with_all_that_is_in_it(version: int, path
     async with opened(partial(SqliteStore, new)):
         pass
     tables = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
-    assert sql(path, tables) == sql(new, tables), "it is as a new file is"
+    assert sql(path, tables) == sql(new, tables), "same schema as a new file"
 
 
 async def test_a_migration_that_fails_leaves_the_old_file(
@@ -129,7 +129,7 @@ async def test_the_log_refuses_every_change(statement: str, path: Path, make: Ma
         assert [(line.number, line.body) for line in await store.audited()] == [(3, b"3"), (2, b"2"), (1, b"1")]
 
 
-# Who waits.
+# Waiting calls.
 
 
 @pytest.mark.parametrize("wanted", [{}, {"caller": "me"}, {"before": 500}, {"active": True, "since": 1.0}])
@@ -147,11 +147,11 @@ async def test_waiting_calls_are_found_without_reading_all_calls(
         await store.history(Query(waiting_for="approval", **wanted))
     ((clause, values),) = asked
     plan = [row[3] for row in sql(path, f"EXPLAIN QUERY PLAN SELECT key FROM calls {clause}", *values)]
-    assert len(plan) == 1, "one index both finds and sorts"
+    assert len(plan) == 1, "one index both filters and sorts"
     assert "calls_asking" in plan[0]
 
 
-# Rows that somebody else wrote.
+# Rows that another program wrote.
 
 
 async def test_numbers_that_cannot_grow_stop_no_call(path: Path, make: Make) -> None:
@@ -180,11 +180,11 @@ async def test_a_spoiled_row_is_reported_and_stops_no_call(path: Path, make: Mak
         with pytest.raises(StoreUnavailable, match="not what clicket wrote"):
             await store.tool_health("", "t")
         await recorded(store, "b", stats("failed"))
-        assert (await health(store)).failures == 2, "the next failure wrote over it"
+        assert (await health(store)).failures == 2, "the next failure overwrote the corrupt row"
 
 
 async def test_a_tally_that_cannot_be_stored_harms_no_other(make: Make) -> None:
-    """Found only inside the transaction: the whole group is undone, and each is written alone."""
+    """The error appears only inside the transaction: the store rolls the group back and writes each append alone."""
     async with opened(make) as store:
         changes = [creation(f"c{n}") for n in range(5)]
         for n, change in enumerate(changes):
@@ -216,19 +216,19 @@ async def test_a_write_that_failed_is_counted_when_it_is_made_again(path: Path) 
             other.execute("BEGIN IMMEDIATE")
             (error,) = await append(store, end)
             assert isinstance(error, StoreUnavailable)
-            assert store.tool_health_now("", "t") == [], "who looks does not wait for who writes"
+            assert store.tool_health_now("", "t") == [], "reads do not wait for the writer"
             other.execute("ROLLBACK")
         assert await append(store, end) == [None]
         assert ((await health(store)).failures, [f.count for f in await store.figures()]) == (1, [1])
 
 
-# Looking at once.
+# Synchronous reads.
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 async def test_a_look_at_once_sees_what_was_answered(durability: str, path: Path) -> None:
     store = SqliteStore(path, durability=durability)
-    assert store.tool_health_now("", "t") is None, "it is not open yet"
+    assert store.tool_health_now("", "t") is None, "the store is not open yet"
     async with opened(lambda: store):
         assert store.tool_health_now("", "t") == []
         for n in range(20):
@@ -239,8 +239,8 @@ async def test_a_look_at_once_sees_what_was_answered(durability: str, path: Path
         sql(path, "UPDATE tool_health SET status = 'maintenance'")
         found = store.tool_health_now("", "t")
         assert found is not None
-        assert found[0].status == "maintenance", "also what another process wrote"
-    assert store.tool_health_now("", "t") is None, "it is closed"
+        assert found[0].status == "maintenance", "including writes of another process"
+    assert store.tool_health_now("", "t") is None, "the store is closed"
 
 
 # Processes.
@@ -295,10 +295,10 @@ async def test_many_idle_tool_health_go_in_steps(path: Path, make: Make, monkeyp
         assert sql(path, "SELECT thread FROM tool_health ORDER BY thread") == [("t18",), ("t19",)]
         sql(path, "UPDATE tool_health SET updated_at = 0.0 WHERE thread = 't18'")
         await store.sweep(Keep(calls=10), 10)
-        assert sql(path, "SELECT count(*) FROM tool_health") == [(2,)], "without a bound nothing is looked for"
+        assert sql(path, "SELECT count(*) FROM tool_health") == [(2,)], "without a limit the sweep removes none"
 
 
-# Papers are small: they are written where appends are.
+# Small documents are written on the event loop, like small appends.
 
 
 async def test_a_small_paper_needs_no_thread_and_a_large_one_does(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ async def test_a_small_paper_needs_no_thread_and_a_large_one_does(make: Make, mo
 
         monkeypatch.setattr(writer, "_to_thread", hop)
         assert await store.put_document("kind", "small", b"{}", 0)
-        assert not await store.put_document("kind", "small", b"[]", 0), "it is there already"
+        assert not await store.put_document("kind", "small", b"[]", 0), "the document exists already"
         assert hops == []
         assert await store.put_document("kind", "large", b'"' + b"x" * 100_000 + b'"', 0)
         assert hops == ["hop"]
@@ -351,7 +351,7 @@ async def test_a_paper_does_not_overtake_the_thread(make: Make) -> None:
         writing = asyncio.ensure_future(store.put_document("kind", "key", b"{}", 0))
         for _ in range(10):
             await asyncio.sleep(0)
-        assert not writing.done(), "two wrote at once"
+        assert not writing.done(), "two writes ran at once"
         free.set()
         assert await writing
         await holding

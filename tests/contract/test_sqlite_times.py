@@ -1,4 +1,4 @@
-"""Calls by time in SQLite: found without a look at all of them, whatever the clocks of their writers said."""
+"""Calls by time in SQLite: found by index, also when the clocks of their writers were wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ times = st.floats(0.0, 4_000.0) | st.sampled_from([0.0, 299.999, 300.0, 600.0, 9
 @given(st.lists(st.lists(times, min_size=1, max_size=4), max_size=8), st.lists(times, min_size=1, max_size=4))
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_since_finds_what_was_made_since(tmp_path: Path, groups: list[list[float]], asked: list[float]) -> None:
-    """Clocks may be set back, and several writers differ."""
+    """Clocks may be set back, and several writers' clocks differ."""
 
     async def compare() -> None:
         path = tmp_path / f"{next(_numbers)}.db"

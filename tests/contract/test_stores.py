@@ -1,4 +1,4 @@
-"""Every store keeps the laws of `ports.store`: the public contract, run on each, and what only files and processes have."""
+"""Every store fulfils `ports.store`: the public contract, run on each, and tests of files and processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SQLITE = ["process", "power"]
 
 
 class _Alone(SqliteStore):
-    """As the engine sets it while one call is under way: appends are written before `append` returns."""
+    """As the engine sets it while it runs a single call: appends are written before `append` returns."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -61,11 +61,11 @@ async def test_shared_store(check: Check, shared: Callable[[], Store]) -> None:
     await check(shared)
 
 
-# The contract itself: it must be able to say no.
+# Tests of the contract itself: each broken store must fail it.
 
 
 class _Forgetful(MemoryStore):
-    """Takes every append that names a known call, whatever its number and fence."""
+    """Accepts every append to a known call, whatever its number and fence."""
 
     def append(self, change: Append, done: Any) -> None:
         found = self._calls.get(change.key)
@@ -90,14 +90,14 @@ class _Backwards(MemoryStore):
 
 
 class _Sloppy(MemoryStore):
-    """Opens whatever it is asked for."""
+    """Returns content for names that it does not have."""
 
     async def read_artifact(self, name: str, start: int, end: int | None) -> bytes:
         return self._artifacts.get(name, b"root:x:0:0")[start:end]
 
 
 class _Eager(MemoryStore):
-    """Counts an ending before it knows whether it is taken."""
+    """Counts an outcome before it knows whether the append is accepted."""
 
     def append(self, change: Append, done: Any) -> None:
         if change.ended_at is not None and change.stats is not None:
@@ -107,7 +107,7 @@ class _Eager(MemoryStore):
 
 
 class _Twice(MemoryStore):
-    """Counts every word after the end, too."""
+    """Counts appends after the end, too."""
 
     def append(self, change: Append, done: Any) -> None:
         known = self._calls.get(change.key)
@@ -117,7 +117,7 @@ class _Twice(MemoryStore):
 
 
 class _Unversioned(MemoryStore):
-    """Lets everybody write."""
+    """Ignores the expected version."""
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         known = {each.tool: each.version for each in self._records.tool_health(caller, thread)}
@@ -128,7 +128,7 @@ class _Unversioned(MemoryStore):
 
 
 class _Joined(MemoryStore):
-    """Makes one name of two, as a key with a colon in it does."""
+    """Joins caller and thread with a colon, so different pairs collide."""
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         names = [place for place in self._records._health if ":".join(place) == f"{caller}:{thread}"]
@@ -147,7 +147,7 @@ class _Blurred(MemoryStore):
 
 
 class _Dated(MemoryStore):
-    """Looks once, and tells that for ever."""
+    """Caches the first read for ever."""
 
     def document_now(self, kind: str, key: str) -> tuple[StoredDocument | None] | None:
         self.__dict__.setdefault("seen", super().document_now(kind, key))
@@ -155,7 +155,7 @@ class _Dated(MemoryStore):
 
 
 class _Tidy(MemoryStore):
-    """Takes figures away with the calls."""
+    """Removes figures with the calls."""
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         swept = await super().sweep(keep, limit, dry=dry, on_remove=on_remove)
@@ -165,7 +165,7 @@ class _Tidy(MemoryStore):
 
 
 class _Hasty(MemoryStore):
-    """Announces what it has removed, when it is gone."""
+    """Announces removed calls after their removal."""
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         gone: list[Stored] = []
@@ -180,7 +180,7 @@ class _Hasty(MemoryStore):
 
 
 class _Alphabetical(MemoryStore):
-    """Sorts papers as a dictionary does, without regard to case."""
+    """Sorts documents without regard to case."""
 
     async def documents(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[StoredDocument]:
         return sorted(
@@ -189,7 +189,7 @@ class _Alphabetical(MemoryStore):
 
 
 class _Amnesic(MemoryStore):
-    """Begins its log anew with every entry."""
+    """Clears its log at every entry."""
 
     async def audit(self, bodies: Any) -> None:
         self._records._audited.clear()
@@ -197,7 +197,7 @@ class _Amnesic(MemoryStore):
 
 
 class _Blind(MemoryStore):
-    """Does not look what calls wait for."""
+    """Ignores the filter `waiting_for`."""
 
     async def history(self, query: Query) -> list[Stored]:
         return await super().history(msgspec.structs.replace(query, waiting_for=None))
@@ -232,7 +232,7 @@ async def test_the_contract_refuses_a_broken_store(broken: type[MemoryStore], la
         await check(broken)
 
 
-# What only a file has.
+# Files only.
 
 
 async def test_two_stores_in_memory_are_two_places() -> None:
@@ -263,7 +263,7 @@ async def test_artifacts_go_with_the_last_call_that_names_them(keep: str, tmp_pa
         late = await ended(store, "new", at=300.0, artifacts=((names["shared"], 9),))
         # A late result names no artifact; what the outcome named stays named.
         assert await append(store, news(late, state=State.COMPLETED, fence=-1)) == [None]
-        for path in tmp_path.glob("*.artifacts/??/*"):  # young files are spared: their call may be about to be written
+        for path in tmp_path.glob("*.artifacts/??/*"):  # recent files are spared: their call may not be stored yet
             os.utime(path, (time.time() - 7200,) * 2)
         swept = await store.sweep(Keep(since=200.0), 10)
         assert (swept.calls, swept.artifacts) == (1, 1)
@@ -322,9 +322,9 @@ def test_dead_owners_are_recognised() -> None:
     now = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     assert not is_dead(me, now)
     assert is_dead(_changed(me, pid=_gone()), now)
-    assert is_dead(_changed(me, started="1"), now), "the pid is in use again"
-    assert is_dead(_changed(me, boot="another"), now), "the machine was started anew"
-    assert not is_dead(_changed(me, host="elsewhere", pid=_gone()), now), "nobody can look: the lease decides"
+    assert is_dead(_changed(me, started="1"), now), "another process has the pid now"
+    assert is_dead(_changed(me, boot="another"), now), "the machine was restarted"
+    assert not is_dead(_changed(me, host="elsewhere", pid=_gone()), now), "not on this host: the lease decides"
     assert is_dead(_changed(me, host="elsewhere"), now - LEASE - 1)
 
 
@@ -337,7 +337,7 @@ def test_a_zombie_is_dead() -> None:
         assert not is_dead(owner, now)
         assert child.stdin is not None
         child.stdin.close()
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and nobody has asked for it yet
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is not reaped yet
         assert is_dead(owner, now)
     finally:
         child.wait()
@@ -356,7 +356,7 @@ async def test_renewing_holds_off_the_end_of_the_lease(tmp_path: Path) -> None:
 
 
 async def test_what_is_stored_survives_the_process(shared: Callable[[], MortalStore]) -> None:
-    """No goodbye: what was answered is in the file."""
+    """Without close: acknowledged appends are in the file."""
     store = shared()
     await store.open(ALIVE)
     await ended(store, "a")
@@ -379,7 +379,7 @@ async def test_a_row_that_is_not_ours_is_damaged_and_harms_no_other(tmp_path: Pa
 
 
 async def test_a_failing_follow_up_harms_no_other(shared: Callable[[], Store]) -> None:
-    """An answer that raises is the writer's own trouble; appends after it are answered all the same."""
+    """An answer callback that raises affects only its own append; later appends still get answers."""
     async with opened(shared) as store:
         change = creation("bad")
 

@@ -1,4 +1,4 @@
-"""What must be true of a turn that was killed, whoever finished it: nothing repeated, nothing lost, nothing unanswered."""
+"""Invariants of a killed turn, whichever process finished it: no call repeated, no result lost, every call answered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPEATABLE = ("look", "put", "slow", "fail")
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is left of a turn."""
+    """Everything that a turn left in the store and in the test's files."""
 
     document: TurnDocument
     turn: Record
@@ -36,7 +36,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_doubt(self) -> list[str]:
-        """Calls of which nobody knows whether they had their effect."""
+        """Calls with the error outcome_unknown."""
         return [
             id for id, call in self.calls.items() if call.error is not None and call.error.code == "outcome_unknown"
         ]
@@ -60,7 +60,7 @@ async def seen(rt: Runtime, agent: Agent, place: Place) -> Seen:
 
 
 async def replies_on_record(place: Place) -> int:
-    """How many answers of the model are in the store, read by somebody who has neither the tools nor the agent."""
+    """How many model replies the store has. The reading runtime has neither the tools nor the agent."""
     async with Runtime([], settings=place.settings()) as rt:
         try:
             record = await rt.get(TURN, thread=turn_thread(place))
@@ -70,18 +70,18 @@ async def replies_on_record(place: Place) -> int:
 
 
 def judge(found: Seen, whole: Seen, *, lives: int, fickle: bool = False) -> None:
-    """`whole` is the same turn when nobody was killed; `lives`: how many processes worked at `found`, the last one too.
-    `fickle`: no two answers of the model were the same."""
+    """`whole` is the same turn without a kill. `lives`: how many processes worked on `found`, including the last one.
+    `fickle`: each reply of the model was different."""
     _ended(found)
     _paired(found)
-    _told(found)
+    _events_complete(found)
     _nothing_repeated(found, lives)
     assert sorted(map(alias_of, found.calls)) == sorted(map(alias_of, whole.calls))
     if not fickle:
         _same(found, whole)
     paid = Counter(found.asked)
     assert sorted(paid) == list(range(1, STEPS + 1))
-    assert sum(paid.values()) < STEPS + lives, "in each life at most one answer was lost before it was on record"
+    assert sum(paid.values()) < STEPS + lives, "each process loses at most one model reply before the reply is stored"
 
 
 def _ended(found: Seen) -> None:
@@ -99,7 +99,7 @@ def _ended(found: Seen) -> None:
 
 
 def _paired(found: Seen) -> None:
-    """Every tool call is answered right after it was made, once, with what its own record says."""
+    """Every tool call gets one answer, right after the call, and the answer agrees with the call's record."""
     step, waiting = 0, dict[str, tuple[str, ToolUse]]()
     for message in found.document.messages[1:]:
         if message.role == "assistant":
@@ -113,8 +113,8 @@ def _paired(found: Seen) -> None:
         record = found.calls[call_id]
         result = result_of(record)
         assert record.tool == use.name
-        if isinstance(record.arguments, dict):  # else they were refused, and are not kept
-            assert record.arguments == msgspec.json.decode(use.arguments), "the answer of another call"
+        if isinstance(record.arguments, dict):  # else validation refused them, and the record does not keep them
+            assert record.arguments == msgspec.json.decode(use.arguments), "the answer belongs to another call"
         assert message.failed is not result.success
         assert message.content == (result.content if result.success else str(result.error))
         if call_id in found.in_doubt:
@@ -122,8 +122,8 @@ def _paired(found: Seen) -> None:
     assert not waiting
 
 
-def _told(found: Seen) -> None:
-    """Events without a gap, none twice; each call begins and ends once; a beginning, and one end."""
+def _events_complete(found: Seen) -> None:
+    """Event numbers have no gap and no duplicate. Each call starts once and ends once, and so does the turn."""
     places = [position_of(event.id) for event in found.events]
     entries: dict[int, list[int]] = {}
     for turn, entry, number in places:
@@ -140,11 +140,11 @@ def _told(found: Seen) -> None:
     assert Counter(types)["final"] == 1
     assert found.events[-1].data["text"] == found.document.text
     begun = [event.data["call_id"] for event in found.events if event.type == "tool_started"]
-    told = [event.data["call_id"] for event in found.events if event.type == "tool_result"]
-    assert sorted(begun) == sorted(told) == sorted(found.calls)
+    answered = [event.data["call_id"] for event in found.events if event.type == "tool_result"]
+    assert sorted(begun) == sorted(answered) == sorted(found.calls)
     assert len(set(begun)) == len(begun)
     thoughts = [event.step for event in found.events if event.type == "usage"]
-    assert thoughts == list(range(1, STEPS + 1)), "no answer is missing, or there twice"
+    assert thoughts == list(range(1, STEPS + 1)), "a model reply is missing or duplicated"
 
 
 def _nothing_repeated(found: Seen, lives: int) -> None:
@@ -152,7 +152,7 @@ def _nothing_repeated(found: Seen, lives: int) -> None:
     runs = Counter(effect.call for effect in begun)
     keys: dict[str, str] = {}
     for effect in begun:
-        assert keys.setdefault(effect.call, effect.key) == effect.key, "one call, one key"
+        assert keys.setdefault(effect.call, effect.key) == effect.key, "all attempts of a call use one idempotency key"
         assert runs[effect.call] <= (lives if effect.tool in REPEATABLE else 1), f"{effect.call} ran again"
     assert len(set(keys.values())) == len(keys)
     finished = {effect.call for effect in found.effects if effect.side == "end"}
@@ -160,12 +160,12 @@ def _nothing_repeated(found: Seen, lives: int) -> None:
         if call.state is State.COMPLETED:
             assert call.id in finished
         doubtful = call.id in found.in_doubt
-        assert not (doubtful and call.tool in REPEATABLE), "who may run again is run again"
+        assert not (doubtful and call.tool in REPEATABLE), "a repeatable call is run again, so its outcome is known"
         assert not doubtful or call.state is State.FAILED
 
 
 def _same(found: Seen, whole: Seen) -> None:
-    """The same transcript as the undisturbed one, but for calls in doubt, and what follows from them."""
+    """Same transcript as the turn without a kill, except for calls with unknown outcomes and what follows from them."""
     doubted = {
         event.data["id"]
         for event in found.events

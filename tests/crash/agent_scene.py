@@ -1,4 +1,4 @@
-"""An agent's turn of ten steps to be killed. Each word to the store is counted, and any of them can be the last."""
+"""An agent's turn of ten steps. The process counts its writes to the store and can kill itself at any of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 T = TypeVar("T")
 MESSAGE = "Settle the bills."
 TURN = "turn-1"
-"""The id of the call that the turn is."""
+"""The id of the turn's own call."""
 
 Script = list[list[tuple[str, dict[str, Any]]]]
 SCRIPT: Script = [
@@ -66,12 +66,12 @@ SCRIPT: Script = [
     [("pay", {"n": 14}), ("charge", {"n": 15})],
     [],
 ]
-"""What each answer of the model asks for; the last one asks for nothing."""
+"""The tool calls in each reply of the model. The last reply has none."""
 STEPS = len(SCRIPT)
 
 
 class Effect(msgspec.Struct, frozen=True, array_like=True):
-    """One side of a run of a tool's body."""
+    """The start or the end of one run of a tool's body."""
 
     call: str
     tool: str
@@ -81,7 +81,8 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
-    """Before or after the n-th word to the store of a life is durable; 0: at none. `close`: the runtime leaves in order then."""
+    """Kill the process before or after its n-th store write is durable; 0: never. `close`: close the runtime there
+    instead."""
 
     at: int = 0
     side: str = "before"
@@ -91,8 +92,8 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True):
-    """`fickle`: the model answers otherwise in each life. `listed`: write each word down. `way`: how the turn is begun, or
-    taken up: by `run`, or by the runtime that opens."""
+    """`fickle`: the model replies differently in each process. `listed`: log each store write. `way`: how the turn
+    starts or resumes: by `run`, or when the runtime opens."""
 
     place: Place
     death: Death = Death()
@@ -102,12 +103,12 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def thread_of(place: Place) -> str:
-    """Each place has a thread of its own, so that many of them can share a store."""
+    """Each place has its own thread, so many places can share a store."""
     return Path(place.folder).name
 
 
 def turn_thread(place: Place) -> str:
-    """Where the call is that the turn is."""
+    """The thread of the turn's own call."""
     return f"agent:react/{thread_of(place)}"
 
 
@@ -119,16 +120,16 @@ def note(ctx: ToolContext, side: str, folder: Path) -> None:
 
 
 def tools_at(folder: Path) -> list[Any]:
-    """Tools whose every run leaves a line before and after its effect."""
+    """Tools that append a line to a file before and after their effect."""
 
-    def said(n: int, nonce: str) -> str:
+    def squared(n: int, nonce: str) -> str:
         return f"{n} squared is {n * n}{nonce}"
 
     async def work(n: int, nonce: str, ctx: ToolContext, pause: float = 0.0) -> str:
         note(ctx, "begin", folder)
         await asyncio.sleep(pause)
         note(ctx, "end", folder)
-        return said(n, nonce)
+        return squared(n, nonce)
 
     @tool(read_only=True)
     async def look(n: int, ctx: ToolContext, nonce: str = "") -> str:
@@ -157,7 +158,7 @@ def tools_at(folder: Path) -> list[Any]:
     def charge(n: int, ctx: ToolContext, nonce: str = "") -> str:
         note(ctx, "begin", folder)
         note(ctx, "end", folder)
-        return said(n, nonce)
+        return squared(n, nonce)
 
     return [look, put, slow, fail, pay, charge]
 
@@ -170,8 +171,8 @@ def effects(folder: Path) -> list[Effect]:
 
 
 class Model:
-    """Answers by how far the conversation is, so that each process that takes it up gets the right one. Every question is
-    written down before it is answered: that is what is paid for."""
+    """Replies according to the number of assistant messages, so each process that resumes the turn gets the right
+    reply. Every request is logged before its reply, because each request costs money."""
 
     name = "scripted"
 
@@ -197,7 +198,7 @@ class Model:
 
 
 def asked(folder: Path) -> list[int]:
-    """The steps that the model was asked for, in order."""
+    """The steps for which the model was called, in order."""
     return asked_for(folder, int)
 
 
@@ -213,7 +214,7 @@ def runtime_of(place: Place) -> Runtime:
 
 
 def agent_of(rt: Runtime, place: Place, *, nonce: str = "") -> ReActAgent:
-    """Its last step is the last that it may take."""
+    """The script's last step is also the last that `max_steps` allows."""
     return ReActAgent(rt, Model(Path(place.folder), nonce), max_steps=STEPS)
 
 
@@ -221,7 +222,7 @@ _leaving = asyncio.Event()
 
 
 def live(given: dict[str, Any]) -> None:
-    """In a child: take the turn, or go on with it, and die, or leave, on the way."""
+    """In a child process: start or resume the turn, and die or close on the way."""
     life = msgspec.convert(given, Life)
     doom(life.death, Path(life.place.folder) / "words" if life.listed else None)
     asyncio.run(_take(life))
@@ -242,7 +243,7 @@ async def _take(life: Life) -> None:
                 return
         else:
             agent = agent_of(rt, life.place, nonce=nonce)
-        if not (await agent.look(thread_of(life.place))).turns:  # else it was over, and its process died right after
+        if not (await agent.look(thread_of(life.place))).turns:  # else the turn had ended before the kill
             await agent.run(MESSAGE, thread=thread_of(life.place))
 
 
@@ -256,11 +257,11 @@ async def _leave(rt: Runtime, life: Life) -> None:
 
 
 def doom(death: Death, listed: Path | None = None) -> None:
-    """Count the words to the store, appends and papers alike, and die at one of them."""
+    """Count the writes to the store, appends and documents alike, and die at one of them."""
     compose: Any = importlib.import_module("clicket.compose")
     make, count = compose.open_store, 0
 
-    def word(what: str) -> Callable[[str], None]:
+    def write(what: str) -> Callable[[str], None]:
         nonlocal count
         count += 1
         number = count
@@ -281,18 +282,18 @@ def doom(death: Death, listed: Path | None = None) -> None:
         append, put_document = kind.append, kind.put_document
 
         def appended(self: Any, change: Any, done: Callable[[Any, Any], None]) -> None:
-            hit = word(f"{change.id} {' '.join(event.type for event in change.events)}")
+            hit = write(f"{change.id} {' '.join(event.type for event in change.events)}")
 
             def answered(written: Any, error: Any) -> None:
                 if error is None:
-                    hit("after")  # it is durable, and nobody has been told
+                    hit("after")  # the write is durable, but the caller has no answer yet
                 done(written, error)
 
             hit("before")
             append(self, change, answered)
 
         async def put(self: Any, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-            hit = word(f"paper {kind}")
+            hit = write(f"document {kind}")
             hit("before")
             result: bool = await put_document(self, kind, key, body, expect)
             hit("after")

@@ -1,4 +1,5 @@
-"""Turns of several lines of thought to be killed: a plan whose steps are carried out side by side, and an agent that asks another."""
+"""Turns with several branches to be killed: a plan whose steps run concurrently, and an agent that calls another
+agent."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ TASKS: list[Script] = [
     [[("slow", {"n": 4}), ("pay", {"n": 5})], []],
     [[("fail", {"n": 6})], [("charge", {"n": 7})], []],
 ]
-"""What the executor of each step asks for."""
+"""The tool calls that the executor of each step makes."""
 ASKS: Script = [[("pay", {"n": 1}), ("helper", {"task": "Help."})], [("put", {"n": 2})], []]
 HELPS: Script = [[("look", {"n": 11})], [("pay", {"n": 12}), ("slow", {"n": 13})], []]
 
@@ -48,19 +49,19 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Team(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is left of a turn, and of the turns that it led to."""
+    """Everything that a turn and its child turns left in the store."""
 
     documents: list[TurnDocument]
     turns: list[Record]
     calls: dict[str, Record]
-    """By id, and for those of another thread by its name."""
+    """Keyed by the rest of the thread's name, and the id."""
     events: list[AgentEvent]
     effects: list[Effect]
     asked: list[str]
 
 
 class Scripted:
-    """Answers by how far the conversation is since the last message of a user. Each question is written down."""
+    """Replies according to the number of messages since the user's last message. Each request is logged."""
 
     name = "scripted"
 
@@ -92,7 +93,7 @@ class Scripted:
 
 
 def team_of(rt: Runtime, place: Place, kind: str) -> Agent:
-    """The agent whose turn is watched."""
+    """The agent whose turn the test observes."""
     folder = Path(place.folder)
     if kind == "plan":
         return PlanExecuteAgent(rt, Scripted(folder, "planner"), executor=Scripted(folder, "executor"))
@@ -142,7 +143,7 @@ async def seen(rt: Runtime, agent: Agent, place: Place, kind: str) -> Team:
 
 
 async def _quiet(rt: Runtime) -> bool:
-    """A turn is over for its readers a moment before its call is."""
+    """Has every call ended? A turn's own call ends a moment after the turn's readers see its end."""
     return not (await rt.history(active=True)).items
 
 

@@ -1,4 +1,4 @@
-"""Turns that wait in the middle: for a tool that does not return, for a model that does not answer, for a person."""
+"""Turns that wait in the middle: for a tool that does not return, for a model that does not reply, for an approval."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from clicket.agents import ReActAgent
 from clicket.errors import NotFound
 from clicket.model.chat import ChatReply, ChatRequest
 
-__all__ = ["SCRIPTS", "Stay", "Told", "agent_at", "runtime_at", "stay", "waits"]
+__all__ = ["SCRIPTS", "Stay", "TurnEnd", "agent_at", "runtime_at", "stay", "waits"]
 
 SCRIPTS: dict[str, Script] = {
     "repeatable": [[("pay", {"n": 1})], [("hang", {"n": 2}), ("pay", {"n": 3})], [("pay", {"n": 4})], []],
@@ -41,21 +41,22 @@ SCRIPTS: dict[str, Script] = {
     "approval": [[("pay", {"n": 1}), ("approved", {"n": 2}), ("look", {"n": 3})], [("pay", {"n": 4})], []],
     "deadly": [[("pay", {"n": 1})], [("deadly", {"n": 2}), ("pay", {"n": 3})], [("pay", {"n": 4})], []],
 }
-"""By what the second answer, or in one case the first, leads to."""
+"""Keyed by what the second reply (for "approval" the first) waits for."""
 
 
 class Stay(msgspec.Struct, frozen=True, kw_only=True):
-    """A child that takes a turn as far as where it waits, then dies; or stays until the turn is over, and says how it ended."""
+    """A child that runs a turn up to the point where it waits, then dies; or runs until the turn ends, and reports the
+    end."""
 
     place: Place
     script: str
     die: bool = True
     early: bool = False
-    """The agent is made before the runtime opens, so that the turn is taken up at once."""
+    """The agent is made before the runtime opens, so the runtime resumes the turn at once."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child that stayed was told of the end of its turn."""
+class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How the turn ended, as reported to a child that stayed."""
 
     stopped: str = ""
     steps: int = 0
@@ -63,7 +64,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Patient(Model):
-    """Does not answer its second question to the first process that asks it."""
+    """Never replies to the second request of the first process that sends it."""
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         reply = await super().chat(request)
@@ -118,7 +119,7 @@ def agent_at(rt: Runtime, place: Place, script: str) -> ReActAgent:
 
 
 async def on_record(rt: Runtime, place: Place) -> int:
-    """How many results the turn has on record."""
+    """How many results of the turn are stored."""
     try:
         turn = await rt.get(TURN, thread=turn_thread(place))
     except NotFound:
@@ -128,7 +129,7 @@ async def on_record(rt: Runtime, place: Place) -> int:
 
 
 async def waits(rt: Runtime, agent: ReActAgent, place: Place, script: str) -> None:
-    """Returns when the turn waits, and all that can end beside it has ended."""
+    """Returns when the turn waits and its other calls have ended."""
     folder, thread = Path(place.folder), thread_of(place)
 
     def began(effect: Effect) -> bool:
@@ -166,7 +167,7 @@ async def _stay(scene: Stay) -> None:
         append_line(Path(place.folder) / "here", True)
         try:
             result = await turn
-            told = Told(stopped=result.stopped, steps=result.steps)
+            end = TurnEnd(stopped=result.stopped, steps=result.steps)
         except BaseException as error:
-            told = Told(error=repr(error))
-        append_line(Path(place.folder) / "told", msgspec.to_builtins(told))
+            end = TurnEnd(error=repr(error))
+        append_line(Path(place.folder) / "told", msgspec.to_builtins(end))

@@ -1,5 +1,5 @@
-"""Processes to be killed with many calls in flight, and agents that repeat what became of nobody knows what: no kill may be
-counted against the tools."""
+"""Processes to be killed with many calls in flight, and agents that repeat calls with unknown outcomes. The breaker
+must not count a kill as a failure of the tool."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def _fly(place: Place) -> None:
 
 
 class Insistent:
-    """Books 1, 2, 3 …, one a step, and books again what it was not told to be done."""
+    """Books 1, 2, 3 …, one a step, and repeats a booking until its answer is a success."""
 
     name = "insistent"
 
@@ -100,7 +100,7 @@ def refused(folder: Path) -> list[str]:
 
 
 def tend(given: dict[str, Any]) -> None:
-    """In a child: carry all tasks out, or go on with them."""
+    """In a child process: run all tasks, or resume them."""
     asyncio.run(carry_out(msgspec.convert(given["place"], Place), given["tasks"]))
 
 
@@ -126,5 +126,5 @@ async def carry_out(place: Place, tasks: int) -> list[str]:
 
 
 def say_ready_once() -> None:
-    with suppress(KeyError):  # no child: this is the parent that finishes
+    with suppress(KeyError):  # not in a child: the parent finishes the tasks
         say_ready()

@@ -1,8 +1,9 @@
-"""A process that works over a store until it is killed. All that it was told is in a file before it goes on.
+"""A process that works over a store until it is killed. It appends every answer that it gets to a file before it
+continues.
 
-What it does is drawn from its seed: calls by `submit`, `call` and `call_many`, with and without ids, ids of earlier lives
-again, cancels, approvals and denials, readers that follow a call. It dies at an armed point, or by its parent's hand at any
-instant, or, when all is done, by its own.
+Its work is drawn from its seed: `submit`, `call` and `call_many`, with and without ids, with ids of earlier processes,
+cancellations, approvals and denials, readers of a call's events. It dies at an armed failpoint, or when its parent
+kills it, or, when all is done, by its own signal.
 """
 
 from __future__ import annotations
@@ -27,31 +28,31 @@ from clicket import ClicketError, Conflict, Runtime, ToolCall, ToolResult
 from clicket.engine import CallHandle
 
 _NO_OUTCOME = ("queue_full", "conflict", "store_unavailable", "closed", "fenced", "usage")
-"""What `call_many` says in place of raising: there is no call, or nobody here knows what became of it."""
+"""Codes of `call_many` for: there is no call, or its outcome is not known here."""
 
 __all__ = ["Life", "acknowledge", "live", "own_id"]
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True):
-    """What one child is to do. `seed` is the run's, `name` is unique within the run."""
+    """What one child does. `seed` is the run's, `name` is unique within the run."""
 
     seed: str
     name: str
     place: Place
     apart: bool = False
     engine: str = "local"
-    """"workers": it hands its calls to whoever else is there."""
+    """"workers": other processes run its calls."""
     calls: int = 12
     span: float = 0.15
     """Seconds over which its calls are spread."""
     limit: float = 1.0
-    """Seconds after which it does not wait for its calls any longer."""
+    """Seconds after which it stops waiting for its calls."""
     point: Point | None = None
     nth: int = 1
     ending: str = "kill"
-    """When all is done: "kill", or "close" to leave in order."""
+    """When all is done: "kill", or "close" to close the runtime."""
     earlier: tuple[str, ...] = ()
-    """Ids that other lives of the run may have submitted."""
+    """Ids that other processes of the run may have submitted."""
 
 
 def names(*, apart: bool) -> list[str]:
@@ -68,7 +69,7 @@ def own_id(life: Life, number: int) -> str:
 
 
 def live(given: dict[str, Any]) -> None:
-    """A whole life, as a `Life` says."""
+    """Runs one child as its `Life` describes."""
     life = msgspec.convert(given, Life)
     folder = Path(life.place.folder)
     if life.point is not None:
@@ -86,7 +87,7 @@ def acknowledge(folder: Path, ack: Ack) -> None:
 
 
 class _Log(logging.Handler):
-    """Errors of the library's own log count as trouble."""
+    """Errors in the library's log count as trouble."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(logging.ERROR)
@@ -110,7 +111,7 @@ class _Child:
 
     async def main(self) -> None:
         life = self.life
-        patience = 0.01 if life.limit < 0.5 else 1.0  # what does not finish at closing time is handed back
+        patience = 0.01 if life.limit < 0.5 else 1.0  # close() hands unfinished calls back
         settings = life.place.settings(max_concurrency=4, engine=life.engine, close_timeout=patience)
         self.rt = Runtime(tools(apart=life.apart), policy=POLICY, settings=settings)
         await self.rt.open()
@@ -128,8 +129,8 @@ class _Child:
             task.cancel()
         await asyncio.gather(*working, deciding, return_exceptions=True)
 
-    def _say(self, did: str, id: str = "", **said: Any) -> None:
-        acknowledge(self.folder, Ack(did=did, id=id, **said))
+    def _acknowledge(self, did: str, id: str = "", **fields: Any) -> None:
+        acknowledge(self.folder, Ack(did=did, id=id, **fields))
 
     async def _guarded(self, work: Any) -> None:
         try:
@@ -137,10 +138,8 @@ class _Child:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            if not (
-                self.closing and isinstance(error, ClicketError)
-            ):  # to be turned away at closing time is no trouble
-                self._say("trouble", text=f"{self.life.name}: {traceback.format_exc(limit=-3)}")
+            if not (self.closing and isinstance(error, ClicketError)):  # an error during close is no trouble
+                self._acknowledge("trouble", text=f"{self.life.name}: {traceback.format_exc(limit=-3)}")
 
     # Calls.
 
@@ -159,11 +158,11 @@ class _Child:
             self._result(await self.rt.call(name, given, id=id))
             return
         handle = await self.rt.submit(name, given, id=id)
-        self._say("submit", handle.id)
+        self._acknowledge("submit", handle.id)
         what = chance.random()
         if what < 0.2:
             await asyncio.sleep(chance.choice((0, 0.002, 0.02)))
-            self._say("cancel", handle.id, took=await handle.cancel("enough"))
+            self._acknowledge("cancel", handle.id, took=await handle.cancel("enough"))
         elif what < 0.3:
             await self._conflict(name, handle, given)
         if what < 0.5:
@@ -187,10 +186,10 @@ class _Child:
         code = result.error.code if result.error is not None else None
         if not result.call_id or code in _NO_OUTCOME:
             if not self.closing:
-                self._say("trouble", text=f"{self.life.name}: a call was answered with {result.error}")
+                self._acknowledge("trouble", text=f"{self.life.name}: a call was answered with {result.error}")
         else:
             output = None if result.artifact is not None else result.output
-            self._say(
+            self._acknowledge(
                 "result", result.call_id, state=result.state.value, code=code, output=output, artifact=result.artifact
             )
 
@@ -199,16 +198,16 @@ class _Child:
             await self.rt.submit(name, {**given, "before": 0.5}, id=handle.id)
         except Conflict:
             return
-        self._say("trouble", handle.id, text="other arguments under its id were taken")
+        self._acknowledge("trouble", handle.id, text="other arguments under its id were taken")
 
     async def _follow(self, handle: CallHandle) -> None:
         async for event in handle.events():
-            self._say("saw", handle.id, seq=event.seq, type=event.type, state=event.state.value)
+            self._acknowledge("saw", handle.id, seq=event.seq, type=event.type, state=event.state.value)
 
     # Decisions.
 
     async def _decide(self) -> None:
-        """Now and then, one word on each call that waits for one."""
+        """Now and then, decides each call that waits for an approval."""
         while True:
             await asyncio.sleep(self.chance.uniform(0, self.life.span))
             for record in (await self.rt.history(active=True)).items:
@@ -216,4 +215,4 @@ class _Child:
                     by = f"{self.life.name} {self.chance.random()}"
                     decide = self.rt.approve if self.chance.random() < 0.7 else self.rt.deny
                     took = await decide(record.id, thread=record.thread, by=by)
-                    self._say("decide", record.id, took=took, text=by)
+                    self._acknowledge("decide", record.id, took=took, text=by)

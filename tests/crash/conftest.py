@@ -1,4 +1,4 @@
-"""Every crash test runs over every durable store; what was killed, and what came of it, is printed at the end."""
+"""Every crash test runs over every durable store; the number of kills and their findings are printed at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.crash.stores import STORES, Fresh, Row
 
 @pytest.fixture(scope="session", params=STORES)
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[Row, Fresh]]:
-    """A store of each kind, ready to give empty ones."""
+    """A store of each kind that can create empty databases."""
     row = STORES[request.param]
     with row.serve() as fresh:
         yield row, fresh

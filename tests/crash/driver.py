@@ -1,7 +1,9 @@
-"""Seeded runs: over a fresh store children work and are killed, one after the other or side by side, until the judge looks.
+"""Seeded runs: over an empty store, children work and are killed, in sequence or concurrently; then the judge checks
+the store.
 
-A run is given by its store and its seed: the calls, the points and the instants of the kills follow from them. What the
-machine's scheduler adds does not, so that a seed repeats kills at points closely, and kills at instants only nearly.
+A run is given by its store and its seed: they determine the calls, the failpoints and the times of the kills. The
+operating system's scheduler is not seeded, so a seed reproduces kills at failpoints closely and timed kills only
+roughly.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ __all__ = ["WIDTH", "Outcome", "OutcomeStats", "run_all", "table"]
 WIDTH = 3
 """Children that live at once at most."""
 _SHORT = 0.3
-"""Seconds of a lease that children are stopped beyond, in some of the runs with several at once."""
+"""A lease in seconds. In some runs with several children, a child is stopped for longer than this."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -44,7 +46,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     folder: str | None = None
 
     def __str__(self) -> str:
-        """What was found, and how to see it again."""
+        """The findings, and how to reproduce them."""
         again = (
             f"again: scripts/crash.py --store {self.store} --seed {self.seed} --runs 1 (this one is in {self.folder})"
         )
@@ -91,7 +93,8 @@ async def run_all(
     nests: Sequence[Nest],
     heard: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
-    """One run for each seed, each in a folder under `base`, as many at a time as there are nests for; `heard` is told."""
+    """One run for each seed, each in a folder under `base`, concurrently as far as nests allow; calls `heard` after
+    each run."""
     waiting = iter(seeds)
     outcomes: list[Outcome] = []
 
@@ -115,7 +118,7 @@ async def _run(row: Row, fresh: Fresh, base: Path, seed: int, nests: Sequence[Ne
     lease = _SHORT if width > 1 and chance.random() < 0.4 else 10.0
     place = Place(store=fresh(folder), folder=str(folder), durability=row.durability, lease=lease)
     run = Life(seed=str(seed), name="", place=place, apart=chance.random() < 0.15)
-    drawn: list[Fate] = []
+    drawn: list[Plan] = []
     submits_only = width > 1 and chance.random() < 0.4
     for slot in range(width):
         run = msgspec.structs.replace(run, engine="workers" if submits_only and slot == 0 else "local")
@@ -123,59 +126,59 @@ async def _run(row: Row, fresh: Fresh, base: Path, seed: int, nests: Sequence[Ne
     kills = await asyncio.gather(*(_live(nests[slot], drawn[slot * lives :][:lives]) for slot in range(width)))
     try:
         verdict = await settle(place, tools(apart=run.apart), RULES, seed=run.seed)
-    except Exception:  # the store cannot be opened or read any more: as bad as anything that the judge could find
-        text = f"nobody can judge: {traceback.format_exc(limit=-6)}"
+    except Exception:  # the store cannot be opened or read any more: as bad as any finding
+        text = f"the store cannot be judged: {traceback.format_exc(limit=-6)}"
         verdict = Verdict(findings=[Finding(kind="wrong", id="", text=text)])
     points = dict(Counter(place.lines("kills", str)))
     outcome = Outcome(store=row.name, seed=seed, kills=sum(kills), verdict=verdict, points=points)
     if verdict.findings:
         outcome.folder = str(folder)
     else:
-        shutil.rmtree(folder, ignore_errors=True)  # a worker of the last one killed may just be leaving
+        shutil.rmtree(folder, ignore_errors=True)  # a worker process of the last killed child may still be exiting
     return outcome
 
 
-class Fate(msgspec.Struct, frozen=True):
-    """A life, and the signals that its parent sends, each so many seconds after the one before."""
+class Plan(msgspec.Struct, frozen=True):
+    """A child, and the signals that its parent sends, each so many seconds after the one before."""
 
     life: Life
     signals: list[tuple[float, int]]
     ready: bool = False
-    """The first is counted from when it has opened its store, so that slow machines see kills in the middle of work, too."""
+    """Time the first signal from when the child has opened its store, so that on slow machines, too, it hits work."""
 
 
-def _draw(row: Row, run: Life, name: str, chance: random.Random, drawn: Sequence[Fate]) -> Fate:
-    earlier = tuple(own_id(fate.life, number) for fate in drawn[-4:] for number in range(4))
+def _draw(row: Row, run: Life, name: str, chance: random.Random, drawn: Sequence[Plan]) -> Plan:
+    earlier = tuple(own_id(plan.life, number) for plan in drawn[-4:] for number in range(4))
     life = msgspec.structs.replace(
         run, name=name, calls=chance.randint(4, 14), limit=3.0 if run.apart else 1.0,
         span=chance.choice((0.02, 0.1, 0.2)), earlier=earlier,
     )  # fmt: skip
-    soon = chance.choice((0.05, 0.15, life.limit))  # so that some leave while their calls run
+    soon = chance.choice((0.05, 0.15, life.limit))  # so that some children close while their calls run
     closing = msgspec.structs.replace(life, ending="close", limit=soon)
-    fate = chance.random()
-    if fate < 0.65:
+    dice = chance.random()
+    if dice < 0.65:
         point = chance.choice(points_of(row.scheme, apart=run.apart))
         life = closing if point.name.startswith(("close", "store.close", "hand back")) else life
         nth = chance.randint(1, point.often)
-        return Fate(msgspec.structs.replace(life, point=point, nth=nth, calls=max(life.calls, 8)), [])
-    if fate < 0.95:
+        return Plan(msgspec.structs.replace(life, point=point, nth=nth, calls=max(life.calls, 8)), [])
+    if dice < 0.95:
         kill = (chance.uniform(0.0, 1.5 if run.apart else 0.4), int(signal.SIGKILL))
-        if run.place.lease == _SHORT and chance.random() < 0.7:  # others take its calls over, and it wakes up
+        if run.place.lease == _SHORT and chance.random() < 0.7:  # another process claims its calls, then it wakes up
             stop = (chance.uniform(0.0, 0.2), int(signal.SIGSTOP))
-            return Fate(life, [stop, (3 * _SHORT, int(signal.SIGCONT)), kill], ready=True)
-        return Fate(life, [kill], ready=chance.random() < 0.5)
-    return Fate(closing, [])
+            return Plan(life, [stop, (3 * _SHORT, int(signal.SIGCONT)), kill], ready=True)
+        return Plan(life, [kill], ready=chance.random() < 0.5)
+    return Plan(closing, [])
 
 
-async def _live(nest: Nest, fates: Iterable[Fate]) -> int:
-    """Lives after each other, each begun when the one before has ended; how many were killed."""
+async def _live(nest: Nest, plans: Iterable[Plan]) -> int:
+    """Runs children one after the other; returns how many were killed."""
     kills = 0
-    for fate in fates:
-        life, folder = fate.life, Path(fate.life.place.folder)
-        ending = await nest.raise_child(live, msgspec.to_builtins(life), signals=fate.signals, ready=fate.ready)
+    for plan in plans:
+        life, folder = plan.life, Path(plan.life.place.folder)
+        ending = await nest.raise_child(live, msgspec.to_builtins(life), signals=plan.signals, ready=plan.ready)
         kills += ending.signal == signal.SIGKILL
         if ending.by_parent:
-            append_line(folder / "kills", "any instant" if len(fate.signals) == 1 else "stopped past its lease")
+            append_line(folder / "kills", "any instant" if len(plan.signals) == 1 else "stopped past its lease")
         if ending.hung or ending.code or ending.signal not in (0, signal.SIGKILL):
             acknowledge(folder, Ack(did="trouble", text=f"child {life.name} ended with {ending}"))
     return kills

@@ -1,7 +1,7 @@
-"""Where a child can be made to kill itself: around every stage, every word with the store, every step of recovery.
+"""Failpoints: where a child can kill itself: around every stage, every store operation, every step of recovery.
 
-The product knows nothing of this. A point is a function named by its module; `arm` wraps it from the outside, and its n-th
-passing ends the process with SIGKILL: no handler, no `finally`, no buffer is written.
+The product has no code for this. A point is a function named by its module; `arm` wraps it from the outside, and its
+n-th call ends the process with SIGKILL: no handler and no `finally` runs, no buffer is flushed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["Point", "arm", "points_of", "resolve"]
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """`often`: about how many times a child passes it, so that the passing to die at can be drawn."""
+    """`often`: about how many times a child passes it, so that the fatal call can be drawn at random."""
 
     name: str
     target: str
-    """`module:Class.function`; without a module it is a method of the store, whichever that is."""
+    """`module:Class.function`; without a module, a method of the store's class."""
     side: str
     often: int
     tool: str | None = None
-    """The tool whose calls lead there."""
+    """The tool whose calls reach this point."""
 
 
 _PLACES: dict[str, tuple[str, int]] = {
@@ -88,7 +88,7 @@ _LED_TO_BY = {
 
 
 def points_of(scheme: str, *, apart: bool) -> list[Point]:
-    """Every point that a process over such a store can pass; `apart`: with tools in worker processes."""
+    """Every point that a process over such a store can reach; `apart`: with tools in worker processes."""
     places = {**_PLACES, **(_APART if apart else {}), **_INSIDE.get(scheme, {})}
     return [
         Point(name=f"{name} {side}", target=target, side=side, often=often, tool=_LED_TO_BY.get(name))
@@ -110,7 +110,7 @@ def arm(point: Point, nth: int, log: Path) -> None:
         owner, attribute = resolve(point.target)
         function = getattr(owner, attribute)
         wrapped = _wrapped(function, point.side, hit)
-        # A function of a module goes by its name in every module that imported it.
+        # Replace the function in every module that imported it by name.
         everywhere = [module for name, module in sys.modules.items() if name.startswith("clicket")]
         for place in everywhere if isinstance(owner, ModuleType) else [owner]:
             if vars(place).get(attribute) is function:
@@ -150,7 +150,7 @@ def _wrapped(function: Callable[..., Any], side: str, hit: Callable[[], None]) -
 
 
 def _arm_store(name: str, side: str, hit: Callable[[], None]) -> None:
-    """The store's class is known when the store is made."""
+    """The store's class is known only when the store is opened."""
     compose: Any = importlib.import_module("clicket.compose")
     make = compose.open_store
 
@@ -165,7 +165,7 @@ def _arm_store(name: str, side: str, hit: Callable[[], None]) -> None:
         def append(self: Any, change: Any, done: Callable[[Any, Any], None]) -> None:
             def answered(written: Any, error: Any) -> None:
                 if error is None and side == "after":
-                    hit()  # it is durable, and nobody has been told
+                    hit()  # the write is durable, but the caller has no answer yet
                 done(written, error)
 
             if side == "before":

@@ -1,4 +1,5 @@
-"""A fleet over one store and one bus: workers and the bus are killed, connections to the bus are cut, by seed. Then it is judged."""
+"""A fleet over one store and one bus: by seed, workers and the bus are killed and bus connections cut. Then the judge
+checks the calls."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _PATIENCE = 60.0
 
 
 class Judged(msgspec.Struct, kw_only=True):
-    """What became of the acknowledged calls of one run. `lost`, `repeated` and `doubled` must be empty."""
+    """The outcomes of one run's acknowledged calls. `lost`, `repeated` and `doubled` must be empty."""
 
     calls: int = 0
     kills: int = 0
@@ -55,22 +56,22 @@ async def fleet_run(
         front = Runtime([pay, fetch], settings=Settings(store=store, engine="workers", lease=_LEASE, notices=bus.url))
         rt = await stack.enter_async_context(front)
         handles = []
-        fates = [chance.choice(["worker", "bus", "cut", "worker"]) for _ in range(4)]
-        turns = sorted(chance.sample(range(3, calls), len(fates)))
+        faults = [chance.choice(["worker", "bus", "cut", "worker"]) for _ in range(4)]
+        turns = sorted(chance.sample(range(3, calls), len(faults)))
         for number in range(calls):
             tool = chance.choice(["pay", "fetch"])
             given = {"folder": str(folder), "ms": chance.choice([0, 0, 5, 40])}
             handles.append((tool, await rt.submit(tool, given, thread=f"t{number % 4}")))
             if turns and number == turns[0]:
                 turns.pop(0)
-                fate = fates.pop()
+                fault = faults.pop()
                 judged.kills += 1
-                if fate == "worker":
+                if fault == "worker":
                     await fleet[0].kill()
                     fleet = [*fleet[1:], await start()]
-                elif fate == "bus":
+                elif fault == "bus":
                     bus.kill()
-                    await asyncio.sleep(chance.uniform(0.0, 0.1))  # not to wait for anything: any instant will do
+                    await asyncio.sleep(chance.uniform(0.0, 0.1))  # waits for nothing: any instant will do
                     bus.start()
                 else:
                     await proxy.drop_all()

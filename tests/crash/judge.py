@@ -1,7 +1,7 @@
-"""What must hold after any kill: pure functions over the store's records, the effect lines and what the children were told.
+"""Invariants after any kill: pure functions over the store's records, the effect lines and the acknowledgements.
 
-A child writes what it was told ("acks") to a file as soon as it knows it, and a tool's body its effect. Whatever the store
-says afterwards must agree with both. The judge never looks into the product's memory; what it finds, it says in one line.
+A child appends each acknowledgement ("ack") to a file as soon as it gets it, and a tool's body its effect. The store
+must agree with both afterwards. The judge never reads the product's memory; it reports each finding in one line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Ack", "Effect", "Finding", "Rule", "Verdict", "judge"]
 _NEVER_RAN = frozenset(
     {"tool_not_found", "permission_denied", "approval_denied", "invalid_input", "tool_unavailable", "arguments_lost"}
 )
-"""Codes that a caller reads as: the tool did not run."""
+"""Error codes that mean: the tool did not run."""
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 
 
@@ -45,10 +45,10 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ack(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a child was told before it died.
+    """An acknowledgement that a child got before it died.
 
-    `did`: "submit" (it is accepted), "result" (its outcome), "saw" (an event), "cancel" and "decide" (it took effect or is
-    on record), "trouble" (an answer that nobody should get, or an error in the log).
+    `did`: "submit" (accepted), "result" (its outcome), "saw" (an event), "cancel" and "decide" (took effect or
+    recorded), "trouble" (an answer that no caller should get, or an error in the log).
     """
 
     did: str
@@ -64,7 +64,7 @@ class Ack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A broken promise. `kind`: lost, repeated or wrong."""
+    """A violated guarantee. `kind`: lost, repeated or wrong."""
 
     kind: str
     id: str
@@ -81,7 +81,7 @@ class Verdict(msgspec.Struct, kw_only=True):
     findings: list[Finding] = []
 
     def count(self, kind: str) -> int:
-        """Calls, not findings: one that is wrong in two ways is one wrong call."""
+        """Calls, not findings: a call with two findings counts once."""
         return len({finding.id for finding in self.findings if finding.kind == kind})
 
 
@@ -98,21 +98,21 @@ def judge(
     """`artifacts`: the bytes under each name; `texts`: what the artifact of a call must hold."""
     verdict = Verdict(findings=[])
     ran: defaultdict[str, list[Effect]] = defaultdict(list)
-    told: defaultdict[str, list[Ack]] = defaultdict(list)
+    answered: defaultdict[str, list[Ack]] = defaultdict(list)
     stored: dict[str, Record] = {}
     for effect in effects:
         ran[effect.id].append(effect)
     for ack in acks:
-        told[ack.id].append(ack)
+        answered[ack.id].append(ack)
     for record in records:
         if record.id in stored:
             verdict.findings.append(Finding(kind="wrong", id=record.id, text="it is listed twice"))
         stored[record.id] = record
     verdict.calls = len(stored)
-    verdict.acked = sum(1 for id, said in told.items() if id and any(a.did in ("submit", "result") for a in said))
+    verdict.acked = sum(1 for id, own in answered.items() if id and any(a.did in ("submit", "result") for a in own))
     verdict.unknown = sum(1 for r in stored.values() if r.error is not None and r.error.code == "outcome_unknown")
-    for id in {*told, *ran} - {*stored}:
-        verdict.findings += _missing(id, told[id], ran[id])
+    for id in {*answered, *ran} - {*stored}:
+        verdict.findings += _missing(id, answered[id], ran[id])
     for id, record in stored.items():
         rule = rules[record.tool]
         checks = (
@@ -121,7 +121,7 @@ def judge(
             _effects(record, ran[id], rule),
             _attempts(record, ran[id], rule),
             _outcome(record, ran[id], rule, max_claims),
-            _told(record, told[id]),
+            _acks_agree(record, answered[id]),
             _artifact(record, rule, artifacts, texts or {}),
         )
         verdict.findings += [Finding(kind=kind, id=id, text=text) for found in checks for kind, text in found]
@@ -132,12 +132,14 @@ def judge(
 Found = Iterator[tuple[str, str]]
 
 
-def _missing(id: str, told: Sequence[Ack], ran: Sequence[Effect]) -> list[Finding]:
-    """An id that the store does not know. Only a word of the store's own makes it a loss."""
-    found = [Finding(kind="wrong", id=id, text=ack.text) for ack in told if ack.did == "trouble"]
-    if any(ack.did != "trouble" for ack in told):
+def _missing(id: str, answered: Sequence[Ack], ran: Sequence[Effect]) -> list[Finding]:
+    """An id that the store does not have. It is a loss only if the store had acknowledged it."""
+    found = [Finding(kind="wrong", id=id, text=ack.text) for ack in answered if ack.did == "trouble"]
+    if any(ack.did != "trouble" for ack in answered):
         found.append(
-            Finding(kind="lost", id=id, text=f"told {sorted({a.did for a in told})}, and there is no such call")
+            Finding(
+                kind="lost", id=id, text=f"acknowledged {sorted({a.did for a in answered})}, and there is no such call"
+            )
         )
     if ran:
         found.append(Finding(kind="lost", id=id, text=f"its body ran {len(ran)} times, and there is no such call"))
@@ -145,7 +147,7 @@ def _missing(id: str, told: Sequence[Ack], ran: Sequence[Effect]) -> list[Findin
 
 
 def _sound(record: Record) -> Found:
-    """Numbers without a gap, every step in the table, one end, and after it nothing but late results."""
+    """Event numbers have no gap, every transition is in the table, one end, and after it nothing but late results."""
     events = record.events
     if [event.seq for event in events] != list(range(1, len(events) + 1)):
         yield "wrong", f"its events are numbered {[event.seq for event in events]}"
@@ -197,7 +199,8 @@ def _effects(record: Record, ran: Sequence[Effect], rule: Rule) -> Found:
 
 
 def _attempts(record: Record, ran: Sequence[Effect], rule: Rule) -> Found:
-    """Every attempt after the first has a reason that the journal shows; a first one needs an approval where one is due."""
+    """The journal shows a reason for every attempt after the first. A first attempt needs an approval if the policy
+    asks for one."""
     cause = ""
     approved = False
     retries = 0
@@ -227,7 +230,7 @@ def _attempts(record: Record, ran: Sequence[Effect], rule: Rule) -> Found:
 
 
 def _outcome(record: Record, ran: Sequence[Effect], rule: Rule, max_claims: int) -> Found:
-    """What the outcome claims about the tool's effect is true, and what is in doubt says so."""
+    """The outcome agrees with the tool's effect, and an unknown effect is reported as unknown."""
     if not record.state.is_terminal:
         return
     if record.state is State.COMPLETED:
@@ -257,20 +260,21 @@ def _outcome(record: Record, ran: Sequence[Effect], rule: Rule, max_claims: int)
 
 
 def _is_death(event: Event) -> bool:
-    """A takeover from an owner that died while it worked on the call; to die while it waited is no death of its doing."""
+    """A takeover from an owner that died while it ran the call; an owner's death while the call waited does not
+    count."""
     return event.type == "note" and "claims" in event.data and event.state in _AT_WORK
 
 
-def _told(record: Record, told: Sequence[Ack]) -> Found:
-    """Nobody was shown what the store does not say."""
-    for ack in told:
+def _acks_agree(record: Record, answered: Sequence[Ack]) -> Found:
+    """Every answer that a child got agrees with the store."""
+    for ack in answered:
         if ack.did == "trouble":
             yield "wrong", ack.text
         elif ack.did == "result":
             code = record.error.code if record.error is not None else None
             now = (record.state.value, code, record.artifact)
             if now != (ack.state, ack.code, ack.artifact):
-                yield "wrong", f"a caller was told {ack.state} {ack.code or ''}, and the store says {now}"
+                yield "wrong", f"a caller got {ack.state} {ack.code or ''}, and the store says {now}"
             elif record.artifact is None and record.output != ack.output:
                 yield "wrong", f"a caller was given {ack.output!r}, and the store has {record.output!r}"
         elif ack.did == "saw":

@@ -1,12 +1,12 @@
-"""Where children come from: a process that has everything imported, and forks a child for each line it reads.
+"""A fork server: a process that has everything imported, and forks a child for each line that it reads.
 
-Starting Python takes longer than all that a child lives for. A forked child is a process like any other, with its own pid,
-its own files and its own end; its parent, here, is the one that kills it, so that no pid is ever mistaken for another.
+Starting Python takes longer than a child lives. A forked child is a full process with its own pid, files and exit
+status. Only its parent, this server, kills it, so a reused pid is never hit by mistake.
 
-`python -m tests.crash.nest` reads `{"target": "module:function", "given": {…}, "signals": [[seconds, signal], …], "ready": bool}`,
-calls the function in a child, sends it the signals, each so many seconds after the one before, and answers with its `Ending`.
-`ready`: the first one is counted from the child's own word (`say_ready`), not from its birth. When its input ends, the child
-ends, and so does it.
+`python -m tests.crash.nest` reads `{"target": "module:function", "given": {…}, "signals": [[seconds, signal], …],
+"ready": bool}`, calls the function in a child, sends it the signals, each so many seconds after the one before, and
+answers with its `Ending`. `ready`: the first delay starts when the child calls `say_ready`, not at the fork. When its
+input ends, it kills the child and exits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HUNG = 90.0
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a child ended: killed (`signal`), here by its parent or by itself; or in order, with a code."""
+    """How a child ended: killed by a `signal` (from its parent or itself), or by an exit code."""
 
     signal: int
     by_parent: bool = False
@@ -48,7 +48,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nest:
-    """The parent's half: one child at a time. It is bound to no event loop, so that many tests can share it."""
+    """The client of the fork server: one child at a time. It is bound to no event loop, so many tests can share it."""
 
     def __init__(self) -> None:
         self._start()
@@ -75,12 +75,12 @@ class Nest:
         self.close()
 
     def close(self) -> None:
-        """Its child, if there is one, is killed."""
+        """Kills its child, if there is one."""
         self._line.close()
         self._process.wait()
 
     def tidy(self) -> None:
-        """Begin anew if somebody left while a child lived."""
+        """Restart the server if a test was cancelled while its child lived."""
         if self._busy:
             self.close()
             self._start()
@@ -93,7 +93,7 @@ class Nest:
         signals: Sequence[tuple[float, int]] = (),
         ready: bool = False,
     ) -> Ending:
-        """Let a child live; returns when it is dead."""
+        """Start a child; returns when it is dead."""
         assert not self._busy, "one child at a time"
         self._busy = True
         name = f"{target.__module__}:{target.__name__}"
@@ -103,7 +103,7 @@ class Nest:
         answer = b""
         while not answer.endswith(b"\n"):
             part = await loop.sock_recv(self._line, 4096)
-            assert part, "the nest is gone"
+            assert part, "the fork server has exited"
             answer += part
         self._busy = False
         return msgspec.json.decode(answer, type=Ending)
@@ -113,7 +113,7 @@ def main() -> None:
     for name in ("tests.crash.scenes", "clicket.compose", "clicket.stores.redis", "clicket.stores.postgres"):
         with suppress(ImportError):
             importlib.import_module(name)  # before the fork, not after each
-    assert threading.active_count() == 1, "a fork takes one thread along, and the locks of all others"
+    assert threading.active_count() == 1, "a fork copies one thread, and the locks of all others"
     while line := sys.stdin.readline():
         order = json.loads(line)
         module, _, name = order["target"].partition(":")
@@ -123,12 +123,12 @@ def main() -> None:
 
 
 def say_ready() -> None:
-    """For a child: the time until the first signal begins now."""
+    """For a child: the delay of the first signal starts now."""
     os.write(int(os.environ[_LINE]), b".")
 
 
 def _raise(function: Callable[[Any], None], given: Any, signals: Sequence[tuple[float, int]], *, ready: bool) -> Ending:
-    alive, held_by_child = os.pipe()  # closed by the kernel when the child ends, however it ends
+    alive, held_by_child = os.pipe()  # the kernel closes it when the child ends, however it ends
     pid = os.fork()
     if pid == 0:
         try:
@@ -146,7 +146,7 @@ def _raise(function: Callable[[Any], None], given: Any, signals: Sequence[tuple[
         select.select([alive, sys.stdin], [], [], _HUNG)
     sent = 0
     for seconds, number in [*signals, (_HUNG, signal.SIGKILL)]:
-        # Input that ends means that nobody waits for the child any more; an order cannot come while there is one.
+        # End of input means that no test waits for the child any more; no order can arrive while there is a child.
         happened = _until_end(alive, seconds)
         if alive in happened:
             break
@@ -165,7 +165,7 @@ def _raise(function: Callable[[Any], None], given: Any, signals: Sequence[tuple[
 
 
 def _until_end(alive: int, seconds: float) -> list[Any]:
-    """What ended within that time: the child, or our input."""
+    """Which ended within that time: the child, or our input."""
     give_up_at = time.monotonic() + seconds
     while True:
         happened = select.select([alive, sys.stdin], [], [], max(give_up_at - time.monotonic(), 0.0))[0]

@@ -1,4 +1,4 @@
-"""Children for the scenarios that are told one by one: each does what it is given, says what it was told, and dies or leaves."""
+"""Children for the single scenarios: each runs its calls, logs the answers that it gets, and dies or closes."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ async def deadly(folder: str, ctx: ToolContext) -> None:
 
 @tool(idempotent=True, isolation="process")
 def deadly_apart(folder: str, ctx: ToolContext) -> None:
-    """Kills the runtime, not only the process that it runs in."""
+    """Kills the runtime, not only the worker process that runs it."""
     effect(folder, ctx)
     os.kill(int(Path(folder, "pid").read_text()), signal.SIGKILL)
 
 
 async def resume(folder: str, ctx: ToolContext) -> str:
-    """The first attempt returns when a file is there."""
+    """The first attempt returns once a file exists."""
     effect(folder, ctx)
     if ctx.attempt == 1:
         await file_exists(Path(folder, "go"))
@@ -103,15 +103,16 @@ RULES = {
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """`submit` and `call` name calls as (tool, id); they come in that order, `call` first. Then `until` are waited for."""
+    """`submit` and `call` list calls as (tool, id). The child makes the `call` ones first, then `submit`, then waits
+    for `until`."""
 
     place: Place
     call: tuple[tuple[str, str], ...] = ()
     submit: tuple[tuple[str, str], ...] = ()
     until: tuple[tuple[str, int], ...] = ()
-    """Calls by id, and which attempt of each must have had its effect before it goes on."""
+    """Calls by id, and which attempt of each must have had its effect before the child continues."""
     die: bool = True
-    """Kill itself then; else wait for the results of what was submitted, and of `watch`, and leave in order."""
+    """Kill itself then; else wait for the results of `submit` and `watch`, and close."""
     watch: tuple[str, ...] = ()
     apart: bool = False
     settings: dict[str, Any] = {}

@@ -37,7 +37,7 @@ DOCUMENTS = [
 
 
 class Engine:
-    """Each search takes its time: those that begin last end first, one after the other."""
+    """Each search takes a while: the last ones to start end first, one after the other."""
 
     name = "slow"
 
@@ -55,7 +55,8 @@ class Engine:
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
-    """At the n-th checkpoint of a life (0: at none): before it is kept, when its bytes are kept and the event is not, or after."""
+    """At the n-th checkpoint of a process (0: never): before it is stored, when its bytes are stored but its event is
+    not, or after."""
 
     at: int
     when: str
@@ -79,7 +80,7 @@ def searches(folder: Path) -> list[str]:
 
 
 def live(given: dict[str, Any]) -> None:
-    """In a child: ask, or go on with what was asked, and die on the way."""
+    """In a child process: start the search or resume it, and die on the way."""
     life = msgspec.convert(given, Life)
     _doom(life.death)
     asyncio.run(_ask(life.place))
@@ -88,7 +89,7 @@ def live(given: dict[str, Any]) -> None:
 async def _ask(place: Place) -> None:
     async with Runtime([tool_at(Path(place.folder))], settings=place.settings()) as rt:
         say_ready()
-        handle = await rt.submit("deep_search", {"query": QUESTION}, id=CALL)  # the same call, if it is there
+        handle = await rt.submit("deep_search", {"query": QUESTION}, id=CALL)  # the same call, if it exists
         await handle.result()
 
 

@@ -1,4 +1,4 @@
-"""After the last kill: one more runtime brings everything to its end, another one reads it, and the judge compares."""
+"""After the last kill: one more runtime finishes every call, another one reads them, and the judge compares."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Place", "everything", "finish", "read_lines", "settle"]
 
 T = TypeVar("T")
 _PATIENCE = 60.0
-"""Seconds that everything gets to come to its end."""
+"""Seconds within which every call must end."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A store, and the folder where effects, acks and kills are written down."""
+    """A store, and the folder for the logs of effects, acks and kills."""
 
     store: str
     folder: str
@@ -30,7 +30,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = 10.0
 
     def settings(self, **given: Any) -> Settings:
-        """Settings with short graces."""
+        """Settings with short timeouts."""
         chosen = {"cancel_grace": 0.1, "close_timeout": 1.0, "lease": self.lease, **given}
         return Settings(store=self.store, durability=self.durability, **chosen)  # type: ignore[arg-type]
 
@@ -39,13 +39,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def settle(place: Place, tools: Sequence[Any], rules: Mapping[str, Rule], *, seed: str = "") -> Verdict:
-    """Bring every call to its end with these tools, then judge."""
+    """Finish every call with these tools, then judge."""
     await finish(place, tools, seed=seed)
     return await verdict(place, rules)
 
 
 async def verdict(place: Place, rules: Mapping[str, Rule]) -> Verdict:
-    """Judge what is there, as it is."""
+    """Judge the store as it is."""
     async with Runtime([], settings=place.settings()) as rt:
         listed = await everything(rt)
         records = [await rt.get(record.id, thread=record.thread) for record in listed]
@@ -67,7 +67,8 @@ async def verdict(place: Place, rules: Mapping[str, Rule]) -> Verdict:
 
 
 async def finish(place: Place, tools: Sequence[Any], *, seed: str = "") -> None:
-    """Take over what is left, say a word on what waits for one, and wait; what has no end even then, the judge sees."""
+    """Claim what is left, decide what waits for an approval, and wait; the judge reports calls that have no end even
+    then."""
     chance = random.Random(f"{seed} the end")
     async with Runtime(tools, policy=POLICY, settings=place.settings()) as rt:
         await rt.recover()

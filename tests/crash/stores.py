@@ -19,7 +19,7 @@ Fresh = Callable[[Path], str]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """`serve` makes ready what all runs share, a server for instance, and gives a way to empty stores."""
+    """`serve` starts what all runs share, for example a server, and returns a function that makes empty stores."""
 
     name: str
     scheme: str

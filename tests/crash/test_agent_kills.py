@@ -1,4 +1,5 @@
-"""A turn of ten steps that is killed at any word to the store is finished by whoever comes next: nothing twice, nothing lost."""
+"""A turn of ten steps is killed at any store write, and the next process finishes it: no call repeated, no result
+lost."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ WAYS = ("run", "open")
 
 
 async def resumed(place: Place, way: str, *, nonce: str = "") -> Seen:
-    """Everything anew, here: the turn is taken up by who sends the message again, or by the runtime that opens."""
+    """A new runtime resumes the turn, by sending the message again or when it opens, and finishes it."""
     folder = Path(place.folder)
     known, before = await replies_on_record(place), len(asked(folder))
     thread, result = thread_of(place), None
     rt = runtime_of(place)
     async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
-        if way == "run":  # whoever has no agent takes no turn up
+        if way == "run":  # a runtime without the agent resumes no turn
             await stack.enter_async_context(rt)
         agent = agent_of(rt, place, nonce=nonce)
         if way == "open":
@@ -46,14 +47,14 @@ async def resumed(place: Place, way: str, *, nonce: str = "") -> Seen:
             result = await agent.wait(thread)
         if result is None and not (await agent.look(thread)).turns:
             result = await agent.run(MESSAGE, thread=thread)
-        await rt.recover()  # the turn may be over, and the last word on its call not written
+        await rt.recover()  # the turn may be over without its call's last event
         if result is None:
             result = await agent.wait(thread, 1)
         found = await seen(rt, agent, place)
     assert result is not None
     assert (result.text, result.steps, result.stopped) == (found.document.text, STEPS, "finished")
     assert tuple(result.messages) == found.document.messages
-    assert asked(folder)[before:] == list(range(known + 1, STEPS + 1)), "an answer on record was asked for again"
+    assert asked(folder)[before:] == list(range(known + 1, STEPS + 1)), "the model was called again for a stored reply"
     return found
 
 
@@ -62,21 +63,21 @@ async def undisturbed(place: Place) -> Seen:
 
 
 async def die(nest: Nest, life: Life) -> bool:
-    """Was it killed? A life can end before its death comes."""
+    """Was it killed? The turn may end before the kill."""
     ending = await nest.raise_child(live, msgspec.to_builtins(life))
     assert not ending.hung
     assert ending.signal == signal.SIGKILL or ending == type(ending)(signal=0), f"{life.death}: {ending}"
     return ending.signal == signal.SIGKILL
 
 
-async def words(nest: Nest, place: Place) -> list[str]:
-    """What a turn that nobody disturbs says to the store."""
+async def store_writes(nest: Nest, place: Place) -> list[str]:
+    """The store writes of a turn without a kill."""
     assert not await die(nest, Life(place=place, listed=True))
     return read_lines(Path(place.folder, "words"), str)
 
 
 def at(store: str, folder: Path) -> Place:
-    """A thread of its own, in a store that it may share."""
+    """A place with its own thread, in a store that it may share."""
     folder.mkdir()
     return Place(store=store, folder=str(folder))
 
@@ -84,7 +85,7 @@ def at(store: str, folder: Path) -> Place:
 async def killed_at(
     nest: Nest, place: Place, deaths: Iterable[Death], whole: Seen, way: str, *, fickle: bool = False
 ) -> int:
-    """Die so, one life after the other, and be finished; how many were killed."""
+    """Kill one process after the other, then finish the turn; returns how many were killed."""
     killed = 0
     for death in deaths:
         killed += await die(nest, Life(place=place, death=death, way=way, fickle=fickle))
@@ -96,12 +97,12 @@ async def killed_at(
 async def killed_everywhere(
     nest: Nest, fresh: Fresh, folder: Path, deaths: Callable[[int], Iterable[Death]], *, fickle: bool = False
 ) -> None:
-    """Die once at each of the deaths that are chosen by how many words there are, each time in a thread of its own."""
+    """One kill at each of the chosen writes, each time in a new thread. `deaths` chooses from the number of writes."""
     store = fresh(folder)
     whole = await undisturbed(at(store, folder / "whole"))
     judge(whole, whole, lives=1)
-    said = await words(nest, at(store, folder / "words"))
-    chosen = list(deaths(len(said)))
+    writes = await store_writes(nest, at(store, folder / "words"))
+    chosen = list(deaths(len(writes)))
     killed, wrong = 0, []
     for number, death in enumerate(chosen):
         place = at(store, folder / str(number))
@@ -109,9 +110,9 @@ async def killed_everywhere(
         try:
             killed += await killed_at(nest, place, [death], whole, way, fickle=fickle)
         except Exception as error:
-            wrong.append(f"{death} ({said[death.at - 1]}), taken up by {way}: {error!r:.500}")
+            wrong.append(f"{death} ({writes[death.at - 1]}), taken up by {way}: {error!r:.500}")
     assert not wrong, "\n".join(wrong)
-    assert killed >= len(chosen) - 4, "the number of words differs a little from turn to turn"
+    assert killed >= len(chosen) - 4, "the number of writes differs a little from turn to turn"
 
 
 def every(number: int) -> list[Death]:
@@ -119,7 +120,7 @@ def every(number: int) -> list[Death]:
 
 
 def some(number: int) -> list[Death]:
-    """Spread over the turn, the first and the last words among them."""
+    """Spread over the turn, including the first and the last writes."""
     return [each for place, each in enumerate(every(number)) if place % 9 == 0 or place >= 2 * number - 6]
 
 
@@ -143,8 +144,8 @@ async def test_killed_at_every_word_of_other_stores(served: tuple[Row, Fresh], n
 
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 async def test_a_model_that_changes_its_mind(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
-    """An answer that was not on record when its process died is asked for again, and may be another one: what the first one
-    asked for must not have begun."""
+    """If the process dies before a reply is stored, the model is called again and may reply differently. So no call of
+    the first reply may have started."""
 
     def early(number: int) -> list[Death]:
         return [Death(at=at, side="after") for at in range(1, number // 3)]
@@ -154,7 +155,7 @@ async def test_a_model_that_changes_its_mind(served: tuple[Row, Fresh], nest: Ne
 
 @pytest.mark.parametrize("served", ["sqlite", "postgres"], indirect=True)
 async def test_killed_again_and_again(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
-    """More often than a call may kill its process: a turn that gets on is none that kills."""
+    """More kills than `max_claims`: a turn that makes progress is not given up."""
     store = served[1](tmp_path)
     whole = await undisturbed(at(store, tmp_path / "whole"))
     place = at(store, tmp_path / "killed")
@@ -163,20 +164,21 @@ async def test_killed_again_and_again(served: tuple[Row, Fresh], nest: Nest, tmp
 
 
 async def closed_everywhere(nest: Nest, fresh: Fresh, folder: Path, one_of: int) -> None:
-    """A runtime that leaves in order hands the turn back: what it stopped in the middle is in doubt, all else goes on."""
+    """A runtime that closes hands the turn back: interrupted calls have an unknown outcome, everything else
+    continues."""
     store = fresh(folder)
     whole = await undisturbed(at(store, folder / "whole"))
-    said = await words(nest, at(store, folder / "words"))
+    writes = await store_writes(nest, at(store, folder / "words"))
     wrong, gone_on = [], []
-    for word in range(1, len(said), one_of):
-        place = at(store, folder / str(word))
+    for number in range(1, len(writes), one_of):
+        place = at(store, folder / str(number))
         try:
-            assert not await die(nest, Life(place=place, death=Death(at=word, side="close")))
-            found = await resumed(place, WAYS[word % 2])
+            assert not await die(nest, Life(place=place, death=Death(at=number, side="close")))
+            found = await resumed(place, WAYS[number % 2])
             judge(found, whole, lives=2)
             gone_on.append(len(found.turn.attempts) == 2)
         except Exception as error:
-            wrong.append(f"{word} ({said[word - 1]}): {error!r:.700}")
+            wrong.append(f"{number} ({writes[number - 1]}): {error!r:.700}")
     assert not wrong, "\n".join(wrong)
     assert sum(gone_on) >= len(gone_on) - 2
 

@@ -1,4 +1,5 @@
-"""A plan whose steps run side by side, and an agent that asks another one, are killed at any word: the same holds as for one alone."""
+"""A plan with concurrent steps, and an agent that calls another agent, are killed at any store write: same guarantees
+as for one agent."""
 
 from __future__ import annotations
 
@@ -52,8 +53,8 @@ def judge(found: Team, whole: Team, lives: int) -> None:
     places = [position_of(event.id) for event in found.events]
     assert places == sorted(set(places))
     assert found.events[-1].type == "final"
-    told = Counter(event.data["id"] for event in found.events if event.type == "tool_result")
-    assert told == Counter(event.data["id"] for event in whole.events if event.type == "tool_result")
+    results = Counter(event.data["id"] for event in found.events if event.type == "tool_result")
+    assert results == Counter(event.data["id"] for event in whole.events if event.type == "tool_result")
     doubted = [one for one in found.calls.values() if one.error is not None and one.error.code == "outcome_unknown"]
     assert not [one for one in doubted if one.tool in REPEATABLE]
     differ = 0
@@ -94,7 +95,7 @@ async def killed_at(nest: Nest, store: str, folder: Path, kind: str, deaths: lis
             found = await finished(place, kind)
             judge(found, whole, 2)
             lost = before - len(whole.asked) + (len(found.asked) - before)
-            assert 0 <= lost <= 3, f"{lost} answers were paid for twice: {found.asked}"
+            assert 0 <= lost <= 3, f"{lost} model replies were paid for twice: {found.asked}"
         except Exception as error:
             wrong.append(f"{death}: {error!r:.700}")
     assert not wrong, "\n".join(wrong)
@@ -107,7 +108,7 @@ def at(store: str, folder: Path) -> Place:
 
 
 async def everywhere(served: tuple[Row, Fresh], nest: Nest, folder: Path, kind: str, one_of: int) -> None:
-    """At one of so many words, before and after it."""
+    """At every n-th store write, before and after it."""
     store = served[1](folder)
     whole = await finished(at(store, folder / "whole"), kind)
     judge(whole, whole, 1)
@@ -133,15 +134,15 @@ async def test_killed_at_every_word(served: tuple[Row, Fresh], nest: Nest, tmp_p
     await everywhere(served, nest, tmp_path, kind, 1)
 
 
-@pytest.mark.parametrize("word", [8, 13, 18, 23])
+@pytest.mark.parametrize("write", [8, 13, 18, 23])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 async def test_stopped_while_all_are_dead(
-    served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, kind: str, word: int
+    served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, kind: str, write: int
 ) -> None:
-    """Whoever stops the turn stops all that it led to: nothing goes on, and nothing is left unanswered."""
+    """Stopping the turn stops its child turns and calls: none continues, and each gets an answer."""
     place = at(served[1](tmp_path), tmp_path / "stopped")
-    life = Life(place=place, kind=kind, death=Death(at=word, side="after"))
+    life = Life(place=place, kind=kind, death=Death(at=write, side="after"))
     assert (await nest.raise_child(live, msgspec.to_builtins(life))).signal == signal.SIGKILL
     asked = len(read_lines(Path(place.folder, "asked"), str))
     thread = thread_of(place)
@@ -165,4 +166,4 @@ async def test_stopped_while_all_are_dead(
     assert len(found.documents) == len(found.turns)
     for document in found.documents:
         paired(document.messages)
-    assert len(found.asked) == asked, "no model is asked any more"
+    assert len(found.asked) == asked, "the model is not called any more"

@@ -1,4 +1,5 @@
-"""A turn that waits is gone on with after a kill, a close, or days: by whoever comes, as often as it takes, and stopped by anybody."""
+"""Any process with the agent resumes a waiting turn after a kill, a close, or days, as often as needed; any process may
+stop it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.crash.agent_scene import MESSAGE, Effect, asked, effects, thread_of, turn_thread
-from tests.crash.agent_waiting import SCRIPTS, Stay, Told, agent_at, runtime_at, stay, waits
+from tests.crash.agent_waiting import SCRIPTS, Stay, TurnEnd, agent_at, runtime_at, stay, waits
 from tests.crash.nest import Nest
 from tests.crash.settle import Place, read_lines
 from tests.kit.waiting import eventually
@@ -25,14 +26,14 @@ pytestmark = pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], 
 
 
 async def killed(nest: Nest, place: Place, script: str, *, early: bool = False) -> None:
-    """A process took the turn as far as where it waits, and is dead."""
+    """A process ran the turn up to the point where it waits, and was killed."""
     ending = await nest.raise_child(stay, msgspec.to_builtins(Stay(place=place, script=script, early=early)))
     assert ending.signal == signal.SIGKILL, ending
     assert not ending.hung
 
 
 async def closed(place: Place, script: str) -> None:
-    """A runtime took the turn as far as where it waits, and left in order."""
+    """A runtime ran the turn up to the point where it waits, and closed."""
     async with asyncio.timeout(PATIENCE):
         rt = runtime_at(place, close_timeout=0.01)
         await rt.open()
@@ -52,7 +53,7 @@ async def went_on(place: Place, script: str) -> AgentResult:
 
 
 async def all_ended(rt: Runtime, place: Place) -> dict[str, Record]:
-    """Every tool call of the thread, by its id; the turn's own call has ended, too."""
+    """Every tool call of the thread, by id. The turn's own call has ended, too."""
     calls = {alias_of(record.id): record for record in (await rt.history(thread=thread_of(place))).items}
     turns = (await rt.history(thread=turn_thread(place))).items
     for record in (*calls.values(), *turns):
@@ -62,17 +63,17 @@ async def all_ended(rt: Runtime, place: Place) -> dict[str, Record]:
 
 
 def answers(messages: list[ChatMessage]) -> list[tuple[str, str]]:
-    """What each tool call was answered with; each is answered once, right after it was made."""
-    said: list[tuple[str, str]] = []
+    """The answer to each tool call. Each call gets one answer, right after it."""
+    replies: list[tuple[str, str]] = []
     waiting: dict[str, str] = {}
     for message in messages:
         if message.role == "tool":
-            said.append((waiting.pop(message.use_id), message.content))
+            replies.append((waiting.pop(message.use_id), message.content))
         else:
             assert not waiting
             waiting = {use.id: use.name for use in message.uses}
     assert not waiting
-    return said
+    return replies
 
 
 def began(place: Place, tool: str) -> list[Effect]:
@@ -88,7 +89,7 @@ def paid_once(place: Place, times: int) -> None:
 
 
 def expected(script: str) -> list[tuple[str, str]]:
-    """What a turn that was cut off while it waits is told in the end; `?` is what nobody knows."""
+    """The answers in a turn that was interrupted while it waited; `?` is an unknown outcome."""
     doubtful = {"once": "?"}.get(script, "2 after all")
     return {
         "model": [("pay", "1 squared is 1"), ("pay", "2 squared is 4")],
@@ -103,7 +104,7 @@ def expected(script: str) -> list[tuple[str, str]]:
     )
 
 
-def told(result: AgentResult) -> list[tuple[str, str]]:
+def outcomes(result: AgentResult) -> list[tuple[str, str]]:
     return [(tool, "?" if text.startswith("outcome_unknown: ") else text) for tool, text in answers(result.messages)]
 
 
@@ -112,7 +113,7 @@ async def test_killed_while_it_waits(place: Place, nest: Nest, script: str) -> N
     await killed(nest, place, script)
     result = await went_on(place, script)
     assert (result.stopped, result.steps) == ("finished", len(SCRIPTS[script]))
-    assert told(result) == expected(script)
+    assert outcomes(result) == expected(script)
     paid_once(place, 2 if script == "model" else 3)
     assert len(began(place, "hang_once")) <= 1
     assert asked(Path(place.folder)) == ([1, 2, 2, 3] if script == "model" else [1, 2, 3, 4])
@@ -120,20 +121,20 @@ async def test_killed_while_it_waits(place: Place, nest: Nest, script: str) -> N
 
 @pytest.mark.parametrize("script", ["repeatable", "once", "model", "approval"])
 async def test_closed_while_it_waits(place: Place, script: str) -> None:
-    """A runtime that leaves in order gives the turn back: the next one goes on with it."""
+    """A runtime that closes hands the turn back, and the next runtime resumes it."""
     await closed(place, script)
     async with Runtime([], settings=place.settings()) as rt:
         turn = await rt.get("turn-1", thread=turn_thread(place))
-        assert turn.state is State.RETRYING, "handed back, and in nobody's hands"
+        assert turn.state is State.RETRYING, "handed back, without an owner"
         if script == "approval":
             assert await rt.approve("react.1.1.2", thread=thread_of(place))
     result = await went_on(place, script)
     assert result.stopped == "finished"
     if script == "approval":
-        assert told(result)[1] == ("approved", "2 approved")
+        assert outcomes(result)[1] == ("approved", "2 approved")
         paid_once(place, 2)
     else:
-        assert told(result) == expected(script)
+        assert outcomes(result) == expected(script)
         paid_once(place, 2 if script == "model" else 3)
 
 
@@ -149,30 +150,30 @@ APPROVED = [
 
 
 async def days_pass(place: Place) -> None:
-    """All that has ended is old, and is swept."""
+    """Every ended call is old, and the sweep removes it."""
     async with Runtime([], settings=place.settings()) as rt:
         gone = await rt.sweep(rt.retention(rt.clock.now() + 60))
-        assert gone.calls >= 2, "the calls beside the one that waits"
+        assert gone.calls >= 2, "the calls beside the waiting one"
 
 
-@pytest.mark.parametrize("word", [True, False])
-async def test_approved_days_after_its_process_died(place: Place, nest: Nest, word: bool) -> None:
-    """One process is killed while a call waits; another one gives the word; a third goes on."""
+@pytest.mark.parametrize("approve", [True, False])
+async def test_approved_days_after_its_process_died(place: Place, nest: Nest, approve: bool) -> None:
+    """One process is killed while a call waits, another approves or denies the call, a third resumes the turn."""
     await killed(nest, place, "approval")
     await days_pass(place)
     async with Runtime([], settings=place.settings()) as rt:
-        decide = rt.approve if word else rt.deny
+        decide = rt.approve if approve else rt.deny
         assert await decide("react.1.1.2", thread=thread_of(place), by="Ada")
     result = await went_on(place, "approval")
     assert result.stopped == "finished"
-    if word:
-        assert told(result) == APPROVED
+    if approve:
+        assert outcomes(result) == APPROVED
     else:
-        assert [text for text in told(result) if text[0] != "approved"] == [APPROVED[0], *APPROVED[2:]]
-        assert told(result)[1][1].startswith("approval_denied: ")
+        assert [text for text in outcomes(result) if text[0] != "approved"] == [APPROVED[0], *APPROVED[2:]]
+        assert outcomes(result)[1][1].startswith("approval_denied: ")
     paid_once(place, 2)
-    assert len(began(place, "approved")) == word
-    assert len(began(place, "look")) == 1, "what had ended beside it is not run again, however long ago that was"
+    assert len(began(place, "approved")) == approve
+    assert len(began(place, "look")) == 1, "a call that had ended is not run again, however long ago it ended"
 
 
 async def test_killed_more_often_than_a_call_may_be_while_a_person_thinks(place: Place, nest: Nest) -> None:
@@ -180,7 +181,7 @@ async def test_killed_more_often_than_a_call_may_be_while_a_person_thinks(place:
         await killed(nest, place, "approval", early=True)
     async with Runtime([], settings=place.settings()) as rt:
         assert await rt.approve("react.1.1.2", thread=thread_of(place))
-    assert told(await went_on(place, "approval")) == APPROVED
+    assert outcomes(await went_on(place, "approval")) == APPROVED
     paid_once(place, 2)
 
 
@@ -191,19 +192,19 @@ async def test_a_tool_that_kills_its_process_is_given_up_and_the_turn_is_not(
     for _ in range(place.settings().max_claims):
         await killed(nest, place, "deadly", early=early)
     result = await went_on(place, "deadly")
-    assert told(result)[1] == ("deadly", "?")
-    assert told(result)[3] == ("pay", "4 squared is 16")
+    assert outcomes(result)[1] == ("deadly", "?")
+    assert outcomes(result)[3] == ("pay", "4 squared is 16")
     assert result.stopped == "finished"
     assert len(began(place, "deadly")) == place.settings().max_claims
     paid = [one.call for one in began(place, "pay")]
-    assert len(paid) == len(set(paid)), "the one beside it may have been killed with it, and is not run again"
+    assert len(paid) == len(set(paid)), "the call beside it may have died with it, and is not run again"
 
 
 # Stopped --------------------------------------------------------------------------------------------------------------
 
 
 async def stopped(rt: Runtime, place: Place, script: str) -> None:
-    """The turn is cancelled, and remembered as such; nothing of it is left, and the thread goes on."""
+    """The turn is cancelled and recorded as cancelled, all its calls have ended, and the thread is usable."""
     agent = agent_at(rt, place, script)
     thread = thread_of(place)
     page = await agent.history(thread)
@@ -214,8 +215,8 @@ async def stopped(rt: Runtime, place: Place, script: str) -> None:
     (turn,) = page.turns
     assert turn.stopped == "cancelled"
     assert turn.text == "Terminated: Cancelled"
-    said = answers(list(turn.messages))
-    assert len(said) == {"model": 1, "approval": 3}.get(script, 3)
+    replies = answers(list(turn.messages))
+    assert len(replies) == {"model": 1, "approval": 3}.get(script, 3)
     if script == "approval":
         assert calls["react.1.1.2"].state is State.CANCELLED
 
@@ -230,8 +231,8 @@ async def test_stopped_from_another_process(place: Place, nest: Nest, script: st
         assert await agent_at(rt, place, script).stop(thread, "enough")
         ending = await child
         assert (ending.signal, ending.code) == (0, 0)
-        (heard,) = read_lines(folder / "told", Told)
-        assert "CancelledError" in heard.error or heard.stopped == "cancelled", heard
+        (report,) = read_lines(folder / "told", TurnEnd)
+        assert "CancelledError" in report.error or report.stopped == "cancelled", report
         await stopped(rt, place, script)
     assert len(began(place, "hang")) + len(began(place, "hang_once")) <= 1
     assert not began(place, "approved")
@@ -239,7 +240,7 @@ async def test_stopped_from_another_process(place: Place, nest: Nest, script: st
 
 @pytest.mark.parametrize("script", ["repeatable", "once", "model", "approval"])
 async def test_stopped_while_its_owner_is_dead(place: Place, nest: Nest, script: str) -> None:
-    """By somebody who has the agent; nothing that waited, or would be run again, is run."""
+    """By a runtime that has the agent. No waiting or repeatable call runs."""
     await killed(nest, place, script)
     thread = thread_of(place)
     async with asyncio.timeout(PATIENCE), runtime_at(place) as rt:
@@ -256,7 +257,7 @@ async def test_stopped_while_its_owner_is_dead(place: Place, nest: Nest, script:
 @pytest.mark.parametrize("script", ["repeatable", "approval"])
 @pytest.mark.parametrize("dead", [True, False])
 async def test_stopped_by_somebody_without_the_agent(place: Place, nest: Nest, script: str, dead: bool) -> None:
-    """The word is on record; who opens the store with the agent next ends the turn in place of going on with it."""
+    """The cancellation is stored. The next runtime with the agent ends the turn instead of resuming it."""
     if dead:
         await killed(nest, place, script)
     else:

@@ -1,4 +1,4 @@
-"""A process that was stopped for longer than its lease has lost its turn: when it wakes up, nothing that it does counts."""
+"""A process that is stopped for longer than its lease loses its turn: nothing that it does after waking up counts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SCRIPTS: dict[str, Script] = {
     "model": [[("pay", {"n": 1}), ("put", {"n": 2})], []],
     "tool": [[("hold", {})], [("pay", {"n": 1}), ("put", {"n": 2})], []],
 }
-"""By where the process is stopped."""
+"""Keyed by where the process is stopped."""
 LEASE = 0.3
 
 
 class Sleeper(Model):
-    """Of the process that is stopped: it answers once it is told to."""
+    """The model of the stopped process: it replies once the file `go` exists."""
 
     async def chat(self, request: ChatRequest) -> ChatReply:
         if "hold" not in [name for name, _ in self._script[0]]:
@@ -40,7 +40,7 @@ class Sleeper(Model):
 
 
 class Heir(Model):
-    """Of the process that takes the turn over: it does not answer before the other one had its chance to act."""
+    """The model of the process that claims the turn: it replies after the stopped process had its chance to act."""
 
     pid = 0
 
@@ -49,12 +49,12 @@ class Heir(Model):
             (self._folder / "go").touch()
             os.kill(self.pid, signal.SIGCONT)
             await eventually(lambda: "hold" in self._woke() or "asked" in self._woke(), timeout=60)
-            for _ in range(50):  # not to wait for anything: what must not happen has no end to wait for
+            for _ in range(50):  # waits for nothing: what must not happen has no event
                 await asyncio.sleep(0.01)
         return await super().chat(request)
 
     def _woke(self) -> list[str]:
-        """What the other one has done since it woke up."""
+        """What the stopped process has done since it woke up."""
         ended = [one.tool for one in effects(self._folder) if one.side == "end"]
         return ended if self._script is SCRIPTS["tool"] else ["asked"] * len(asked(self._folder))
 
@@ -105,17 +105,17 @@ async def test_a_process_that_wakes_up_too_late_does_nothing(place: Place, nest:
     rt = runtime_of(place)
     agent = ReActAgent(rt, model)
     async with asyncio.timeout(90), rt:
-        await eventually((folder / "go").exists, timeout=60)  # the turn was taken over
+        await eventually((folder / "go").exists, timeout=60)  # the turn was claimed
         result = await agent.wait(thread, 1)
         assert not (await child).code
         calls = (await rt.history(thread=thread)).items
     assert result is not None
-    said = [message.content for message in result.messages if message.role == "tool"]
-    assert said[-2:] == ["1 squared is 1 for the heir", "2 squared is 4 for the heir"]
-    assert len(calls) == len(said) == (2 if where == "model" else 3)
+    results = [message.content for message in result.messages if message.role == "tool"]
+    assert results[-2:] == ["1 squared is 1 for the heir", "2 squared is 4 for the heir"]
+    assert len(calls) == len(results) == (2 if where == "model" else 3)
     if where == "tool":
-        assert said[0].startswith("outcome_unknown: ")
+        assert results[0].startswith("outcome_unknown: ")
     begun = [(alias_of(one.call), one.tool) for one in effects(folder) if one.side == "begin" and one.tool != "hold"]
     step = 1 if where == "model" else 2
-    assert sorted(begun) == [(f"react.1.{step}.1", "pay"), (f"react.1.{step}.2", "put")], "once, for the heir alone"
-    assert (folder / "told").read_text() == result.text, "the sleeper is told how the turn ended"
+    assert sorted(begun) == [(f"react.1.{step}.1", "pay"), (f"react.1.{step}.2", "put")], "ran once, for the heir"
+    assert (folder / "told").read_text() == result.text, "the sleeper gets the turn's outcome"

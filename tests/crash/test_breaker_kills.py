@@ -1,4 +1,4 @@
-"""Kills of the host are never counted against the tools: what is accepted later is not refused because of them."""
+"""The breaker does not count kills of the host as tool failures: it refuses no later call because of them."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ async def test_calls_after_forty_kills_are_not_refused(place: Place, nest: Nest)
 
 
 async def tasks_killed(nest: Nest, place: Place, tasks: int, kills: int, longest: float) -> None:
-    """Every task ends as direct execution would: each booking is made once, and nothing was refused. A life between two kills
-    takes `longest` seconds at most: long enough for every task to get on."""
+    """Every task ends as it would without kills: each booking is made once, and no call is refused. A process lives
+    `longest` seconds at most between two kills: long enough for every task to make progress."""
     chance = random.Random(f"{tasks} {kills}")
     killed = 0
     for _ in range(kills):
         at = [(chance.uniform(longest / 10, longest), signal.SIGKILL)]
         given = {"place": msgspec.to_builtins(place), "tasks": tasks}
         killed += (await nest.raise_child(tend, given, signals=at, ready=True)).by_parent
-    assert killed  # how many depends on the machine: later ones find that all is done
+    assert killed  # the number of kills depends on the machine: later processes find all tasks done
     async with asyncio.timeout(60):
         assert set(await carry_out(place, tasks)) <= {"finished", "over"}
     folder = Path(place.folder)

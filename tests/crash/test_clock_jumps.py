@@ -1,5 +1,5 @@
-"""Somebody sets the date, two hours forward or back. Whatever lasts some seconds lasts as long as ever, the living are not taken for dead
-nor the dead for living, and the journal's order is that of its numbers.
+"""The date jumps two hours forward or back. Durations stay as long as they were, a living owner keeps its calls, a dead
+owner loses them, and events keep the order of their numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clicket import Record
 HOURS = 2 * 3600.0
 JUMPS = pytest.mark.parametrize("jump", [HOURS, -HOURS], ids=["forward", "back"])
 SOON = 30.0
-"""What must end within seconds ends long before this, and this is long before any of the two hours."""
+"""Durations of some seconds end long before this, and this is long before two hours."""
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def control(tmp_path: Path) -> Control:
 
 @asynccontextmanager
 async def over(folder: Path, control: Control, name: str = "one", **settings: Any) -> AsyncIterator[Child]:
-    """A child over `folder/calls.db` with the date of `control`."""
+    """A child over `folder/calls.db` whose date `control` sets."""
     own = folder / name
     own.mkdir(exist_ok=True)
     async with child(own, control=control, store=f"sqlite:///{folder / 'calls.db'}", **settings) as started:
@@ -64,7 +64,7 @@ async def test_the_date_of_these_tests_does_jump(tmp_path: Path, control: Contro
 
 @JUMPS
 async def test_what_lasts_some_seconds_lasts_as_long_as_ever(tmp_path: Path, control: Control, jump: float) -> None:
-    """Every clock that a call runs against is started before the jump and ends after it."""
+    """Every timer of a call starts before the jump and ends after it."""
     waits: dict[str, tuple[float, str, dict[str, Any]]] = {
         # id: seconds, what ends it, and the call
         "attempt": (1.5, "attempt", {"tool": "held", "timeout": 1.5}),
@@ -170,7 +170,7 @@ LEASE = 2.0
 
 
 async def test_no_living_owner_is_taken_for_dead(tmp_path: Path, control: Control) -> None:
-    """Neither when its own date jumps, nor when that of those who look does."""
+    """Neither when its own date jumps nor when the date of another process does."""
     other_control = Control(tmp_path / "other control")
     async with (
         over(tmp_path, control, lease=LEASE) as owner,
@@ -197,7 +197,7 @@ async def test_no_living_owner_is_taken_for_dead(tmp_path: Path, control: Contro
 
 @pytest.mark.parametrize(("whose", "jump"), [("the owner's", HOURS), ("the other's", -HOURS)])
 async def test_no_dead_owner_is_kept(tmp_path: Path, control: Control, whose: str, jump: float) -> None:
-    """Stopped for longer than its lease, and killed."""
+    """An owner is stopped for longer than its lease, and killed."""
     other_control = Control(tmp_path / "other control")
     async with (
         over(tmp_path, control, lease=LEASE) as owner,
@@ -237,7 +237,7 @@ async def test_recovery_after_a_jump_settles_what_a_killed_process_left(
 
 
 async def left_behind(folder: Path, control: Control, **options: Any) -> None:
-    """A repeatable call whose process was killed in the middle of it."""
+    """A repeatable call whose process was killed while it ran."""
     async with over(folder, control) as program:
         await program.ask("submit", id="call", **options)
         await eventually(lambda: _is_known(program, "call"), timeout=SOON)

@@ -1,5 +1,5 @@
-"""Files that decay: flipped bits, lost ends, logs full of garbage. A file that is found to be damaged is refused by name; what stands
-before the damage is there, whole, and nothing is made up.
+"""Damaged files: flipped bits, truncation, garbage in the log. The error for a damaged file names it; what comes
+before the damage stays readable and complete, and no record is invented.
 
 Files of other programs and of newer versions are in tests/scenarios/test_store_faults.py.
 """
@@ -28,7 +28,7 @@ def assert_intact(path: Path) -> None:
 
 
 async def made(folder: Path, calls: int = 60) -> Path:
-    """A file of ours with calls in it, folded back whole."""
+    """A database with calls in it, fully checkpointed."""
     folder.mkdir(exist_ok=True)
     async with make([add], sqlite_url(folder)) as rt:
         await rt.call_many([("add", {"a": i, "b": 1}) for i in range(calls)])
@@ -36,7 +36,7 @@ async def made(folder: Path, calls: int = 60) -> Path:
 
 
 async def crashed(folder: Path, calls: int = 60) -> Path:
-    """What a killed process leaves: a file, and a log with calls that are in the log alone."""
+    """What a killed process leaves: a database, and a log with calls that only the log has."""
     disk = folder / "disk"
     disk.mkdir()
     async with child(folder, store=sqlite_url(disk)) as program:
@@ -48,7 +48,8 @@ async def crashed(folder: Path, calls: int = 60) -> Path:
 
 
 async def use(folder: Path) -> int:
-    """Everything that a runtime does with a file; how many calls it saw. Only errors of ours may come."""
+    """Everything that a runtime does with a file; returns how many calls it saw. Only errors of clicket may be
+    raised."""
     async with make([add], sqlite_url(folder)) as rt:
         seen = (await rt.history(limit=1_000)).items
         for item in seen:
@@ -78,7 +79,7 @@ def flip(data: bytearray, chance: random.Random, bits: int, start: int = 0, end:
 
 @pytest.mark.parametrize("seed", range(24))
 async def test_flipped_bits_are_found_out_or_harm_only_what_they_hit(tmp_path: Path, seed: int) -> None:
-    """Never another error than ours, with the file's name in it; a file that is refused at opening is left as it is."""
+    """Every error is one of clicket, with the file's name in it; a file that fails to open is not changed."""
     path = await made(tmp_path / "store")
     data = bytearray(path.read_bytes())
     flip(data, random.Random(seed), bits=(1, 3, 30, 300)[seed % 4])
@@ -171,7 +172,7 @@ def index_of_another(wal: Path, chance: random.Random) -> None:
 async def test_a_damaged_log_costs_the_newest_calls_and_never_a_half_one(
     tmp_path: Path, fault: Callable[[Path, random.Random], None]
 ) -> None:
-    """The log is checked frame by frame: what stands before the damage is there, whole; the index is made anew."""
+    """The log has a checksum for each frame: calls before the damage are complete, and the index is rebuilt."""
     await crashed(tmp_path)
     for seed in range(6):
         copy = tmp_path / f"{seed}"
@@ -182,7 +183,7 @@ async def test_a_damaged_log_costs_the_newest_calls_and_never_a_half_one(
             for item in items:
                 assert_sound(item)
                 assert item.output == f"text {item.id}" or not item.state.is_terminal
-            assert {item.id for item in items} == {f"{n}" for n in range(len(items))}  # the oldest, without a gap
+            assert {item.id for item in items} == {f"{n}" for n in range(len(items))}  # the oldest calls, without a gap
             assert len(items) == 60 or not fault.__name__.startswith("index")
             assert (await rt.call("add", {"a": 1, "b": 1})).output == 2
         assert_intact(copy / "calls.db")

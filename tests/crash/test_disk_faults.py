@@ -1,5 +1,5 @@
-"""The disk under a runtime fails: full, broken, read-only, locked, damaged, gone. New calls are refused with words that help, what was
-acknowledged stays, what is under way is stored when the fault is over, and the loop never waits for any of it.
+"""The disk under a runtime fails: full, broken, read-only, locked, damaged, gone. New calls get an error that helps, what was
+acknowledged stays, running calls are stored when the fault is over, and the event loop never blocks.
 
 What needs no process of its own is in tests/scenarios/test_store_faults.py, files that are damaged in test_disk_damage.py.
 """
@@ -46,7 +46,7 @@ CASES = [
 
 @asynccontextmanager
 async def over(folder: Path, *, control: Control | None = None, **settings: Any) -> AsyncIterator[Child]:
-    """A child with a runtime over `folder/disk/calls.db`; its disk answers as `control` says."""
+    """A child with a runtime over `folder/disk/calls.db`; `control` sets the errors of its disk."""
     disk = folder / "disk"
     disk.mkdir(exist_ok=True)
     async with child(folder, control=control, root=disk, store=f"sqlite:///{disk / 'calls.db'}", **settings) as started:
@@ -59,7 +59,7 @@ def control(tmp_path: Path) -> Control:
 
 
 def helps(refused: Refused, word: str = "") -> bool:
-    """Does the text say what, where, and what to do?"""
+    """Does the text name the problem, the file, and what to do?"""
     sentences = [part for part in re.split(r"[.:] ", refused.message) if part]
     return (
         refused.code == "store_unavailable"
@@ -88,7 +88,7 @@ def assert_intact(path: Path) -> None:
 async def test_a_failing_disk_refuses_new_calls_and_loses_nothing(
     tmp_path: Path, control: Control, fault: str, durability: str
 ) -> None:
-    place, error, word = FAULTS[fault]
+    place, error, part = FAULTS[fault]
     async with over(tmp_path, control=control, durability=durability) as program:
         kept = [(await program.ask("call", tool="echo", arguments={"text": str(n)}))["call_id"] for n in range(5)]
         await program.ask("submit", tool="held", id="under way")
@@ -97,20 +97,20 @@ async def test_a_failing_disk_refuses_new_calls_and_loses_nothing(
 
         with pytest.raises(Refused) as refused:
             await program.ask("submit", tool="echo", arguments={"text": "no"}, id="refused")
-        assert helps(refused.value, word), refused.value.message
-        if place is Place.SYNC:  # written, and not known to be safe: nobody can promise that it is gone
+        assert helps(refused.value, part), refused.value.message
+        if place is Place.SYNC:  # written but not synced: the store cannot guarantee that the call is gone
             assert "may be found there" in refused.value.message
         await program.ask("release", id="under way")
         await eventually(lambda: program.ask("unsaved"), timeout=PATIENCE)
-        for id in kept:  # reading goes on
+        for id in kept:  # reads still work
             assert record(await program.ask("get", id=id)).success
         assert {item["id"] for item in await program.ask("history")} == {*kept, "under way", "chatter"}
-        assert await program.ask("state", id="under way") == "running"  # nothing is shown before the store has it
+        assert await program.ask("state", id="under way") == "running"  # no state is visible before it is stored
 
         control.mend()
         assert (await program.ask("result", id="under way"))["output"] == "x" * 10
         again = await program.ask("call", tool="echo", arguments={"text": "yes"}, id="refused")
-        assert again["output"] == "yes"  # the id was never taken
+        assert again["output"] == "yes"  # the id is still free
         await program.ask("release", id="chatter")
         assert (await program.ask("result", id="chatter"))["output"] == "done"
         assert await program.ask("unsaved") == 0
@@ -146,7 +146,7 @@ async def test_a_runtime_on_a_dead_disk_can_be_closed_and_is_honest_afterwards(
         assert record(await program.ask("get", id="kept")).output == kept["output"]
         lost = record(await program.ask("get", id="held"))
         assert lost.error is not None
-        assert lost.error.code == "outcome_unknown"  # its effect may have happened; nobody says otherwise
+        assert lost.error.code == "outcome_unknown"  # its effect may have happened
         await program.ask("release", id="again")
         assert (await program.ask("result", id="again"))["state"] == "completed"
         await program.close()
@@ -160,7 +160,7 @@ async def test_a_disk_that_takes_its_time_is_not_waited_for_on_the_loop(tmp_path
         slow = program.begin("call", tool="echo", arguments={"text": "slow"}, id="slow")
         for _ in range(20):
             assert record(await program.ask("get", id="kept")).success
-            with pytest.raises(Refused, match="slow"):  # nobody sees what is not safe yet
+            with pytest.raises(Refused, match="slow"):  # no reader sees a call before it is durable
                 await program.ask("get", id="slow")
         assert not slow.done()
         control.syncs_take(0.0)
@@ -186,7 +186,7 @@ async def test_a_process_that_dies_on_a_failing_disk_leaves_what_was_acknowledge
             assert record(await program.ask("get", id=f"kept {n}")).output == str(n)
         held = record(await program.ask("get", id="held"))
         assert_sound(held)
-        assert held.state.is_terminal  # stored after all, or unknown
+        assert held.state.is_terminal  # either stored or outcome_unknown
         await program.close()
 
 
@@ -236,7 +236,7 @@ async def test_an_artifact_that_cannot_be_kept_fails_its_call_alone(
         await program.close()
     left = [path for path in (tmp_path / "disk" / "calls.db.artifacts").rglob("*") if path.is_file()]
     whole = {f"sha256-{path.parent.name}{path.name}" for path in left if not path.name.startswith(".")}
-    assert [path for path in left if path.name.startswith(".")] == []  # no piece of one
+    assert [path for path in left if path.name.startswith(".")] == []  # no partial file
     assert whole >= {first["artifact"], second["artifact"]}
 
 
@@ -249,7 +249,7 @@ async def test_a_disk_that_cannot_be_read_is_said_to_be_and_read_again_later(tmp
         control.fail(Place.READ, errno.EIO, files=STORED)
         answers = await asyncio.gather(*(program.ask("get", id=f"{n}") for n in range(20)), return_exceptions=True)
         refused = [answer for answer in answers if isinstance(answer, Refused)]
-        assert refused  # not all of it can be in memory
+        assert refused  # not all records can be in memory
         assert all(helps(each) for each in refused), refused[0].message
         with pytest.raises(Refused) as other:
             await program.ask("open_another", store=f"sqlite:///{tmp_path / 'disk' / 'calls.db'}")
@@ -288,7 +288,7 @@ async def held_by_another_process(path: Path) -> AsyncIterator[None]:
 
 
 async def test_a_file_that_another_process_holds_for_long_refuses_new_calls_and_keeps_the_old(tmp_path: Path) -> None:
-    """Longer than anybody waits for a lock."""
+    """For longer than the lock timeout."""
     async with over(tmp_path, durability="power") as program:
         await program.ask("call", tool="echo", arguments={"text": "kept"}, id="kept")
         await program.ask("submit", tool="held", id="under way")
@@ -301,7 +301,7 @@ async def test_a_file_that_another_process_holds_for_long_refuses_new_calls_and_
             assert helps(refused.value, "locked"), refused.value.message
             assert record(await program.ask("get", id="kept")).success
             assert await program.ask("state", id="under way") == "running"
-            assert await program.ask("lag") < 2.5  # the lock was waited for twice as long
+            assert await program.ask("lag") < 2.5  # the store waited for the lock twice
         assert (await program.ask("result", id="under way"))["state"] == "completed"
         assert (await program.ask("call", tool="echo", arguments={"text": "yes"}, id="refused"))["output"] == "yes"
         for item in await program.ask("history"):
@@ -392,7 +392,7 @@ def put_another_there(disk: Path) -> None:
 async def test_a_file_that_was_removed_under_a_runtime_is_missed(
     tmp_path: Path, remove: Callable[[Path], None], durability: str
 ) -> None:
-    """What is written into a file without a name is lost with the process: it must not be acknowledged for long."""
+    """Data written to an unlinked file is lost with the process, so the runtime must soon stop acknowledging calls."""
     async with over(tmp_path, durability=durability, lease=1.0) as program:
         await program.ask("call", tool="echo", arguments={"text": "kept"})
         remove(tmp_path / "disk")

@@ -1,4 +1,4 @@
-"""Workers and the bus of a fleet are killed; `make crash` does it by the hundred."""
+"""Workers and the bus of a fleet are killed; `make crash` does it hundreds of times."""
 
 from __future__ import annotations
 

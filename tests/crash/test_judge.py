@@ -1,4 +1,4 @@
-"""The judge can fail: each broken promise, planted into sound records, is found and named."""
+"""Tests of the judge itself: it finds and names each violation that is planted into sound records."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def start(attempt: int = 1) -> list[Step]:
     ]
 
 
-def says(kind: str, **data: Any) -> Step:
+def event(kind: str, **data: Any) -> Step:
     return (kind, "", data)
 
 
-TAKEN_OVER = says("note", text="taken over", claims=2)
-ASKED = says("approval_requested", timeout=None)
+TAKEN_OVER = event("note", text="taken over", claims=2)
+ASKED = event("approval_requested", timeout=None)
 COMPLETED = to("completed", output=1)
 
 
 def record(*steps: Step | list[Step], tool: str = "pay", id: str = "a", key: str = "key") -> Record:
-    """A call as its events tell it; a step without a state keeps the one before. Steps that are not in the table, which `fold`
-    refuses, are among its events."""
+    """A call with these events; a step without a state keeps the previous state. Its events may include transitions
+    that `fold` refuses."""
     first = Event(id, 1, 1.0, "created", State.PENDING, {"tool": tool, "thread": "t", "idempotency_key": key})
     events = [first]
     for step in steps:
@@ -69,7 +69,7 @@ def ran(*attempts: int, id: str = "a", key: str = "key", tool: str = "pay") -> l
     return [Effect(id, attempt, key, tool) for attempt in attempts]
 
 
-def told(state: str = "completed", code: str | None = None, output: Any = 1) -> Ack:
+def ack(state: str = "completed", code: str | None = None, output: Any = 1) -> Ack:
     return Ack(did="result", id="a", state=state, code=code, output=output)
 
 
@@ -79,9 +79,9 @@ def look(*records: Record, effects: list[Effect] | None = None, acks: list[Ack] 
 
 RERUN = [to("retrying", error=UNKNOWN)]
 SOUND: dict[str, tuple[Record, list[Effect], list[Ack]]] = {
-    "completed": (record(start(), COMPLETED), ran(1), [Ack(did="submit", id="a"), told()]),
-    "refused": (record(to("failed", error=error("invalid_input"))), [], [told("failed", "invalid_input", None)]),
-    "from the cache": (record(to("completed", output=1, cached=True), tool="look_up"), [], [told()]),
+    "completed": (record(start(), COMPLETED), ran(1), [Ack(did="submit", id="a"), ack()]),
+    "refused": (record(to("failed", error=error("invalid_input"))), [], [ack("failed", "invalid_input", None)]),
+    "from the cache": (record(to("completed", output=1, cached=True), tool="look_up"), [], [ack()]),
     "in doubt": (record(start(), TAKEN_OVER, to("failed", error=UNKNOWN)), ran(1), []),
     "in doubt without an effect": (record(start(), TAKEN_OVER, to("failed", error=UNKNOWN)), [], []),
     "repeatable": (record(start(), TAKEN_OVER, RERUN, start(2), COMPLETED, tool="put"), ran(1, 2, tool="put"), []),
@@ -92,7 +92,7 @@ SOUND: dict[str, tuple[Record, list[Effect], list[Ack]]] = {
     ),
     "asked again": (
         record(
-            start(), RERUN, ASKED, says("approval_given", approved=True, by="Ada"), start(2), COMPLETED, tool="confirm"
+            start(), RERUN, ASKED, event("approval_given", approved=True, by="Ada"), start(2), COMPLETED, tool="confirm"
         ),
         ran(1, 2, tool="confirm"),
         [Ack(did="decide", id="a", took=True, text="Ada")],
@@ -102,7 +102,7 @@ SOUND: dict[str, tuple[Record, list[Effect], list[Ack]]] = {
             start(),
             RERUN,
             ASKED,
-            says("approval_given", approved=False, by="Ada"),
+            event("approval_given", approved=False, by="Ada"),
             to("failed", error=error("approval_denied")),
             tool="confirm",
         ),
@@ -111,12 +111,12 @@ SOUND: dict[str, tuple[Record, list[Effect], list[Ack]]] = {
     ),
     "waiting for a person": (record(ASKED, tool="approved"), [], [Ack(did="submit", id="a")]),
     "cancelled": (
-        record(start(), says("cancel_requested", reason=""), to("cancelled", error=error("cancelled"))),
+        record(start(), event("cancel_requested", reason=""), to("cancelled", error=error("cancelled"))),
         ran(1),
-        [Ack(did="cancel", id="a", took=True), told("cancelled", "cancelled", None)],
+        [Ack(did="cancel", id="a", took=True), ack("cancelled", "cancelled", None)],
     ),
     "with a late result": (
-        record(start(), TAKEN_OVER, to("failed", error=UNKNOWN), says("late_result", output=1)),
+        record(start(), TAKEN_OVER, to("failed", error=UNKNOWN), event("late_result", output=1)),
         ran(1),
         [],
     ),
@@ -138,7 +138,7 @@ def gap() -> Record:
 
 PLANTED: dict[str, tuple[str, Verdict]] = {
     "lost": ("lost", look(acks=[Ack(did="submit", id="a")])),
-    "lost with its outcome": ("lost", look(acks=[told()])),
+    "lost with its outcome": ("lost", look(acks=[ack()])),
     "ran and is gone": ("lost", look(effects=ran(1))),
     "an event that was shown": (
         "lost",
@@ -180,7 +180,7 @@ PLANTED: dict[str, tuple[str, Verdict]] = {
     "a rerun that was denied": (
         "repeated",
         look(
-            record(start(), RERUN, says("approval_given", approved=False, by=""), start(2), COMPLETED, tool="confirm"),
+            record(start(), RERUN, event("approval_given", approved=False, by=""), start(2), COMPLETED, tool="confirm"),
             effects=ran(1, 2, tool="confirm"),
         ),
     ),
@@ -212,7 +212,7 @@ PLANTED: dict[str, tuple[str, Verdict]] = {
     ),
     "another tool": ("wrong", look(record(start(), COMPLETED), effects=ran(1, tool="put"))),
     "two ends": ("wrong", look(record(start(), COMPLETED, to("failed", error=UNKNOWN)), effects=ran(1))),
-    "something after the end": ("wrong", look(record(start(), COMPLETED, says("note", text="")), effects=ran(1))),
+    "something after the end": ("wrong", look(record(start(), COMPLETED, event("note", text="")), effects=ran(1))),
     "an edge that is not there": ("wrong", look(record(to("running"), COMPLETED))),
     "a state that slipped": ("wrong", look(record(("note", "running", {}), to("failed", error=UNKNOWN)))),
     "a gap": ("wrong", look(gap(), effects=ran(1))),
@@ -221,8 +221,8 @@ PLANTED: dict[str, tuple[str, Verdict]] = {
     "left in the queue": ("wrong", look(record(), acks=[Ack(did="submit", id="a")])),
     "completed without running": ("wrong", look(record(start(), COMPLETED))),
     "from the cache though it has none": ("wrong", look(record(to("completed", output=1, cached=True)))),
-    "another outcome": ("wrong", look(record(start(), COMPLETED), effects=ran(1), acks=[told("failed", "tool_error")])),
-    "another output": ("wrong", look(record(start(), COMPLETED), effects=ran(1), acks=[told(output=2)])),
+    "another outcome": ("wrong", look(record(start(), COMPLETED), effects=ran(1), acks=[ack("failed", "tool_error")])),
+    "another output": ("wrong", look(record(start(), COMPLETED), effects=ran(1), acks=[ack(output=2)])),
     "an effect that is denied": (
         "wrong",
         look(record(start(), to("failed", error=error("tool_unavailable"))), effects=ran(1)),
@@ -254,7 +254,7 @@ def test_calls_are_counted_once() -> None:
     verdict = look(
         *(one for one, _, _ in [SOUND["in doubt"]]),
         effects=ran(1, 1, 1),
-        acks=[Ack(did="submit", id="a"), Ack(did="submit", id="a"), told("failed", "outcome_unknown", None)],
+        acks=[Ack(did="submit", id="a"), Ack(did="submit", id="a"), ack("failed", "outcome_unknown", None)],
     )
     assert (verdict.calls, verdict.acked, verdict.unknown) == (1, 1, 1)
     assert verdict.count("repeated") == 1

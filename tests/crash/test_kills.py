@@ -1,4 +1,4 @@
-"""Killed at every stage and at any instant: nothing acknowledged is lost, nothing is repeated in silence, nothing ends twice.
+"""Killed at every stage and at any instant: no acknowledged call is lost, none is silently repeated, none ends twice.
 
 The short form; `scripts/crash.py` is the long one, and repeats a seed.
 """
@@ -37,7 +37,7 @@ async def test_seeded_kills(
 
 @pytest.mark.parametrize("row", STORES.values(), ids=STORES)
 def test_every_point_is_there(row: Row) -> None:
-    """A function that moves must take its points along, or kills would silently stop to happen there."""
+    """If a function is renamed, its failpoint must be renamed too, or kills would silently stop happening there."""
     for point in points_of(row.scheme, apart=True):
         if ":" in point.target:
             resolve(point.target)

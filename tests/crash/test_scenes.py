@@ -1,4 +1,4 @@
-"""Crashes that are told one by one: what is kept, what is run again, what is given up, and what an upgrade leaves of it."""
+"""Single crash scenarios: which calls are kept, run again or given up, and what happens to them after an upgrade."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def assert_sound(found: Verdict) -> None:
     assert found.findings == [], "\n".join(map(str, found.findings))
 
 
-# Two tools, the first has finished, killed during the second: what the peers of this library were asked, too.
+# Two tools: the first has finished, the process is killed during the second. The peers were tested with this, too.
 
 
 @pytest.mark.parametrize("second", ["pay", "put", "confirm"])
@@ -61,7 +61,7 @@ async def test_tool_one_of_two_finished_and_killed_during_tool_two(nest: Nest, p
             await rt.approve("two", by="Ada")
         two = await ended(rt, "two")
         unknown = [r.id for r in (await rt.history()).items if r.error and r.error.code == "outcome_unknown"]
-    assert ran(place, "one") == [1]  # kept, not run again
+    assert ran(place, "one") == [1]  # not run again
     if second == "pay":
         assert two.state is State.FAILED
         assert unknown == ["two"]
@@ -73,7 +73,7 @@ async def test_tool_one_of_two_finished_and_killed_during_tool_two(nest: Nest, p
     assert_sound(await verdict(place, RULES))
 
 
-# Calls that take their process down.
+# Calls that kill their process.
 
 
 async def test_a_call_that_kills_its_process_each_time_is_given_up(nest: Nest, place: Place) -> None:
@@ -82,18 +82,18 @@ async def test_a_call_that_kills_its_process_each_time_is_given_up(nest: Nest, p
 
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 async def test_a_worker_that_kills_its_runtime_each_time_is_given_up(nest: Nest, place: Place) -> None:
-    """Its store does not matter; one will do, as starting workers takes its time."""
+    """On one store only, since the store does not matter and starting worker processes takes time."""
     await given_up(nest, place, "deadly_apart")
 
 
 async def given_up(nest: Nest, place: Place, deadly: str) -> None:
-    """After five owners have died of it, and it takes no other call down with it."""
+    """After five owners have died of it, the call is given up, and no other call is."""
     apart = deadly == "deadly_apart"
     tools = [*TOOLS, scenes.deadly_apart] if apart else TOOLS
     submitted = ((deadly, "poison"), ("quick", "other"))
     endings = [await play(nest, place, submit=submitted, until=(("nobody", 1),), apart=apart)]
     while endings[-1].signal and len(endings) < 8:
-        # It takes over what the one before left, and leaves in order if it outlives the call.
+        # It claims the calls of the one before, and closes if it survives the call.
         endings.append(await play(nest, place, watch=("poison", "other"), die=False, apart=apart))
     assert [ending.signal for ending in endings] == [signal.SIGKILL] * 5 + [0]
     assert ran(place, "poison") == [1, 2, 3, 4, 5]
@@ -108,7 +108,7 @@ async def given_up(nest: Nest, place: Place, deadly: str) -> None:
 
 
 async def test_calls_that_only_waited_while_owners_died_are_not_given_up(nest: Nest, place: Place) -> None:
-    """Five owners die of the one call that runs; the others were claimed as often, and stood in line."""
+    """Five owners die of the one running call. The others were claimed as often, but only waited in the queue."""
     waiting = tuple(("quick", f"w{n}") for n in range(4))
     alone = {"max_concurrency": 1}
     await play(nest, place, submit=(("stuck", "s"), *waiting), until=(("s", 1),), settings=alone)
@@ -125,7 +125,7 @@ async def test_calls_that_only_waited_while_owners_died_are_not_given_up(nest: N
 
 
 async def crash_in_flight(nest: Nest, place: Place) -> None:
-    """Left behind: a started call of each kind, and one that never started."""
+    """Leaves behind a started call of each kind, and one that never started."""
     started = (("pay", "pay"), ("put", "put"), ("confirm", "confirm"))
     queued = ("put", "queued")
     await play(
@@ -152,12 +152,12 @@ async def test_a_tool_that_changed_its_schema_meanwhile_is_unavailable_to_calls_
 
     async with reopen(place, [changed, changed_too, scenes.quick]) as rt:
         put, queued, pay = await ended(rt, "put"), await ended(rt, "queued"), await ended(rt, "pay")
-        assert (await rt.get("confirm")).state is State.RUNNING  # its tool is not here: left alone
+        assert (await rt.get("confirm")).state is State.RUNNING  # its tool is not registered: left alone
         assert (await rt.call("quick", {"folder": place.folder})).success
     for record in (put, queued):
         assert record.error is not None
         assert record.error.code == "tool_unavailable"
-    assert put.attempts[0].outcome == "outcome_unknown"  # what it did before is not denied
+    assert put.attempts[0].outcome == "outcome_unknown"  # the earlier attempt keeps its outcome
     assert pay.error is not None
     assert pay.error.code == "outcome_unknown"
     assert ran(place, "queued") == []
@@ -174,7 +174,7 @@ async def test_calls_of_a_tool_that_was_removed_wait_until_it_is_back(nest: Nest
     async with reopen(place) as rt:
         assert (await ended(rt, "put")).output == 2
         assert (await ended(rt, "pay")).state is State.FAILED
-        # Its body hangs in its first attempt; that it began is enough.
+        # Its body hangs in its first attempt; it only has to start.
         await eventually(lambda: ran(place, "queued") == [1])
         await rt.cancel("queued")
     assert_sound(await settle(place, TOOLS, RULES))
@@ -218,7 +218,8 @@ async def test_two_workers_are_killed_in_turns_while_a_third_process_submits(nes
 
 @pytest.mark.parametrize("name", ["resumes", "resumes_again"])
 async def test_a_process_that_was_stopped_past_its_lease_is_fenced(nest: Nest, place: Place, name: str) -> None:
-    """What it says when it wakes up is kept as late; the outcome is the other's, and its own callers get that one."""
+    """Its result after waking up is stored as late. The other process's outcome counts, and its own callers get that
+    one."""
     folder = Path(place.folder)
     child = asyncio.create_task(
         play(nest, place, submit=((name, "a"),), until=(("a", 1),), die=False, settings={"lease": 0.5})
@@ -251,7 +252,7 @@ async def test_a_process_that_was_stopped_past_its_lease_is_fenced(nest: Nest, p
 
 
 async def eventually_ended(rt: Runtime, id: str) -> Record:
-    """The owner is only stopped, so that its lease has to run out first."""
+    """The owner is only stopped, so its lease has to expire first."""
 
     async def over() -> bool:
         await rt.recover()

@@ -1,4 +1,4 @@
-"""A search that is killed at any checkpoint resumes there: the same bytes at the end, and no finished query is asked again."""
+"""A search that is killed at any checkpoint resumes there: same bytes at the end, and no finished query is repeated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clicket.errors import NotFound
 
 
 async def undisturbed(folder: Path) -> tuple[bytes, list[str], dict[str, bool]]:
-    """The output, the searches, and the keys of the checkpoints, in their order: is it an artifact?"""
+    """The output, the searches, and the keys of the checkpoints in order, with whether each is an artifact."""
     folder.mkdir()
     async with Runtime([tool_at(folder)], settings=Settings(store="memory://")) as rt:
         result = await rt.call("deep_search", {"query": QUESTION})
@@ -40,7 +40,7 @@ def notes(record: Record) -> list[dict[str, Any]]:
 
 
 async def finished(place: Place) -> list[str]:
-    """The queries of the searches that are kept, read by somebody who does not have the tool."""
+    """The queries of the stored searches, read by a runtime without the tool."""
     async with Runtime([], settings=place.settings()) as rt:
         try:
             record = await rt.get(CALL)
@@ -62,12 +62,12 @@ async def killed(place: Place, nest: Nest, deaths: Sequence[Death]) -> None:
 
 
 async def resumed(place: Place) -> tuple[bytes, Record]:
-    """What comes of the call once a runtime with the tool is there again; no search that had ended is among the new ones."""
+    """The result after a runtime with the tool resumes the call; no finished search runs again."""
     folder = Path(place.folder)
     done, before = await finished(place), len(searches(folder))
     async with Runtime([tool_at(folder)], settings=place.settings()) as rt:
         await rt.recover()
-        handle = await rt.submit("deep_search", {"query": QUESTION}, id=CALL)  # the same call, if it is there
+        handle = await rt.submit("deep_search", {"query": QUESTION}, id=CALL)  # the same call, if it exists
         result = await asyncio.wait_for(handle.result(), 30)
         record = await rt.get(CALL)
     assert result.state is State.COMPLETED, result.error
@@ -78,10 +78,10 @@ async def resumed(place: Place) -> tuple[bytes, Record]:
 
 
 def points(row: Row, kept: Mapping[str, bool]) -> list[Death]:
-    """All of them on one store; elsewhere the first search, one that is half kept, and the last stage."""
+    """All checkpoints on one store; on the others the first search, a half-stored one, and the last stage."""
     numbers = range(1, len(kept) + 1)
     halves = [Death(at=at, when="half") for at, is_artifact in zip(numbers, kept.values(), strict=True) if is_artifact]
-    assert halves, "some are large"
+    assert halves, "some checkpoints are artifacts"
     if row.name == "sqlite":
         return [*halves, *(Death(at=at, when=when) for at in numbers for when in ("before", "after"))]
     return [Death(at=2, when="after"), halves[-1], Death(at=len(kept), when="after")]
@@ -94,7 +94,7 @@ async def test_killed_at_every_checkpoint(served: tuple[Row, Fresh], nest: Nest,
     keys = list(kept)
     assert keys[0] == "plan:1"
     assert keys[-1] == "synthesis"
-    assert "search:2:0" in keys, "a search of one round would show little"
+    assert "search:2:0" in keys, "a search of one round would test little"
     assert len(asked) == len(set(asked)) >= 4
     for number, death in enumerate(points(row, kept)):
         folder = tmp_path / str(number)
@@ -106,7 +106,7 @@ async def test_killed_at_every_checkpoint(served: tuple[Row, Fresh], nest: Nest,
         assert len(record.attempts) == 2
         everything = searches(folder)
         assert set(everything) == set(asked)
-        # Those of the round that were under way and not kept are all that is asked twice.
+        # Only queries of the round that were running and not stored are repeated.
         assert len(everything) - len(asked) <= 5
 
 

@@ -1,4 +1,4 @@
-"""`clicket worker` is told to leave in the middle of a mix of calls, politely or not: whatever it says, the judge agrees."""
+"""`clicket worker` gets a signal in the middle of a mix of calls, SIGTERM or SIGKILL: the judge finds no violation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_worker_that_leaves_at_any_moment_loses_and_repeats_nothing(plac
             for name in signals:
                 if worker.returncode is None:
                     worker.send_signal(signal.Signals[name])
-                await asyncio.sleep(chance.uniform(0.0, 0.05))  # not to wait for anything: any instant will do
+                await asyncio.sleep(chance.uniform(0.0, 0.05))  # waits for nothing: any instant will do
             code = await asyncio.wait_for(worker.wait(), 60)
     finally:
         if worker.returncode is None:

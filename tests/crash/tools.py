@@ -1,6 +1,6 @@
 """The tools of the crash suite. Every run of a body leaves one line in a file outside the process: the effect counter.
 
-A line is written with one `write` to a file opened for appending, so that a kill leaves all of it or nothing, and lines of
+A line is one `write` to a file opened for appending, so a kill leaves all of it or nothing, and lines of
 several processes never mix. `before` and `after` are the seconds that a body waits on either side of its effect.
 """
 
@@ -37,7 +37,7 @@ def effect(folder: str, ctx: ToolContext) -> dict[str, Any]:
 
 
 async def pause(seconds: float) -> None:
-    """No wait at all for 0: then the body is over in its first step."""
+    """0 means no wait at all: the body is over in its first step."""
     if seconds:
         await asyncio.sleep(seconds)
 
@@ -118,20 +118,20 @@ async def broken(folder: str, before: float, after: float, ctx: ToolContext) -> 
 
 @tool(max_result_size=1_000)
 async def report(folder: str, before: float, after: float, ctx: ToolContext) -> str:
-    """Its result does not fit into the journal: it is kept as an artifact."""
+    """Its result does not fit into the journal, so the store keeps it as an artifact."""
     await work(folder, before, after, ctx)
     return long_text(ctx.call_id)
 
 
 @tool(max_concurrency=1)
 async def narrow(folder: str, before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
-    """One at a time in all processes: whoever dies must not take the slot along."""
+    """One at a time in all processes: a dead process must release its slot."""
     return await work(folder, before, after, ctx)
 
 
 @tool(read_only=True, cache=60)
 async def look_up(folder: str, before: float, after: float, ctx: ToolContext) -> dict[str, Any]:
-    """Equal calls may share a result, so its arguments are few."""
+    """Equal calls may share a result, so its arguments have few values."""
     return await work(folder, before, after, ctx)
 
 
@@ -141,7 +141,7 @@ def long_text(id: str) -> str:
 
 TOOLS = [pay, pay_in_thread, put, read, confirm, approved, stream, flaky, broken, report, narrow, look_up]
 APART = [pay_in_process]
-"""Only in some runs: a runtime with such a tool keeps a worker process warm, and starting Python takes its time."""
+"""Only in some runs: a runtime with such a tool keeps a worker process warm, and starting Python takes long."""
 
 RULES = {
     "pay": Rule(),
@@ -165,7 +165,7 @@ def tools(*, apart: bool) -> list[Any]:
 
 
 def arguments(seed: str, id: str, tool: str, folder: str) -> dict[str, Any]:
-    """The same for the same id, so that any process can submit a call again."""
+    """The same for the same id, so any process can submit a call again."""
     chance = random.Random(f"{seed} {id} {tool}")
     waits = (0, 0, 0.001, 0.005, 0.02, 0.05)
     given: dict[str, Any] = {"folder": folder, "before": chance.choice(waits), "after": chance.choice(waits)}

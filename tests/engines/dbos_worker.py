@@ -26,7 +26,7 @@ async def main(database: str, store: str, workflow: str, tool: str, path: str) -
         async def order(tool: str, arguments: dict[str, Any]) -> Any:
             return await call(tool, arguments)
 
-        DBOS.launch()  # recovers what the process before left
+        DBOS.launch()  # recovers the workflows of the process before
         print("up", flush=True)
         arguments = {"path": path, "seconds": 60} if tool == "pay" else {"path": path}
         with SetWorkflowID(workflow):

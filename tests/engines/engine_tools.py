@@ -84,7 +84,7 @@ def huge(path: str) -> None:
 
 @tool(isolation="ray", resources={"cpu": 0, "gpu": 1}, timeout=600)
 def on_gpu(path: str, seconds: float) -> str:
-    """Counted GPUs: bodies write when they begin and when they end."""
+    """Counts GPUs: bodies log their start and their end."""
     with open(path, "a") as file:
         file.write("begin\n")
         file.flush()

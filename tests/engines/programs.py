@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def temporal_server(folder: Path) -> Iterator[str]:
-    """Temporal's server for development, without its pages; the address."""
+    """Temporal's development server, without its web pages; yields the address."""
     port = free_port()
     program = Path(sys.executable).with_name("temporal")
     command = [str(program), "server", "start-dev", "--headless", "--port", str(port), "--log-level", "error"]
@@ -49,7 +49,7 @@ def start_program(name: str, *arguments: str) -> subprocess.Popen[str]:
     made = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
     assert made.stdout is not None
     line = made.stdout.readline()
-    assert line == "up\n", f"{name} said {line!r}"
+    assert line == "up\n", f"{name} printed {line!r}"
     return made
 
 

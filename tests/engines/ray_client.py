@@ -1,4 +1,4 @@
-"""Calls on a Ray cluster over Ray's client: `python ray_client.py ray://HOST:PORT STORE PATH`. Prints what came out, as JSON."""
+"""Calls on a Ray cluster over Ray's client: `python ray_client.py ray://HOST:PORT STORE PATH`. Prints the results as JSON."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def main(address: str, store: str, path: str) -> None:
         await eventually(lambda: runs(path + "2"), timeout=60)
         await handle.cancel()
         cancelled = await handle.result()
-    said = {
+    results = {
         "sum": added.output["sum"],
         "streamed": streamed.output,
         "killed": killed.error.code if killed.error else "",
         "bodies": bodies,
         "cancelled": cancelled.state,
     }
-    print(json.dumps(said), flush=True)
+    print(json.dumps(results), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A Temporal worker in a process of its own: `python temporal_worker.py HOST:PORT STORE [plain]`. Prints a line when it is up."""
+"""A Temporal worker in its own process: `python temporal_worker.py HOST:PORT STORE [plain]`. Prints a line when it is up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Order:
 
 @activity.defn(name="clicket_call")
 async def plain(tool: str, arguments: dict[str, Any]) -> Any:
-    """What a worker without clicket does: the body itself."""
+    """A worker without clicket: the body itself."""
     beats = asyncio.create_task(_beat())
     try:
         return await (pay if tool == "pay" else look_up)(**arguments)

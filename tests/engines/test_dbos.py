@@ -1,4 +1,4 @@
-"""Calls as steps of DBOS workflows, whose process is killed and started again."""
+"""Calls as steps of DBOS workflows. The process is killed and restarted."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def test_what_cannot_be_placed_says_that_it_waits_and_can_be_cancelled(rt:
     while not await waits():
         await asyncio.sleep(0.05)
     record = await rt.get(handle.id)
-    assert record.state is State.INITIALIZING  # and its timeout of 0.2 s has not begun
+    assert record.state is State.INITIALIZING  # and its timeout of 0.2 s has not started
     assert "None of its 2 nodes" in record.events[-1].data["text"]
     await rt.cancel(handle.id)
     assert (await handle.result()).state is State.CANCELLED
@@ -151,7 +151,7 @@ async def test_a_runtime_that_is_closed_ends_its_bodies(cluster: Any, tmp_path: 
 
 @pytest.fixture(scope="module")
 def client_address(cluster: Any) -> Iterator[str]:
-    """A server of Ray's client over the cluster, as `ray://` addresses name it."""
+    """A Ray client server of the cluster, as a `ray://` address."""
     port = free_port()
     command = [sys.executable, "-m", "ray.util.client.server", "--address", cluster.address, "--host", "127.0.0.1"]
     server = subprocess.Popen([*command, "--port", str(port), "--mode", "specific-server"])
@@ -164,11 +164,11 @@ def client_address(cluster: Any) -> Iterator[str]:
 
 
 def test_the_same_over_rays_client(client_address: str, tmp_path: Path) -> None:
-    """In a process of its own: a process has one connection to Ray."""
+    """In its own process, because a process has one connection to Ray."""
     with program("ray_client.py", client_address, f"sqlite:///{tmp_path}/calls.db", str(tmp_path / "runs")) as running:
         assert running.stdout is not None
-        said = json.loads(running.stdout.readline())
-    assert said["sum"] == 3
-    assert said["streamed"] == "".join(f"line {number}\n" for number in range(20))
-    assert (said["killed"], said["bodies"]) == ("outcome_unknown", 1)
-    assert said["cancelled"] == "cancelled"
+        results = json.loads(running.stdout.readline())
+    assert results["sum"] == 3
+    assert results["streamed"] == "".join(f"line {number}\n" for number in range(20))
+    assert (results["killed"], results["bodies"]) == ("outcome_unknown", 1)
+    assert results["cancelled"] == "cancelled"

@@ -1,4 +1,4 @@
-"""Calls as activities of a real Temporal server, whose workers are killed."""
+"""Calls as activities of a real Temporal server. The workers are killed."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_an_idempotent_tool_whose_worker_is_killed_runs_again(server: str,
 
 
 async def test_without_clicket_the_same_kill_charges_twice(server: str, store: str, tmp_path: Path) -> None:
-    """What the adapter is for."""
+    """Shows what the adapter prevents."""
     path = tmp_path / "runs"
     worker = start_program("temporal_worker.py", server, store, "plain")
     run = await start(server, "pay", {"path": str(path), "seconds": 2})

@@ -1,4 +1,4 @@
-"""The circles in which modules of a package import each other, whatever the import stands under: a function, a typing guard."""
+"""Import cycles between the modules of a package, including imports inside functions and typing guards."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 @cache
 def parsed(text: str) -> ast.Module:
-    """Parsed once for all tests that look at the source of the package."""
+    """Parsed once for all tests that read the package's source."""
     return ast.parse(text)
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
     """Each module of the package with the modules of it that it imports, by their dotted names.
 
-    `from a.b import c` is an import of the module `a.b.c` if there is one, else of `a.b`. That Python runs the package
-    `a` before `a.b` counts as no import: each module would be in a circle with every package that lists its names.
+    `from a.b import c` is an import of the module `a.b.c` if there is one, else of `a.b`. Python also runs the package
+    `a` before `a.b`; this does not count, else each module would be in a cycle with every package that lists its names.
     """
     files = {_name(path, package): path for path in package.rglob("*.py")}
     return {name: _imported(path, name, files.keys()) - {name} for name, path in files.items()}

@@ -1,4 +1,4 @@
-"""A SQLite store whose process can die while the test lives on."""
+"""A SQLite store that can simulate the death of its process while the test lives on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MortalStore(SqliteStore):
         return self._writer.owner
 
     def look_by_hand(self) -> None:
-        """Look for writes of other processes no more by itself; the test calls `look`."""
+        """Stops looking for writes of other processes by itself; the test calls `look`."""
         if self._looking is not None:
             self._looking.cancel()
 
@@ -25,7 +25,7 @@ class MortalStore(SqliteStore):
             self.on_hint("any", 0)
 
     async def expire(self, observer: MortalStore, renewed: float) -> None:
-        """The lease was renewed last at `renewed`, as `observer` reads it from the file."""
+        """Sets the last renewal of the lease to `renewed`; `observer` reads it from the file."""
         if self._writer is not None:
             owner = self.owner
             self._writer.renew_by = renewed

@@ -1,8 +1,8 @@
-"""Lets uvicorn end at once in tests. Importing this is enough.
+"""Makes uvicorn exit at once in tests. Importing this is enough.
 
-It looks ten times a second whether it should end, then sleeps a tenth of a second so that connections can close: every server
-that a test starts would idle for that long. Here it looks more often; what it does is the same. Servers that are processes
-of their own keep its pace.
+uvicorn checks ten times a second whether it should exit, then sleeps a tenth of a second so that connections can close:
+every server in a test would idle for that long. Here it checks more often, otherwise unchanged. Servers in their own
+process keep uvicorn's timing.
 """
 
 from __future__ import annotations

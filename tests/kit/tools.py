@@ -21,13 +21,13 @@ async def echo(text: str = "") -> str:
 
 @tool(name="echo")
 async def echo_value(value: Any = None) -> Any:
-    """Give back what was given, whatever it is."""
+    """Return the argument, whatever it is."""
     return value
 
 
 @tool(failure_threshold=100)
 async def breaks() -> None:
-    """Fails, and is not switched off for it."""
+    """Fails, without opening the breaker."""
     raise ValueError("no")
 
 

@@ -1,4 +1,4 @@
-"""Waiting for what cannot be awaited: another process, a thread, a file. All else is awaited, or reached by a stepped clock."""
+"""Waiting for what cannot be awaited: another process, a thread, a file. Tests await everything else, or step the clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAUSE = 0.003  # seconds between two looks
 async def eventually(condition: Callable[[], Any], *, timeout: float = PATIENCE, what: str | None = None) -> Any:
     """The first true answer of `condition`, which may be async. Fails after `timeout` seconds.
 
-    The failure says what was waited for: `what`, or else the source of the condition. An error of the condition is raised
+    The failure names the condition: `what`, or else its source. An error of the condition is raised
     at once.
     """
     give_up_at = time.monotonic() + timeout
@@ -43,7 +43,7 @@ def eventually_sync(condition: Callable[[], Any], *, timeout: float = PATIENCE, 
 
 
 async def file_exists(path: str | Path) -> None:
-    """Returns once the file is there, however long it takes: the gate of a tool that runs until its test makes the file."""
+    """Returns once the file exists, without a timeout: the gate of a tool that runs until its test makes the file."""
     while not Path(path).exists():
         await asyncio.sleep(_PAUSE)
 

@@ -303,7 +303,7 @@ async def test_tool_with_task(ctx: ToolContext) -> Any:
     return f"Hello, {given['content']['name']}!"
 
 
-# What needs a schema of its own.
+# Tools with a hand-written schema.
 
 
 @tool
@@ -313,7 +313,7 @@ async def test_x_mcp_header(region: Annotated[str, Field(json_schema_extra={"x-m
 
 
 class Schema2020:
-    """A tool whose schema is written by hand, with words that type hints do not know."""
+    """A tool whose schema is written by hand, with keywords that type hints cannot express."""
 
     name = "json_schema_2020_12_tool"
     description = "Tool with JSON Schema 2020-12 features"

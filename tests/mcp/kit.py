@@ -25,7 +25,7 @@ from clicket.mcp import McpEndpoint
 MODERN, LEGACY = "2026-07-28", "legacy"
 BOTH = (MODERN, LEGACY)
 TASKS = "io.modelcontextprotocol/tasks"
-PATIENCE = 30.0  # seconds; only what hangs waits for all of it
+PATIENCE = 30.0  # seconds; only a test that hangs waits for all of it
 _ids = count(1)
 
 
@@ -60,7 +60,7 @@ async def listening(app: Any, port: int = 0) -> AsyncIterator[str]:
 
 
 async def _end_watchers() -> None:
-    """The SSE library of the SDK's older transport leaves a watcher in a loop that outlives its server."""
+    """The SSE library of the SDK's older transport leaves a watcher task in an event loop that outlives its server."""
     left = [each for each in asyncio.all_tasks() if getattr(each.get_coro(), "__name__", "") == "_shutdown_watcher"]
     for each in left:
         each.cancel()
@@ -79,7 +79,7 @@ async def connected(url: str, mode: str = MODERN, *, key: str | None = None, **o
 
 
 class Hand:
-    """2026-07-28 requests, written by hand: what the SDK's client cannot say."""
+    """2026-07-28 requests, written by hand: those that the SDK's client cannot send."""
 
     def __init__(self, url: str, *, capabilities: dict[str, Any] | None = None, key: str | None = None) -> None:
         self.url = url

@@ -1,4 +1,5 @@
-"""The npm packages that judge us, run with the node that comes with the Python packages. What cannot be had fails the run."""
+"""The npm packages that test our server, run with the node that comes with the Python packages. A missing package fails
+the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that writes junk: it is ignored, and takes a line or two of the log, however much of it there is."""
+"""A server that writes junk: clicket ignores it, and logs a line or two, however much there is."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ async def test_junk_between_messages(tmp_path: Path, caplog: pytest.LogCaptureFi
     lines = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(lines) <= 8, [record.getMessage() for record in lines]
     assert [record for record in lines if record.exc_info or record.exc_text] == []
-    said = " ".join(record.getMessage() for record in lines)
-    assert "secret-of-the-server" not in said
+    text = " ".join(record.getMessage() for record in lines)
+    assert "secret-of-the-server" not in text
     assert next(record.args for record in lines if record.name == "clicket.mcp") == ("junk", 1)
 
 

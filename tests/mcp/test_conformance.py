@@ -35,7 +35,7 @@ TASKS = (
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The fixture's server on SQLite, as a process of its own."""
+    """The fixture's server on SQLite, in its own process."""
     folder, port = tmp_path_factory.mktemp("server"), free_port()
     command = [sys.executable, "-m", "tests.mcp.serve", str(port), f"sqlite:///{folder}/calls.db"]
     with (folder / "log").open("wb") as log:
@@ -58,7 +58,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def checks_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Every check that was made, by scenario."""
+    """Every check that ran, by scenario."""
     found: dict[str, list[dict[str, Any]]] = {}
     for file in folder.rglob("checks.json"):
         scenario = re.sub(r"-\d{4}-\d\d-\d\dT.*", "", file.parent.name.removeprefix("server-"))
@@ -68,7 +68,7 @@ def checks_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.mark.parametrize(("version", "scenarios", "least"), [("2026-07-28", 50, 190), ("2025-11-25", 33, 75)])
 def test_every_scenario_passes(version: str, scenarios: int, least: int, url: str, tmp_path: Path) -> None:
-    """The scored ones, and those that are only shown: among them the ten of the tasks extension."""
+    """Scored scenarios and informational ones, including the ten of the tasks extension."""
     arguments = ("server", "--url", url, "--requirements", version, "-o", str(tmp_path))
     done = run_node("conformance/dist/index.js", *arguments, cwd=tmp_path, timeout=110)
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]

@@ -1,4 +1,4 @@
-"""What is rare: outputs that were cut, types of every make, questions that cannot be asked, servers that take a tool back."""
+"""Rare cases: truncated outputs, unusual types, malformed elicitations, servers that remove a tool."""
 
 from __future__ import annotations
 
@@ -143,10 +143,10 @@ async def test_an_output_that_was_cut_names_where_the_whole_is() -> None:
 
 
 async def test_a_client_of_2025_11_25_sets_the_level_of_remarks() -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     async def remark(params: types.LoggingMessageNotificationParams) -> None:
-        heard.append(params.data)
+        received.append(params.data)
 
     async with (
         Runtime(TOOLS, store="memory://") as rt,
@@ -156,8 +156,8 @@ async def test_a_client_of_2025_11_25_sets_the_level_of_remarks() -> None:
         request = types.SetLevelRequest(params=types.SetLevelRequestParams(level="error"))
         await client.session.send_request(request, types.EmptyResult)
         await client.call_tool("chatty")
-        await eventually(lambda: heard, timeout=PATIENCE)
-    assert heard == [{"text": "high", "code": 7}]
+        await eventually(lambda: received, timeout=PATIENCE)
+    assert received == [{"text": "high", "code": 7}]
 
 
 async def test_an_invalid_elicitation_is_the_tools_error() -> None:
@@ -186,11 +186,11 @@ async def test_an_id_that_two_threads_use_is_found_in_the_request_s_own() -> Non
         assert await status("one") == "input_required"
 
 
-# Servers that others wrote.
+# Servers of other authors.
 
 
 async def test_a_server_of_the_sdk_s_own_make(caplog: pytest.LogCaptureFixture) -> None:
-    """Its tools, its hints (trusted or not), one whose schema cannot be used, and one that it takes back."""
+    """Its tools, its hints (trusted or not), one with an unusable schema, and one that it removes."""
     theirs: MCPServer[Any] = MCPServer("theirs", log_level="ERROR")
 
     @theirs.tool(annotations=types.ToolAnnotations(read_only_hint=True))
@@ -230,7 +230,7 @@ async def test_a_server_of_the_sdk_s_own_make(caplog: pytest.LogCaptureFixture) 
 
 
 async def test_a_server_cannot_take_a_name_of_ours(caplog: pytest.LogCaptureFixture) -> None:
-    """A tool of a stranger that is named like one of clicket's own would be called past an agent's `tools=[…]`."""
+    """A foreign tool named like one of clicket's own would bypass an agent's `tools=[…]`."""
     theirs: MCPServer[Any] = MCPServer("theirs", log_level="ERROR")
     called: list[str] = []
     for name in ("read_result", "plan", "planning", "agent:helper", "other"):

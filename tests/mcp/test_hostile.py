@@ -1,4 +1,4 @@
-"""Requests that no good client sends: each gets an answer, none a crash, and the next good one is served."""
+"""Requests that no good client sends: each gets an answer, none crashes the server, and the next good request works."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ BODIES: dict[str, Any] = {
 
 
 def headers_of(body: Any) -> dict[str, str]:
-    """What a client would send with it."""
+    """The headers that a client would send with it."""
     decoded = body if isinstance(body, dict) else {}
     params = decoded.get("params", {})
     return {

@@ -1,4 +1,4 @@
-"""Limits for an MCP server that offers too many tools, or announces changes without end."""
+"""Limits for an MCP server that offers too many tools, or announces changes endlessly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Page:
 
 
 class FakeServer:
-    """A server and the connection to it. `tools` are those that it offers now; `announce` says that they changed."""
+    """A server and the connection to it. `tools` are those that it offers now; `announce` sends a change notification."""
 
     name = "far"
 
@@ -89,7 +89,7 @@ async def test_definitions_that_are_too_big_are_left_out(
     async with Runtime(store="memory://") as rt:
         assert [each.name for each in await joinable(far).join(rt)] == ["small"]
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == 11  # ten by their names, the others by their number
+    assert len(warnings) == 11  # ten with names, the rest as a count
 
 
 async def test_a_flood_of_changes_is_one_change(

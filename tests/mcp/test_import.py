@@ -1,4 +1,4 @@
-"""Tools of other MCP servers: clicket's own, over stdio and over HTTP, used by another runtime as its own tools."""
+"""Tools of other MCP servers (clicket's own, over stdio and HTTP), used by another runtime as its own tools."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_each_use_of_an_imported_tool_is_a_call(kind: str) -> None:
         result = await rt.call("box_add", {"a": 1, "b": 2}, thread="t")
         assert (result.output, result.success) == (3, True)
         assert (await rt.history(thread="t")).items[0].tool == "box_add"
-        refused = await rt.call("box_add", {"a": "x"})  # judged here: the server is not bothered
+        refused = await rt.call("box_add", {"a": "x"})  # validated in the client: no request reaches the server
         assert refused.error is not None
         assert refused.error.code == "invalid_input"
 
@@ -110,7 +110,7 @@ async def test_cancelling_here_ends_the_work_there(kind: str, tmp_path: Path) ->
         timed_out = await rt.call("hang", {"file": str(file)}, timeout=0.5)
         assert timed_out.state is State.TIMEOUT
         await eventually(lambda: file.read_text().count("ended") == 2, timeout=PATIENCE)
-        assert (await rt.call("add", {"a": 2, "b": 2})).output == 4  # the connection is as good as before
+        assert (await rt.call("add", {"a": 2, "b": 2})).output == 4  # the connection still works
 
 
 async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_a_process_that_died_is_started_again(tmp_path: Path) -> None:
         os.kill(again.output["pid"], signal.SIGKILL)
         connection = rt.registry.get("steps").connection
         await eventually(lambda: not connection.is_open, timeout=PATIENCE)
-        # It died while no request was open: a call that may run only once was not sent, so it is sent now.
+        # It died without an open request: a call that may run only once was not sent, so it is sent now.
         assert (await rt.call("steps", {"count": 1})).output == "done"
 
 
@@ -147,7 +147,7 @@ async def test_a_call_that_was_under_way_when_the_server_died(tmp_path: Path) ->
 async def test_a_server_over_http_that_comes_back_is_found_again(
     meanwhile: bool, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under 2025-11-25 it has forgotten our session, and we open another."""
+    """Under 2025-11-25 the server has forgotten our session, and the client opens another."""
     monkeypatch.setattr("clicket.mcp.transports.Client", partial(Client, mode=mode))
     async with Runtime(store="memory://") as rt:
         async with far_end() as (_, url):
@@ -159,7 +159,7 @@ async def test_a_server_over_http_that_comes_back_is_found_again(
             gone = await rt.call("add", {"a": 1, "b": 2})
             assert gone.error is not None
             assert gone.error.retryable
-            gone = await rt.call("fails")  # it may run only once, and was not sent, because no server was there
+            gone = await rt.call("fails")  # it may run only once, and was not sent, because no server was running
             assert gone.error is not None
             assert (gone.error.code, gone.attempts) == ("tool_error", 2)
         async with Runtime([toolbox.add], store="memory://") as far, serving(far, port=port):
@@ -180,7 +180,7 @@ async def test_tools_that_appear_later_are_registered() -> None:
         server = McpServer("box", url=url)
         await server.join(rt)
         far.add(late)
-        await far.call("add", {"a": 1, "b": 1}, thread="mcp")  # something happens, and the list is looked at
+        await far.call("add", {"a": 1, "b": 1}, thread="mcp")  # a call makes the client read the list again
 
         async def known() -> bool:
             return "late" in [info.name for info in await rt.tools()]
@@ -199,7 +199,7 @@ async def test_tools_that_the_server_withdrew_are_taken_out() -> None:
         server = McpServer("box", url=url, prefix="box_")
         await server.join(rt)
         far.remove("facts")
-        await far.call("add", {"a": 1, "b": 1}, thread="mcp")  # something happens, and the list is looked at
+        await far.call("add", {"a": 1, "b": 1}, thread="mcp")  # a call makes the client read the list again
 
         async def names() -> bool:
             return [info.name for info in await rt.tools()] == ["box_add"]
@@ -232,7 +232,7 @@ async def test_several_servers_and_what_a_chain_of_them_passes_on() -> None:
             result = await client.call_tool("two_picture")
             assert [block.type for block in result.content] == ["text", "image"]
         left = [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")]
-        assert left == []  # the connections ended with the runtime
+        assert left == []  # the connections closed with the runtime
 
 
 async def test_a_server_that_is_not_there_costs_its_tools_and_no_more(caplog: pytest.LogCaptureFixture) -> None:

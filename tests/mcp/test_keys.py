@@ -1,4 +1,4 @@
-"""What belongs to one key is found by no other: calls, tasks, sessions, sealed answers. Secrets stay where they belong."""
+"""No key finds data of another key: calls, tasks, sessions, sealed answers. Secrets do not leak."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clicket.mcp import answers, elicit, need
 from clicket.settings import Settings
 
 WORD = {"properties": {"word": {"type": "string"}}, "required": ["word"]}
-TOKEN = "sk-ant-api03-" + "Zq7" * 30  # as providers write them
+TOKEN = "sk-ant-api03-" + "Zq7" * 30  # the form of a provider's key
 KEY = "a key of more than sixteen characters"
 
 
@@ -97,7 +97,7 @@ async def test_secrets_of_a_task_are_nowhere_in_the_store(tmp_path: Path, key: s
     async with served(f"sqlite:///{tmp_path}/calls.db", secret_key=key) as (_, url), Hand(url, key="a") as hand:
         id = (await hand.call("log_in", password="correct horse battery"))["taskId"]
         await hand.task(id, "input_required")
-        if key is None:  # nothing could keep it, so it is refused
+        if key is None:  # without a key no store can keep it, so it is refused
             error = await hand.error("tasks/update", taskId=id, inputResponses={"one": accept(word=TOKEN)})
             assert "all questions at once" in error["message"]
             assert TOKEN not in error["message"]
@@ -117,7 +117,7 @@ async def test_secrets_of_a_task_are_nowhere_in_the_store(tmp_path: Path, key: s
 
 
 async def test_a_task_whose_arguments_are_lost_says_so(tmp_path: Path) -> None:
-    """Without a secret key only the first process knows the password, and the call never runs with the mask."""
+    """Without a secret key only the first process knows the password. The call never runs with the mask."""
     store = f"sqlite:///{tmp_path}/calls.db"
     async with served(store) as (_, url), Hand(url, key="a") as hand:
         id = (await hand.call("log_in", password="correct horse battery"))["taskId"]

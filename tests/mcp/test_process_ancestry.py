@@ -1,4 +1,4 @@
-"""Servers that clicket starts: they cannot start each other without end, and none outlives its parent."""
+"""Servers that clicket starts: they cannot start each other endlessly, and none outlives its parent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clicket.mcp.process_ancestry import MAX_DEPTH, VARIABLE, child_environment,
 
 ENV = {"PYTHONPATH": PYTHONPATH}
 MUTE = "sleep 1000 & echo $$ $! >> pids.new; mv pids.new pids; wait"
-"""Never answers, does not care about its stdin, and has a child of its own."""
+"""Never answers, ignores its stdin, and has a child process."""
 HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
@@ -47,7 +47,7 @@ def pids(folder: Path) -> list[int]:
 
 
 def declare(folder: Path, **servers: list[str]) -> None:
-    """Each command is a clicket that finds these very settings, and notes that it was started."""
+    """Each command is a clicket with these same settings, and records its start."""
     launcher = folder / "launcher.py"
     launcher.write_text(
         f"import os, sys\nos.environ.update({ENV!r})\nopen('pids', 'a').write(f'{{os.getpid()}} ')\n"
@@ -125,7 +125,7 @@ async def test_a_server_that_is_given_up_while_its_process_starts_is_ended(tmp_p
 
 
 class Started:
-    """`clicket mcp` in a folder where another server, that never answers, is declared."""
+    """`clicket mcp` in a folder whose settings declare another server, which never answers."""
 
     def __init__(self, place: Place, *, mute: bool = True) -> None:
         if mute:
@@ -156,7 +156,7 @@ def test_a_client_that_leaves_while_servers_are_joined_does_not_wait_for_them(de
         it.stdout.close()
     it.stdin.close()
     if not deaf:
-        assert json.loads(it.stdout.read())["result"]["serverInfo"]["name"] == "clicket"  # it had asked
+        assert json.loads(it.stdout.read())["result"]["serverInfo"]["name"] == "clicket"  # the answer to its request
     assert it.ended() == 0
     assert "Group" not in it.err.read_text()
     eventually_sync(lambda: not any(map(is_running, pids(place.folder))), timeout=PATIENCE)
@@ -167,7 +167,7 @@ def test_a_signal_while_servers_are_joined_leaves_none_behind(left: bool, place:
     it = Started(place)
     eventually_sync(lambda: pids(place.folder), timeout=PATIENCE)
     if left:
-        it.stdin.close()  # what an impatient client does: it lets go, and asks to end soon after
+        it.stdin.close()  # like an impatient client: it closes stdin, and soon sends SIGTERM
     it.process.send_signal(signal.SIGTERM)
     assert it.ended() == 130
     eventually_sync(lambda: not any(map(is_running, pids(place.folder))), timeout=PATIENCE)

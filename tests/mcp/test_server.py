@@ -1,4 +1,4 @@
-"""`/mcp` of clicket's own server: its keys and scopes hold for MCP as for everything else."""
+"""`/mcp` of clicket's own server: keys and scopes apply to MCP as to every route."""
 
 from __future__ import annotations
 

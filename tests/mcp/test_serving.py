@@ -157,7 +157,7 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(mode: str) -> None:
         with pytest.raises(MCPError, match="Did you mean 'add'") as caught:
             await client.call_tool("ad", {})
         assert caught.value.code == types.INVALID_PARAMS
-        assert (await rt.history()).items[0].error is not None  # and on record
+        assert (await rt.history()).items[0].error is not None  # and stored
 
 
 async def test_progress_and_remarks_arrive_while_the_tool_works(mode: str) -> None:
@@ -312,7 +312,7 @@ async def test_a_client_hears_when_its_tools_change() -> None:
 
 
 async def test_a_lost_connection_ends_nothing_under_2025_11_25() -> None:
-    """There a client says that it wants no more; a broken line says nothing."""
+    """In that version a client cancels explicitly; a broken connection cancels nothing."""
     gate = asyncio.Event()
 
     @tool(timeout=None)
@@ -336,7 +336,7 @@ async def test_a_lost_connection_ends_nothing_under_2025_11_25() -> None:
                     if "notifications/progress" in line:
                         break
         async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
-            for id in range(3, 8):  # the line is dead, the session is not
+            for id in range(3, 8):  # the connection is closed, the session is not
                 ping = {"jsonrpc": "2.0", "id": id, "method": "ping"}
                 assert (await http.post(url, json=ping, headers=session)).status_code == 200
         record = (await rt.history()).items[0]

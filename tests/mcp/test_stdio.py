@@ -44,7 +44,7 @@ async def test_an_mcp_client_uses_the_tools(mode: str, tmp_path: Path) -> None:
         listed = [each.name for each in (await client.list_tools()).tools]
         assert listed == ["add", "facts", "steps", "fails", "picture", "hang", "hang_reading"]
         assert text_of(await client.call_tool("add", {"a": 1, "b": 2})) == "3"
-        facts = await client.call_tool("facts")  # it prints, which is no message
+        facts = await client.call_tool("facts")  # it prints to stdout, which is no MCP message
         assert isinstance(facts.structured_content, dict)
         assert (await client.call_tool("add", {"a": "x"})).is_error
         await client.call_tool("steps", {"count": 3}, progress_callback=progress)
@@ -85,7 +85,7 @@ def place(tmp_path: Path) -> Place:
 @pytest.mark.parametrize("more", [("--json",), ()])
 def test_the_tools_of_another_server_are_listed(more: tuple[str, ...], place: Place) -> None:
     server = [sys.executable, *ARGUMENTS, "--store", "memory://"]
-    launcher = place.folder / "server.py"  # a server gets next to nothing of our environment
+    launcher = place.folder / "server.py"  # a server inherits almost nothing of our environment
     launcher.write_text(f"import os\nos.environ.update({ENV!r})\nos.execv({server[0]!r}, {server!r})\n")
     done = place.inside("mcp", "tools", *more, "--", sys.executable, str(launcher))
     assert done.returncode == 0, done.stderr

@@ -98,7 +98,7 @@ async def test_a_call_that_takes_long_becomes_a_task_and_a_quick_one_does_not() 
         assert slow["resultType"] == "task"
         assert (await hand.task(slow["taskId"], "completed"))["result"]["content"][0]["text"] == "done"
         assert (await hand.call("never", seconds=0.4))["resultType"] == "complete"
-        async with Hand(url, capabilities={}) as old:  # who does not know tasks waits
+        async with Hand(url, capabilities={}) as old:  # a client without tasks waits for the result
             assert (await old.call("quick_or_slow", seconds=0.4))["resultType"] == "complete"
             assert (await old.error("tools/call", name="fails", arguments={}))["code"] == -32021
 
@@ -117,7 +117,7 @@ async def test_a_failure_of_the_tool_is_a_result_and_one_of_the_protocol_is_not(
 async def test_cancelling_a_task_cancels_its_call() -> None:
     async with Runtime(TOOLS, store="memory://") as rt, serving(rt) as url, Hand(url) as hand:
         id = (await hand.call("work", seconds=25))["taskId"]
-        for _ in range(2):  # the second time it has ended, which is no error
+        for _ in range(2):  # the second time it has ended already, which is no error
             acknowledged = await hand.result("tasks/cancel", taskId=id)
             assert set(acknowledged) <= {"resultType", "_meta"}
             await hand.task(id, "cancelled")
@@ -131,7 +131,7 @@ async def test_questions_of_a_task_are_answered_one_by_one_over_several_rounds()
         assert set(task["inputRequests"]) == {"first", "second"}
         await hand.answer(id, second=accept(word="b"), unknown=accept(word="?"))
         assert set((await hand.task(id))["inputRequests"]) == {"first"}
-        await hand.answer(id, first=accept(word=7))  # no word
+        await hand.answer(id, first=accept(word=7))  # not a string
         assert set((await hand.task(id))["inputRequests"]) == {"first"}
         await hand.answer(id, first=accept(word="a"), second=accept(word="too late"))
 
@@ -165,7 +165,7 @@ async def test_waiting_for_approval_is_a_question(answer: bool, status: str) -> 
         question = task["inputRequests"][key]
         assert question["method"] == "elicitation/create"
         assert "'work'" in question["params"]["message"]
-        await hand.answer(id, **{key: {"action": "cancel"}})  # closed without a choice: it goes on waiting
+        await hand.answer(id, **{key: {"action": "cancel"}})  # closed without a choice: the task still waits
         assert (await hand.task(id))["status"] == "input_required"
         await hand.answer(id, **{key: accept(approve=answer, reason="because")})
         task = await hand.task(id, "completed")
@@ -280,7 +280,7 @@ async def test_tasks_outlive_the_server(tmp_path: Path) -> None:
 
 
 def test_the_clock_of_a_task_is_the_store_s() -> None:
-    """Times are in UTC, to the millisecond."""
+    """Times are UTC, in milliseconds."""
     from clicket.mcp.tasks import iso_time
 
     assert iso_time(0.5) == "1970-01-01T00:00:00.500Z"

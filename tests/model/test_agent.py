@@ -1,5 +1,5 @@
-"""An agent around a real model that is far too small for it. Whatever it answers, the loop ends within its limits, states follow
-their table, and every tool call has one result, so that any vendor would take the conversation."""
+"""An agent around a real model that is far too small for it. For any answer, the loop ends within its limits, states
+follow their table, and every tool call has one result, so that any vendor would accept the conversation."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def vendors() -> Iterator[Aimock]:
 
 
 class Eager:
-    """Left alone it talks and uses no tool. Here it must use one in the first `steps` answers to a question; which, and with
-    what, is its own choice."""
+    """By itself the model writes text and uses no tool. Here it must use one in the first `steps` answers to a
+    question; the model chooses the tool and its arguments."""
 
     def __init__(self, model: OpenAIModel, steps: int) -> None:
         self.name = model.name
@@ -74,7 +74,7 @@ class Eager:
 
 
 MODELS: dict[str, Callable[[OpenAIModel], Any]] = {
-    "native": lambda model: model,  # the tools are sent as tools, and this model does not heed them
+    "native": lambda model: model,  # the request lists the tools, but this model ignores them
     "schema": SchemaTools,
     "eager": lambda model: Eager(model, 2),
     "endless": lambda model: Eager(model, 1_000),
@@ -98,13 +98,13 @@ async def model(kind: str, address: str, seed: int) -> AsyncIterator[Any]:
 
 
 def check_pairs(messages: list[ChatMessage]) -> list[str]:
-    """Each call is answered once, directly after it. Returns the names of the tools that were called."""
+    """Each call has one answer, directly after it. Returns the names of the called tools."""
     called: list[str] = []
     waiting: list[str] = []
     for message in messages:
         if message.role == "tool":
             assert message.use_id in waiting
-            assert not message.content.startswith("cancelled")  # made up for a call that was left without one
+            assert not message.content.startswith("cancelled")  # such an answer is made up for a call without a result
             waiting.remove(message.use_id)
             continue
         assert waiting == []

@@ -25,7 +25,7 @@ HELLO = ChatRequest(
 
 @pytest.fixture
 async def model(address: str) -> AsyncIterator[OpenAIModel]:
-    """It takes the likeliest word each time, so that it says the same again."""
+    """Greedy decoding, so that it repeats its answers."""
     made = OpenAIModel("smollm2", base_url=f"{address}/v1", timeout=300, options={"temperature": 0})
     yield made
     await made.close()
@@ -78,11 +78,11 @@ async def test_more_than_it_can_read_is_refused_and_not_tried_again(model: OpenA
 
 
 async def test_a_stream_adds_up(model: OpenAIModel) -> None:
-    told: list[Delta] = []
-    reply = await model.stream(HELLO, told.append)
-    assert len(told) > 3
-    assert {one.kind for one in told} == {"text"}
-    assert "".join(one.text for one in told) == reply.text
+    deltas: list[Delta] = []
+    reply = await model.stream(HELLO, deltas.append)
+    assert len(deltas) > 3
+    assert {one.kind for one in deltas} == {"text"}
+    assert "".join(one.text for one in deltas) == reply.text
     assert 1 <= reply.usage.output_tokens <= 24
 
 
@@ -99,7 +99,7 @@ TIME = ToolOffer(name="clock.now", description="The time in a city.", input_sche
 @pytest.mark.parametrize("question", ["What is the weather in Paris?", "What time is it in Rome?", "Hello!", "🙂"])
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
 async def test_tools_by_schema(lively: OpenAIModel, question: str, choice: Any) -> None:
-    """It cannot call tools by itself. A grammar makes it write calls that can be read, of tools that there are."""
+    """The model cannot call tools by itself. A grammar makes it write parseable calls of existing tools."""
     asked = ChatRequest(
         messages=(ChatMessage(role="user", content=question),),
         tools=(WEATHER, TIME),

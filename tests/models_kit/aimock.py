@@ -1,9 +1,9 @@
-"""aimock, a server that others wrote, in the place of both vendors: the real SDKs talk to it, tests say what it answers.
+"""aimock, a third-party server, in the place of both vendors: the real SDKs call it, tests set its answers.
 
-What it judges of a request is little: a body that is a JSON object, `messages` that is a list (for OpenAI's protocol only), and
-that an assistant's turn with tools begins with its thinking when Anthropic's `thinking` is on. It does not look at roles,
-schemas, names, or whether each tool call has its result: that is judged by `tests.models_kit.vendor_rules`, on the requests that
-this server kept, and by `tests.adapters.provider`.
+It checks little of a request: a body that is a JSON object, `messages` that is a list (for OpenAI's protocol only), and
+that an assistant's turn with tools begins with its thinking when Anthropic's `thinking` is on. It does not check roles,
+schemas, names, or whether each tool call has its result: `tests.models_kit.vendor_rules` checks those on the requests
+that this server recorded, and so does `tests.adapters.provider`.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Aimock:
-    """A server that runs. `url` for Anthropic's SDK, `url + "/v1"` for OpenAI's."""
+    """A running server. `url` for Anthropic's SDK, `url + "/v1"` for OpenAI's."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def script(self, *answers: Mapping[str, Any]) -> None:
-        """These are given in turn, whatever is asked; then every request is refused. What was asked before is forgotten."""
+        """Give these answers in turn, whatever the request; then refuse every request. Forgets earlier requests."""
         in_turn = [{"match": {"sequenceIndex": place}, **one} for place, one in enumerate(answers)]
         over = {"match": {}, **failure(400, "the script has no answer left", code="script_is_over")}
         self._control({"fixtures": [*in_turn, over]})
 
     @property
     def asked(self) -> list[Asked]:
-        told = self._control(None)["asked"]
-        return [Asked(path=one["path"], headers=one["headers"], body=json.loads(one["body"])) for one in told]
+        requests = self._control(None)["asked"]
+        return [Asked(path=one["path"], headers=one["headers"], body=json.loads(one["body"])) for one in requests]
 
     @property
     def journal(self) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def calls(*uses: tuple[str, Any] | tuple[str, Any, str], text: str | None = None
 
 
 def failure(status: int, message: str = "not now", *, retry_after: int | None = None, **error: Any) -> dict[str, Any]:
-    """An error of the vendor's form. `retry_after` is told with a 429 only, where 1 is said if nothing is given."""
+    """An error in the vendor's format. `retry_after` is sent with a 429 only; the default is 1."""
     more = {} if retry_after is None else {"retryAfter": retry_after}
     return {"response": {"error": {"message": message, **error}, "status": status, **more}}
 
@@ -89,7 +89,7 @@ _OPTIONS = ("chunkSize", "truncateAfterChunks", "disconnectAfterMs", "latency", 
 
 
 def _scripted(response: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """`chunkSize`: characters of a piece of a stream; `truncateAfterChunks`: the connection is cut after so many of them;
+    """`chunkSize`: characters per stream chunk; `truncateAfterChunks`: the server cuts the connection after so many;
     `chaos={"malformedRate": 1}`, or `dropRate`, `disconnectRate`, `rateLimitRate`: 1 is always."""
     aside = {name: value for name, value in options.items() if name in _OPTIONS}
     return {"response": {**response, **{k: v for k, v in options.items() if k not in aside}}, **aside}

@@ -1,4 +1,4 @@
-"""Sends a conversation to both vendors through our models, and validates the requests that were sent."""
+"""Sends a conversation to both vendors through our models, and validates the sent requests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def anthropic_model(server: Aimock, **options: Any) -> AnthropicModel:
 
 
 async def taken_by_both(server: Aimock, messages: Sequence[ChatMessage], tools: Sequence[ToolOffer] = ()) -> None:
-    """Raises `NotAccepted` when the request that goes on with this conversation would be refused by one of them.
+    """Raises `NotAccepted` if one of them would refuse the next request of this conversation.
 
-    The server's script is used up for it. A conversation that ends with the assistant's answer is given a next question.
+    Replaces the server's script. A conversation that ends with the assistant's answer gets a next question.
     """
     asked = (*messages, ChatMessage(role="user", content="And then?")) if _is_over(messages) else tuple(messages)
     request = ChatRequest(messages=asked, tools=tuple(tools), max_tokens=50)

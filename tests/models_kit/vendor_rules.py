@@ -154,7 +154,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _typed(kind: Any, value: Any, where: str) -> None:
-    """By the SDK's own type. What a type knows is what comes out again: all else was left out, and would be refused."""
+    """By the SDK's own type. A field that the type does not know is dropped in the round trip, and the vendor would
+    refuse it."""
     try:
         read = _whole(_adapter(kind).validate_python(value, strict=True))
     except ValidationError as wrong:
@@ -163,7 +164,7 @@ def _typed(kind: Any, value: Any, where: str) -> None:
 
 
 def _whole(value: Any) -> Any:
-    """`Iterable`s are read lazily: their parts are checked only while somebody goes through them."""
+    """`Iterable`s are validated lazily: their parts are checked only when iterated."""
     if isinstance(value, dict):
         return {name: _whole(one) for name, one in value.items()}
     if isinstance(value, Iterator | list | tuple):
@@ -172,7 +173,7 @@ def _whole(value: Any) -> Any:
 
 
 def _same(read: Any, value: Any, where: str) -> None:
-    if read == value:  # all of it, most often; where it differs is looked for only then
+    if read == value:  # usually equal; only else is the difference searched
         return
     if isinstance(read, dict) and isinstance(value, Mapping):
         _need(not set(value) - set(read), where, f"unknown fields: {sorted(set(value) - set(read))}")

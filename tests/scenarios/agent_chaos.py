@@ -14,7 +14,7 @@ __all__ = ["SCRIPTS", "Chaos", "Raised", "Tame"]
 
 
 class Raised(Exception):
-    """By the model, on purpose."""
+    """Raised by the model, on purpose."""
 
 
 TEXTS = st.sampled_from(["", " ", "an answer", "lone \ud800 surrogate", "nul \x00", "日本語", "x" * 2_000_000, None, 7])
@@ -87,7 +87,7 @@ SCRIPTS = st.lists(ANSWERS, min_size=1, max_size=8)
 
 
 class Chaos:
-    """Answers in turn and begins again. `wish(what)` is asked to stop the run, or to leave it."""
+    """Gives its answers in turn, and starts over at the end. `wish(what)` asks the test to stop the run, or to close it."""
 
     name = "chaos"
 

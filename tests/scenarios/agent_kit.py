@@ -1,4 +1,4 @@
-"""Shared by the tests of agents: models that a test controls, and the laws that every turn keeps."""
+"""Shared by the tests of agents: models that a test controls, and the invariants of every turn."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Streams(Says):
 
 
 class Gate:
-    """A tool or a model waits here until a test opens it. `reached`: one is waiting."""
+    """A tool or a model waits here until the test opens it. `reached`: one is waiting."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -78,7 +78,7 @@ class Gate:
 
 
 def asks(*calls: tuple[str, Any] | ToolUse, text: str = "", usage: Usage | None = None) -> ChatReply:
-    """An answer that asks for tools; arguments are JSON text."""
+    """A reply with tool calls; arguments are JSON text."""
     uses = tuple(
         call if isinstance(call, ToolUse) else ToolUse(id=f"u{place}", name=call[0], arguments=call[1])
         for place, call in enumerate(calls)
@@ -90,7 +90,7 @@ def one(name: str, arguments: str = "{}", id: str = "u") -> list[ToolUse]:
     return [ToolUse(id=id, name=name, arguments=arguments)]
 
 
-# Laws.
+# Invariants.
 
 
 def check_pairs(messages: Sequence[ChatMessage]) -> list[ToolUse]:
@@ -100,13 +100,13 @@ def check_pairs(messages: Sequence[ChatMessage]) -> list[ToolUse]:
     waiting: list[str] = []
     for message in messages:
         if message.role == "tool":
-            assert message.use_id in waiting, f"{message.use_id!r} answers nothing that waits"
+            assert message.use_id in waiting, f"{message.use_id!r} answers no waiting call"
             waiting.remove(message.use_id)
             continue
         assert waiting == [], f"no answer to {waiting}"
         waiting = [use.id for use in message.uses]
-        assert not ids.intersection(waiting), "an id that another call has"
-        assert len(set(waiting)) == len(waiting), "two calls of one id"
+        assert not ids.intersection(waiting), "the id of another call"
+        assert len(set(waiting)) == len(waiting), "two calls with one id"
         assert all(waiting), "an empty id"
         ids.update(waiting)
         calls += message.uses
@@ -115,7 +115,7 @@ def check_pairs(messages: Sequence[ChatMessage]) -> list[ToolUse]:
 
 
 def check_legal(changes: Iterable[tuple[AgentState, AgentState]], *, first: AgentState | None = None) -> None:
-    """Every change of state is an edge of the table, and each begins where the last one ended."""
+    """Every change of state is an edge of the table, and each starts where the last one ended."""
     listed = [(AgentState(before), AgentState(after)) for before, after in changes]
     for before, after in listed:
         assert after in AGENT.edges[before], f"{before} -> {after}"

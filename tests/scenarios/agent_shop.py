@@ -15,15 +15,15 @@ __all__ = ["Call", "Shop", "Task", "direct", "made", "tasks", "tools"]
 
 Call = tuple[str, dict[str, Any]]
 Task = list[list[Call]]
-"""Steps of calls; of those side by side at most one changes anything."""
+"""Steps of calls. In one step, at most one call changes anything."""
 
 
 class Refused(ValueError):
-    """A rule of the business says no."""
+    """A business rule refuses."""
 
 
 class Shop:
-    """Prices are in cents. Every change is counted in `log`: a call that ran twice would be seen."""
+    """Prices are in cents. `log` counts every change, so a call that ran twice shows."""
 
     def __init__(self) -> None:
         self.users = {f"u{n}": {"balance": 20_000, "city": "Oslo", "tier": ("basic", "gold")[n % 2]} for n in range(4)}
@@ -49,7 +49,7 @@ class Shop:
         }
         self.log: list[str] = []
 
-    # Looking.
+    # Reading.
 
     def find_user(self, user: str) -> dict[str, Any]:
         """A customer."""
@@ -222,7 +222,7 @@ CHANGING = (
 
 
 def made(shops: dict[str, Shop], name: str) -> Any:
-    """A method as a tool: it works on the shop of the thread that calls it."""
+    """A method as a tool: it works on the shop of its thread."""
     method: Callable[..., Any] = getattr(Shop, name)
     signature = inspect.signature(method)
     own = [one for one in signature.parameters.values() if one.name != "self"]
@@ -274,13 +274,13 @@ def _call(chance: Random, names: tuple[str, ...]) -> Call:
         "reason": lambda: "no longer needed",
     }
     arguments = {one: values[one]() for one in inspect.signature(getattr(Shop, name)).parameters if one != "self"}
-    if chance.random() < 0.08:  # arguments that no schema takes
+    if chance.random() < 0.08:  # arguments that no schema accepts
         arguments[chance.choice(sorted(arguments))] = {"a": "mapping"}
     return name, arguments
 
 
 def direct(task: Task) -> Shop:
-    """The same calls without anything between."""
+    """The same calls without clicket."""
     shop = Shop()
     for step in task:
         for name, arguments in step:

@@ -1,6 +1,8 @@
-"""A runtime that is going to be killed while, or after, a person decides. `python -m tests.scenarios.approval_child STORE FOLDER`.
+"""A runtime that the test kills while, or after, a person decides. `python -m tests.scenarios.approval_child STORE
+FOLDER`.
 
-It submits one call, says so, and lives until it is killed. The tool leaves a line on disk for every run; the first hangs.
+It submits one call, prints a line, and lives until it is killed. The tool appends a line to a file for every run; the
+first run hangs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tests of cached results share: a tool that counts its runs, and a runtime whose time stands still."""
+"""Shared by the tests of cached results: a tool that counts its runs, and a runtime with a stepped clock."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Counted:
 
 
 def stepped(tools: Any, store: Any, clock: StepClock, **settings: Any) -> Runtime:
-    """A runtime whose time stands still until the test steps it."""
+    """A runtime with a stepped clock."""
     return with_clock(make(tools, store, **settings), clock)

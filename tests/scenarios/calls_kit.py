@@ -1,4 +1,4 @@
-"""What the tests of `calls` share."""
+"""Shared by the tests of `calls`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def shapes(order: Order, at: Point, note: Annotated[str, "What to write on it"] 
 
 
 class Both:
-    """Says which of its two bodies ran."""
+    """Reports which of its two bodies ran."""
 
     name = "both"
 

@@ -1,4 +1,4 @@
-"""Commands as users run them: real processes in a folder of their own. What they write goes to files, so nothing can clog."""
+"""Commands as users run them: real processes in their own folder. Their output goes to files, so no pipe can fill up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE = 90.0  # seconds; only what hangs waits for all of it
 
 
 class Command:
-    """A command that was started and goes on."""
+    """A running command."""
 
     def __init__(self, place: Place, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
         number = len(place.commands)
@@ -55,7 +55,7 @@ class Command:
         return [json.loads(line) for line in whole]
 
     def wait_for(self, event: str, **facts: Any) -> dict[str, Any]:
-        """The first line of a worker about this event, with these facts."""
+        """A worker's first log line of this event with these fields."""
         return self.until(
             lambda: next(
                 (e for e in self.lines if e["event"] == event and all(e.get(n) == v for n, v in facts.items())), None
@@ -63,7 +63,7 @@ class Command:
         )
 
     def until(self, look: Callable[[], Any]) -> Any:
-        """The first true answer, while the command lives."""
+        """The first true result, while the command lives."""
 
         def answered() -> Any:
             alive = self.process.poll() is None
@@ -85,13 +85,13 @@ class Command:
         return self.process.wait(PATIENCE)
 
     def kill(self) -> None:
-        """As a crash would."""
+        """SIGKILL, like a crash."""
         self.signal(signal.SIGKILL)
         self.process.wait(PATIENCE)
 
 
 class Place:
-    """A folder, a store, and the environment of those who work there."""
+    """A folder, a store, and the environment of its processes."""
 
     def __init__(self, folder: Path, store: str, tools: str, **settings: str) -> None:
         self.folder = folder
@@ -102,20 +102,20 @@ class Place:
         self.environment = {**own, **names, **settings}
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """A command to its end."""
+        """Run a command to its end."""
         return subprocess.run(
             [*PROGRAM, *arguments], cwd=self.folder, env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, check=False, timeout=PATIENCE,
         )  # fmt: skip
 
     def json(self, *arguments: str, **environment: str) -> Any:
-        """What a command says to programs; it must have gone well."""
+        """A command's JSON output; the command must succeed."""
         done = self.run("--json", *arguments, **environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
     def inside(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """The same in this process, for commands that need none of their own: it takes a tenth of the time."""
+        """The same in this process, for commands that need no new process: it takes a tenth of the time."""
         out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
         own = {**self.environment, **environment}
         before = Path.cwd()
@@ -140,7 +140,7 @@ class Place:
         return command
 
     def worker(self, *options: str, **environment: str) -> Command:
-        """A worker that has said that it is ready."""
+        """A worker that has reported that it is ready."""
         worker = self.start("--json", "worker", *options, **environment)
         worker.wait_for("ready")
         return worker

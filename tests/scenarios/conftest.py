@@ -1,4 +1,4 @@
-"""Every scenario that does not say otherwise runs on memory and on SQLite."""
+"""By default, every scenario runs on memory and on SQLite."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> str:
-    """For what only a store that outlives its runtime can show."""
+    """For scenarios that need a store that outlives its runtime."""
     return sqlite_url(tmp_path)

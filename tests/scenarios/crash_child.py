@@ -1,7 +1,7 @@
-"""A runtime that is going to be killed. Its tools leave a trace on disk, hang the first time, and return the second.
+"""A runtime that the test kills. Its tools append lines to files, hang the first time, and return the second.
 
-`python -m tests.scenarios.crash_child STORE FOLDER SETTINGS CALL...`: submits each call (a tool's name, `*n` for n of them) and
-prints a line for everything that the parent may wait for.
+`python -m tests.scenarios.crash_child STORE FOLDER SETTINGS CALL...`: submits each call (a tool's name, `*n` for n of
+them) and prints a line for everything that the parent may wait for.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def in_process(folder: str, ctx: ToolContext) -> int:
 
 @tool
 async def resumes(folder: str, ctx: ToolContext) -> str:
-    """For a process that is stopped and goes on: returns once a file is there."""
+    """For a process that is stopped and continued: returns once a file exists."""
     trace(folder, ctx)
     say("started", ctx.call_id)
     await file_exists(Path(folder, "go"))

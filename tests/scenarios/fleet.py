@@ -1,4 +1,4 @@
-"""Runtimes in processes of their own, steered from a test. Each is told what to do by lines of JSON, and answers in kind."""
+"""Runtimes in their own processes, controlled by a test with JSON lines on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Member:
                 waiting.set_exception(ConnectionError("the process is gone"))
 
     def begin(self, what: str, *args: Any, **given: Any) -> asyncio.Future[Any]:
-        """Tell it to do something, and do not wait for the answer."""
+        """Send a request without waiting for the answer."""
         assert self.process.stdin is not None
         self._number += 1
         answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
@@ -59,7 +59,7 @@ class Member:
         await self.process.wait()
 
     async def leave(self) -> None:
-        """Let it close its runtime and end."""
+        """Ask it to close its runtime and exit."""
         await self.do("close")
         assert await asyncio.wait_for(self.process.wait(), _PATIENCE) == 0
 
@@ -90,7 +90,7 @@ async def member(store: str, *tools: str, **settings: Any) -> AsyncIterator[Memb
 
 
 async def until_traced(folder: Path, count: int, kind: str | None = None, timeout: float = 60.0) -> list[list[str]]:
-    """The lines that tools have left, once there are that many (of a kind)."""
+    """The lines that tools have written, once there are that many (of a kind)."""
 
     def look() -> Any:
         found = [line for line in traces(folder) if kind is None or line[0] == kind]

@@ -1,4 +1,4 @@
-"""A bus that breaks the promises that no bus makes: it drops, doubles, delays, reorders and forges messages, by seed."""
+"""A bus that drops, doubles, delays, reorders and forges messages, by seed. A real bus may do the same."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from clicket.notices import OnText
 __all__ = ["FaultyBus", "FaultyCarrier"]
 
 _OLD = 50
-"""Messages that may come again later."""
+"""Messages that may be delivered again later."""
 
 
 class FaultyBus:
-    """`drop`, `double` and `forge` are chances of one message; each copy arrives after up to `delay` seconds."""
+    """`drop`, `double` and `forge` are probabilities per message; each copy arrives after up to `delay` seconds."""
 
     def __init__(
         self, seed: int = 0, *, drop: float = 0.25, double: float = 0.25, forge: float = 0.25, delay: float = 0.02
@@ -35,7 +35,7 @@ class FaultyBus:
             self._deliver(space, sender, to, self._forged(text))
 
     def _forged(self, text: bytes) -> bytes:
-        """As a stranger on the bus would write it: another outcome, another signature, or rubbish."""
+        """A forged message: another outcome, another signature, or garbage."""
         kind = self.chance.randrange(3)
         if kind == 0:
             return text.replace(b'"completed"', b'"forged"').replace(b'"x":', b'"x":9').replace(b"[", b"[ ", 1)
@@ -53,7 +53,7 @@ class FaultyBus:
 
 
 class FaultyCarrier:
-    """One process's place at the bus."""
+    """One process's connection to the bus."""
 
     name = "faulty"
     max_size = 100_000

@@ -1,4 +1,4 @@
-"""One process of a fleet: `python -m tests.scenarios.fleet_child STORE TOOLS SETTINGS`, then an order in each line of stdin."""
+"""One process of a fleet: `python -m tests.scenarios.fleet_child STORE TOOLS SETTINGS`, then one request per line of stdin."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tests.scenarios.fleet_tools import POLICY, TOOLS
 from clicket import ClicketError, Runtime, Settings
 
 
-def say(number: int, **answer: Any) -> None:
+def respond(number: int, **answer: Any) -> None:
     sys.stdout.write(json.dumps({"number": number, **answer}) + "\n")
     sys.stdout.flush()
 
 
 class Orders:
-    """What a test may ask of the runtime; everything else is a method of the runtime itself."""
+    """Requests of a test; all other names are methods of the runtime itself."""
 
     def __init__(self, rt: Runtime) -> None:
         self.rt = rt
 
     async def open(self) -> None:
-        """The runtime is open when orders are heard."""
+        """Answers once the runtime is open."""
 
     async def submit(self, tool: str, arguments: Any, **options: Any) -> str:
         return (await self.rt.submit(tool, arguments, **options)).id
@@ -61,21 +61,21 @@ async def main(store: str, tools: str, settings: str) -> None:
             method = getattr(orders, what, None) or getattr(rt, what)
             try:
                 value = await method(*order["args"], **order["given"])
-                say(number, value=msgspec.to_builtins(value))
+                respond(number, value=msgspec.to_builtins(value))
             except ClicketError as error:
-                say(number, error=error.code)
+                respond(number, error=error.code)
             except Exception as error:
-                say(number, error=repr(error))
+                respond(number, error=repr(error))
 
         async with asyncio.TaskGroup() as group:
             async for line in lines:
                 order = json.loads(line)
                 if order["do"] == "close":
                     leaving = order["number"]
-                    await rt.close()  # orders that wait for something are told, and end
+                    await rt.close()  # waiting requests get an error then
                     break
                 group.create_task(obey(order))
-    say(leaving, value=None)
+    respond(leaving, value=None)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tools for many processes over one store. What they do outside is seen in one file, a line for each thing."""
+"""Tools for many processes over one store. Each effect appends a line to one file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLICY = Policy(ask=["asked"])
 
 
 def leave_trace(folder: str, *words: object) -> None:
-    """One line, in one write, so that those of several processes never mix."""
+    """One line, in one write, so that lines of several processes never mix."""
     line = " ".join(map(str, words)) + "\n"
     file = os.open(Path(folder, "effects"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -34,7 +34,7 @@ def traces(folder: Path | str) -> list[list[str]]:
 
 
 async def gate(folder: str, name: str = "go") -> None:
-    """Until the test has made a file of that name."""
+    """Waits until the test makes a file of that name."""
     await file_exists(Path(folder, name))
 
 
@@ -53,7 +53,7 @@ async def slow(folder: str, ctx: ToolContext) -> int:
 
 @tool(idempotent=True)
 async def again(folder: str, ctx: ToolContext) -> int:
-    """Hangs in its first attempt, so that its process can be killed over it."""
+    """Hangs in its first attempt, so that the test can kill its process."""
     leave_trace(folder, "again", ctx.call_id, os.getpid(), ctx.attempt)
     if ctx.attempt == 1:
         await gate(folder, "never")
@@ -94,7 +94,7 @@ def blocking(folder: str, ctx: ToolContext) -> str:
 
 @tool(isolation="process", timeout=300, max_retries=0)
 def tree(folder: str, ctx: ToolContext) -> None:
-    """A body with a child of its own that does not hear TERM."""
+    """A body with a child process that ignores SIGTERM."""
     script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert child.stdout is not None

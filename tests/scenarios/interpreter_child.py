@@ -1,6 +1,6 @@
 """A runtime with the code interpreter, to be killed: `python -m tests.scenarios.interpreter_child STORE THREAD TASK`.
 
-Says the id of its call, and a line for each block that begins; then waits for the call to end.
+Prints the id of its call, and a line for each block that starts; then waits for the call to end.
 """
 
 from __future__ import annotations

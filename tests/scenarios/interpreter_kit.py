@@ -1,4 +1,4 @@
-"""What the scenarios of the tool `code_interpreter` share: a runtime with the tool, and ways to follow its programs."""
+"""Shared by the scenarios of the tool `code_interpreter`: a runtime with the tool, and ways to follow its programs."""
 
 from __future__ import annotations
 

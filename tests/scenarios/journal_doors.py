@@ -1,4 +1,4 @@
-"""One process's way to a store that several share: it can be held up, fail, lose its answers, or be cut for good."""
+"""One process's connection to a shared store: a test can hold it up, make it fail, lose its answers, or cut it for good."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from clicket.stores.liveness import host_clock
 __all__ = ["Door", "Traffic"]
 
 LEASE = 1e9
-"""Nobody's lease runs out by itself: the world says when."""
+"""No lease expires by itself: the test expires it."""
 _LONG_AGO = 2 * LEASE
 _CHANGES = frozenset({"renew", "claim_orphans", "claim_waiting", "claim", "hand_back", "hold"})
 
 
 class Traffic:
-    """Questions on their way to the store. Each is answered when nobody has anything else to do: the same every time."""
+    """Requests in transit to the store. Each is answered when the event loop is idle, so the order is deterministic."""
 
     def __init__(self, settle: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._settle = settle
@@ -35,19 +35,19 @@ class Traffic:
         self._questions.append((door, ask, is_append))
 
     async def flow(self) -> None:
-        """Until nobody has anything left to do, and nothing is under way."""
+        """Until the event loop is idle and no request is in transit."""
         await self._settle()
         while self._questions:
             door, ask, is_append = self._questions.popleft()
             ask()
             while is_append and self._questions and self._questions[0][::2] == (door, True):
-                self._questions.popleft()[1]()  # appends that come together go together
+                self._questions.popleft()[1]()  # appends that arrive together are written together
             await door.quiet()
             await self._settle()
 
 
 class Door:
-    """One process's way to the store. Without traffic the store answers on the spot."""
+    """One process's connection to the store. Without traffic the store answers immediately."""
 
     def __init__(self, place: SharedMemory | Path, traffic: Traffic | None) -> None:
         self.inner: Any = Side(place) if isinstance(place, SharedMemory) else MortalStore(place)
@@ -56,11 +56,11 @@ class Door:
         self.is_cut = self.is_closed = self.holding = False
         self._open_for: int | None = None
         self.failing = self.losing = 0
-        """How many of the next appends fail; how many succeed, and nobody is told."""
+        """How many of the next appends fail; how many succeed without an answer."""
         self.stumbling = self.forgetting = 0
-        """The same for everything else that is asked of the store."""
+        """The same for all other requests to the store."""
         self.stumbled = self.is_broken = False
-        """Did it ever fail to answer a question that was no append? Any question?"""
+        """Did it ever lose the answer to a request other than an append? To any request?"""
         self.durable_attempts: set[tuple[str, int]] = set()
         self._traffic = traffic
         self._held: list[tuple[Callable[[], None], bool]] = []
@@ -111,24 +111,24 @@ class Door:
             self.is_closed = True
             self._answered()
 
-    # The world's hand.
+    # Controlled by the test.
 
     async def give_up(self, observer: Door) -> None:
-        """Its lease has run out: it slept, or it is gone."""
+        """Expire its lease, as if the process slept or died."""
         if isinstance(self.inner, Side):
             self.inner.give_up()
         else:
             await self.inner.expire(observer.inner, host_clock() - _LONG_AGO)
 
     def slots(self) -> list[tuple[str, int]]:
-        """Names of slots, and who holds them."""
+        """Names of slots, and their owners."""
         if isinstance(self.inner, Side):
             return self.inner.held()
         held: list[tuple[str, int]] = self.inner.slots()
         return held
 
     def hold_up(self, after: int = 0) -> None:
-        """Let nothing through, once so many questions more have gone through."""
+        """Hold every request back, after this many more have passed."""
         self.holding, self._open_for = after == 0, after or None
 
     def heal(self) -> None:
@@ -136,7 +136,7 @@ class Door:
         self.release()
 
     def release(self, number: int | None = None) -> None:
-        """Let held questions through, in order: all, or so many and no more."""
+        """Let held requests through, in order: all, or only so many."""
         now, self._held = self._held[:number], self._held[len(self._held) if number is None else number :]
         self.holding, self._open_for = number is not None, None
         for ask, is_append in now:
@@ -147,14 +147,14 @@ class Door:
         return bool(self._held)
 
     async def quiet(self) -> None:
-        """Until everything that the store was asked is answered."""
+        """Until the store has answered every request."""
         if self._busy:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
             await idle
 
     async def cut(self, observer: Door) -> None:
-        """Its process is dead: nothing that it says arrives, nothing is answered, and its lease runs out."""
+        """The process is dead: its requests do not arrive, it gets no answers, and its lease expires."""
         self.is_cut = True
         self._held.clear()
         await self.give_up(observer)
@@ -164,7 +164,7 @@ class Door:
             return
         await self.inner.die()
 
-    # The process's questions.
+    # Requests of the process.
 
     def append(self, change: Append, done: Done) -> None:
         if self.is_cut:
@@ -242,7 +242,7 @@ class Door:
         return StoreUnavailable(text)
 
     def tool_health_now(self, caller: str, thread: str, tool: str | None = None) -> Any:
-        """What the hub may know without asking; nothing is on its way, so nothing can be held up."""
+        """What the hub may read without a request; nothing is in transit, so nothing can be held up."""
         return self.inner.tool_health_now(caller, thread, tool)
 
     def document_now(self, kind: str, key: str) -> Any:
@@ -268,14 +268,14 @@ class Door:
         return asked
 
     async def _turn(self) -> None:
-        """Until this question may be asked. Whoever gets a turn says when it is over."""
+        """Until this request may be sent. Its sender reports when it is done."""
         if self.holding or self._open_for is not None or self._traffic is not None:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._ask(lambda: self._grant(turn))
             try:
                 await turn
             except asyncio.CancelledError:
-                if not turn.cancelled():  # it was its turn just now
+                if not turn.cancelled():  # its turn came just now
                     self._answered()
                 raise
         else:

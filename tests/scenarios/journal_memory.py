@@ -1,4 +1,4 @@
-"""A store in memory that several processes share, as a file or a server is shared, for tests of many runtimes in one."""
+"""A memory store that several simulated processes share like a file or a server, for tests of many runtimes in one process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["SharedMemory", "Side"]
 
 
 class SharedMemory:
-    """Memory that several processes share, as a file is shared: it knows who is there, and who holds what.
+    """Shared memory, like a shared file: it tracks owners, and what each of them holds.
 
-    `hints`: does it tell its owners what others did, as a store behind a network would?
+    `hints`: does it notify owners of other owners' writes, as a store on a network would?
     """
 
     def __init__(self, *, hints: bool = False) -> None:
@@ -42,7 +42,7 @@ class SharedMemory:
 
 
 class Side:
-    """What one owner sees of it. It implements `ports.Store`."""
+    """One owner's view of it. Implements `ports.Store`."""
 
     def __init__(self, shared: SharedMemory) -> None:
         self.shared, self.calls = shared, shared.calls
@@ -72,7 +72,7 @@ class Side:
             self.on_hint(kind, key)
 
     def give_up(self) -> None:
-        """Its lease has run out."""
+        """Expire its lease."""
         if self.owner in self.shared.owners:
             self.shared.owners[self.owner] = (self.identity, False)
 
@@ -211,9 +211,9 @@ class Side:
         self.shared.tell("slot", 0)
 
     def held(self) -> list[tuple[str, int]]:
-        """Who holds slots of which name."""
+        """Which owners hold slots of which name."""
         return [(name, owner) for name, slots in self.shared.slots.items() for owner in slots]
 
     def __getattr__(self, name: str) -> Any:
-        """Artifacts and cached results are the same for all."""
+        """All owners share artifacts and cached results."""
         return getattr(self.calls, name)

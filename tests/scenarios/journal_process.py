@@ -1,4 +1,4 @@
-"""One process of the property test's world: a real engine over a door of ours, and bodies that do what they are told."""
+"""One simulated process of the property test: a real engine over a connection that the test controls, and scripted bodies."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ __all__ = ["APPROVAL", "NAMES", "QUEUE", "Body", "Kind", "Process"]
 GRACE, TIMEOUT, QUEUE, APPROVAL = 2.0, 10.0, 50.0, 80.0
 NAMES = ("once", "again", "asked", "asked", "cached", "cached", "scarce", "scarce")
 Kind = Literal["runner", "front", "observer"]
-"""Runs calls; accepts calls for others to run; has no tools, and only looks and says words."""
+"""Roles: runs calls; accepts calls that others run; has no tools, and only reads and decides."""
 
 
 class Body:
-    """One attempt that waits to be told what to do."""
+    """One attempt that waits for the test's instruction."""
 
     def __init__(self, world: World, process: Process, ctx: ToolContext, tool: str, stubborn: bool) -> None:
         self.world, self.process, self.ctx, self.tool, self.stubborn = world, process, ctx, tool, stubborn
@@ -75,7 +75,7 @@ class Body:
 
 
 class Process:
-    """A runtime's insides: engine, clock, door."""
+    """The parts of a runtime: engine, clock, connection."""
 
     engine: Engine
     clock: StepClock
@@ -91,13 +91,13 @@ class Process:
 
     @property
     def is_stale(self) -> bool:
-        """Others think that it is dead, or it goes on with a slot that it had before they did."""
+        """The others consider it dead, or it still uses a slot from before that."""
         return self.given_up or self.world.now - self.renewed_at <= _PASS_ON
 
     async def open(self) -> None:
         self.clock = StepClock(self.world.now)
         settings = Settings(
-            store="sqlite:///ours.db",  # never opened: the door is
+            store="sqlite:///ours.db",  # not opened: the connection replaces it
             engine="workers" if self.kind == "front" else "local",
             max_concurrency=2,
             queue_timeout=QUEUE,
@@ -149,14 +149,14 @@ class Process:
         self.waiters[id] = asyncio.ensure_future(self._call(id, name, stubborn, deadline, direct))
 
     async def _call(self, id: str, name: str, stubborn: bool, deadline: float | None, direct: bool) -> ToolResult:
-        """A caller: one that waits from the start, or one that hands the call over and asks later."""
+        """A caller: one that waits from the start, or one that submits the call and waits later."""
         if direct:
             return await self.runtime.call(name, {"stubborn": stubborn}, id=id, deadline=deadline)
         handle = await self.runtime.submit(name, {"stubborn": stubborn}, id=id, deadline=deadline)
         return await handle.result()
 
     def send(self, errand: Coroutine[Any, Any, Any]) -> None:
-        """Somebody in this process wants something. A broken store, or a closed one, may keep it from them."""
+        """A caller in this process makes a request. A failing or closed store may refuse it."""
 
         async def go() -> None:
             try:
@@ -170,17 +170,17 @@ class Process:
         self._keep(go())
 
     def excuses(self, error: BaseException) -> bool:
-        """May somebody be told that, after what this process went through?"""
+        """May a caller get this error, after what this process went through?"""
         if isinstance(error, StoreUnavailable):
             return self.door.is_broken or self.door.is_closed
         return getattr(error, "code", None) == "closed" and self.engine.is_closing
 
     def do(self, what: str) -> None:
-        """What housekeeping does now and then, never twice at once: hear what others asked, say that one lives, take over."""
+        """The periodic chores, never concurrently: read requests of other processes, renew the lease, recover."""
         chores = {"listen": self.chores.read_requests, "renew": self._renew, "recover": self.chores.recover}
 
         async def go() -> None:
-            with contextlib.suppress(ClicketError):  # it is done again
+            with contextlib.suppress(ClicketError):  # the next chore repeats it
                 await chores[what]()
             self._doing.discard(what)
 
@@ -200,7 +200,7 @@ class Process:
 
     async def die(self) -> None:
         await self.door.cut(self.world.observer.door)
-        for _ in range(5):  # nothing may be left, whatever it does on its way out
+        for _ in range(5):  # nothing may be left, whatever the close does
             for task in self.tasks():
                 task.cancel()
             await asyncio.sleep(0)

@@ -1,8 +1,8 @@
-"""A small world for the property test: processes that share a store, bodies that do what they are told, disks that fail.
+"""The simulation of the property test: processes that share a store, scripted bodies, disks that fail.
 
-Every process is a real engine over a real store; only its door to the store is ours, so that it can be held, broken or cut.
-A process that is cut has died: nothing it says arrives any more, and nothing is answered. One whose lease ran out lives on,
-and does not know that others think it dead.
+Every process is a real engine over a real store; only its connection to the store is simulated, so that the test can
+hold, break or cut it. A cut process is dead: its requests do not arrive, and it gets no answers. A process whose lease
+expired lives on, and does not know that the others consider it dead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["World"]
 
 
 class World:
-    """Processes over one store, and what must be true of it at every moment."""
+    """Processes over one store, and the invariants that hold at every moment."""
 
     def __init__(self, kind: str, *, hints: bool = False, waits: bool = True) -> None:
         self.hints = hints
@@ -45,20 +45,20 @@ class World:
         if kind == "memory":
             self.place: SharedMemory | Path = SharedMemory(hints=hints)
         else:
-            shm = Path("/dev/shm")  # a disk that is not one: thousands of runs should not wear out yours
+            shm = Path("/dev/shm")  # a RAM disk: thousands of runs should not wear out your disk
             parent = str(shm) if shm.is_dir() and os.access(shm, os.W_OK) else None
             self.folder = Path(tempfile.mkdtemp(prefix="clicket-test-", dir=parent))
             self.place = self.folder / "calls.db"
         self.now = 1_700_000_000.0
         idle = StepClock().settle
         self.settle = idle
-        """Until nobody has anything left to do: on the loop, or on the way to the store."""
+        """Until every process is idle: no task on the loop, no request in transit."""
         self.traffic: Traffic | None = None
         if waits:
             self.traffic = Traffic(idle)
             self.settle = self.traffic.flow
         self.delay = 0.0
-        """Seconds for which questions were held up, all together."""
+        """For how many seconds requests were held up, in total."""
         self.ids: list[str] = []
         self.calls: dict[str, tuple[str, bool, float | None]] = {}
         self.words = itertools.count(1)
@@ -73,7 +73,7 @@ class World:
         self.processes: list[Process] = []
         self.log = _Errors(self.complaints)
 
-    # What can be done to it.
+    # Actions.
 
     async def start(self) -> None:
         logging.getLogger("clicket").addHandler(self.log)
@@ -82,9 +82,9 @@ class World:
         await self.reopen()
 
     async def reopen(self, kind: Kind = "runner", *, alone: bool = True, slow: bool = False) -> None:
-        """A new process takes over what it finds. `alone`: those that still run are thought dead, and are stale owners.
+        """A new process recovers what it finds. `alone`: it considers the running ones dead, so they are stale owners.
 
-        `slow`: it has claimed their calls, and what it says of them does not get through yet.
+        `slow`: it has claimed their calls, but its writes to them are still held up.
         """
         if alone:
             for process in self.processes:
@@ -99,7 +99,7 @@ class World:
         assert slow or not process.errands, "a runtime cannot be opened"
 
     async def expire(self, process: Process) -> None:
-        """Its lease runs out, and it does not know."""
+        """Its lease expires without its knowledge."""
         process.given_up = process.ever_given_up = True
         for body in self.bodies:
             body.stale |= body.process is process
@@ -113,7 +113,7 @@ class World:
         await self.settle()
 
     async def submit_again(self, process: Process, id: str, direct: bool) -> None:
-        """Somebody did not hear that the call was taken, and makes it once more, perhaps elsewhere."""
+        """A caller did not get the acknowledgement, and submits the call once more, perhaps in another process."""
         if id not in process.waiters:
             process.submit(id, *self.calls[id], direct)
         await self.settle()
@@ -134,25 +134,25 @@ class World:
         await self.settle()
 
     def cancel(self, process: Process, id: str) -> None:
-        """From inside the process that runs it."""
+        """From the process that runs it."""
         call = process.engine.live.find(id, None, None)
         if call is not None:
             process.engine.stopping.cancel(call, "asked to")
 
     def caller_leaves(self, id: str) -> None:
-        """Whoever waits for the call is cancelled: a call that was made to be waited for ends with its caller."""
+        """Cancel the caller's wait: a call made with `call` ends with its caller."""
         for process in self.processes:
             if id in process.waiters:
                 process.waiters[id].cancel()
                 self.left.add(id)
 
     async def cancel_from(self, process: Process, id: str) -> None:
-        """By whoever asks, wherever the call is."""
+        """Any process may ask, wherever the call runs."""
         process.send(process.runtime.cancel(id, reason="from outside"))
         await self.settle()
 
     async def decide(self, process: Process, number: int, approved: bool) -> None:
-        """A person's word on a call that waits for it, said in any process."""
+        """A person's decision on a call that waits for approval, made in any process."""
         if waiting := self._waiting():
             process.send(self._word(process, waiting[number % len(waiting)], approved))
         await self.settle()
@@ -180,10 +180,10 @@ class World:
         await self.settle()
 
     async def leave(self, process: Process) -> None:
-        """An orderly end."""
+        """Close the runtime."""
         process.door.heal()
         await self.settle()
-        # What does not stop is left behind by design, and would be here for ever. Whoever was in line behind it is next.
+        # A body that does not stop is abandoned by design, and would stay here for ever. The next queued call runs.
         while stubborn := [body for body in self.bodies if body.process is process and body.stubborn]:
             await self.tell(stubborn[0], "return")
         stopped = [body for body in self.bodies if body.process is process and not process.ever_given_up]
@@ -192,11 +192,11 @@ class World:
         process.chores.closed = True
         closing = asyncio.ensure_future(process.engine.closing.close(patience=0))
         await self.settle()
-        while not closing.done():  # whatever it waits for hangs on its clock
+        while not closing.done():  # it waits for its clock only
             process.clock.advance(0.1)
             await self.settle()
         await closing
-        for _ in range(3):  # who waits for another's outcome looks again now and then, and finds the store closed
+        for _ in range(3):  # waiters for another process's outcome poll, and find the store closed
             process.clock.advance(1.0)
             await self.settle()
         await self._check_left(process, owner, stopped)
@@ -205,7 +205,7 @@ class World:
         await asyncio.gather(*process.tasks(), return_exceptions=True)
         await self.settle()
 
-    # What must be true of it.
+    # Invariants.
 
     async def check(self) -> None:
         stored = await self.observer.door.inner.history(Query(limit=1_000))
@@ -217,16 +217,16 @@ class World:
         for process in self.processes:
             for call in process.engine.live:
                 shown, id = call.entry.events, call.id
-                assert shown == self.seen[id][: len(shown)], f"{id}: shown other than it was stored"
+                assert shown == self.seen[id][: len(shown)], f"{id}: readers saw other events than the stored ones"
             self._check_callers(process)
         for name, times in self.started.items():
-            assert times == 1, f"attempt {name} was begun {times} times"
+            assert times == 1, f"attempt {name} started {times} times"
         self._check_sharing()
         assert self.complaints == [], self.complaints
 
     def _has_changed(self, id: str, events: list[Event]) -> bool:
         before, self.seen[id] = self.seen.get(id, []), events
-        assert events[: len(before)] == before, f"{id}: what was written has changed"
+        assert events[: len(before)] == before, f"{id}: stored events have changed"
         return len(events) > len(before)
 
     def _check_call(self, id: str, events: list[Event]) -> None:
@@ -237,7 +237,7 @@ class World:
             self.failed.add(bool((record.arguments or {})["stubborn"]))
 
     def _check_callers(self, process: Process) -> None:
-        """Whoever was told an outcome was told the one that is on record, and not before it was."""
+        """Every outcome that a caller got is the stored one, and the caller got it after it was stored."""
         for id, waiter in process.waiters.items():
             if waiter.done() and id not in self.left and (process, id) not in self.told:
                 self.told.add((process, id))
@@ -245,38 +245,39 @@ class World:
                 if error is not None:
                     assert process.excuses(error), f"{id}: its caller got {error!r}"
                 else:
-                    assert waiter.result() == result_of(fold(self.seen[id])), f"{id}: its caller heard something else"
+                    assert waiter.result() == result_of(fold(self.seen[id])), f"{id}: its caller got another outcome"
 
     def _check_sharing(self) -> None:
-        """Of a scarce tool one runs; of equal calls one runs, unless one failed. Who is thought dead may run beside."""
+        """Of a tool with one slot one call runs; of equal calls one runs, unless one failed. A stale owner may run another."""
         scarce = [body.id for body in self.bodies if body.tool == "scarce" and not body.stale]
-        assert len(scarce) <= 1, f"{scarce} run at once, and only one may"
+        assert len(scarce) <= 1, f"{scarce} run at once, but only one may"
         equal: dict[bool, list[str]] = defaultdict(list)
         for body in self.bodies:
             first = body.tool == "cached" and body.ctx.attempt == 1 and running_in_store(self.seen[body.id])
             if first and not body.stale and not body.process.door.stumbled:
                 equal[body.stubborn].append(body.id)
         for stubborn, ids in equal.items():
-            assert len(ids) <= 1 or stubborn in self.failed, f"{ids} are equal, and run at once"
+            assert len(ids) <= 1 or stubborn in self.failed, f"{ids} are equal, but run at once"
 
     async def _check_left(self, process: Process, owner: int, stopped: list[Body]) -> None:
-        """A runtime that closed left nothing behind: no caller, no task, no call, no slot; and what it stopped says so."""
-        assert not process.engine.tasks.running, f"tasks of a runtime that closed: {process.engine.tasks.running}"
-        assert not process.errands, f"somebody was left waiting by a runtime that closed: {process.errands}"
+        """A closed runtime leaves nothing: no waiting caller, no task, no call, no slot. Calls that it stopped have
+        outcome_unknown."""
+        assert not process.engine.tasks.running, f"tasks of a closed runtime: {process.engine.tasks.running}"
+        assert not process.errands, f"a closed runtime left waiters: {process.errands}"
         await self.check()
         for id, waiter in process.waiters.items():
-            assert waiter.done() or id in self.left, f"{id}: its caller was left waiting by a runtime that closed"
+            assert waiter.done() or id in self.left, f"{id}: a closed runtime left its caller waiting"
         self._check_callers(process)
         for stored in await self.observer.door.inner.history(Query(active=True, limit=1_000)):
-            assert stored.owner != owner, f"{stored.id} belongs to a runtime that closed"
+            assert stored.owner != owner, f"{stored.id} belongs to a closed runtime"
         assert owner not in {holder for _, holder in self.observer.door.slots()}, "it still holds a slot"
         for body in stopped:
             change = end_of_attempt(self.seen[body.id], body.ctx.attempt)
             wanted = State.RETRYING if body.tool in MAY_REPEAT else State.FAILED
-            assert (change.state, code_of(change)) == (wanted, "outcome_unknown"), f"{body.id}: stopped, and {change}"
+            assert (change.state, code_of(change)) == (wanted, "outcome_unknown"), f"{body.id}: stopped, but {change}"
 
     async def finish(self) -> None:
-        """Everything comes to its end by itself: bodies return or run out of time, lines move on, orphans are taken up."""
+        """Everything ends by itself: bodies return or time out, queues advance, orphans are recovered."""
         try:
             for process in self.processes:
                 process.door.heal()
@@ -285,38 +286,38 @@ class World:
                 await self.reopen(alone=False)
             await self._be_heard()
             await self._go_on()
-            if len(self.ids) % 2:  # else nobody says anything, and questions time out
+            if len(self.ids) % 2:  # else no person decides, and the approvals time out
                 await self._be_answered()
-            await self.advance(APPROVAL + QUEUE)  # who lost a call without knowing it finds out when it says something
+            await self.advance(APPROVAL + QUEUE)  # a stale owner finds out at its next write
             await self._go_on()
             await self._check_end()
         finally:
             await self.end()
 
     async def _be_heard(self) -> None:
-        """A cancel from outside reaches whoever runs the call, as soon as it listens."""
+        """A cancellation from another process reaches the owner at its next look at the store."""
         await self.do("renew", *self.processes)
         for body in self.bodies:
             call = body.process.engine.live.find(body.id, None, None)
             if call is None or call.entry.inflight or body.stubborn or body.process.ever_given_up:
-                continue  # what could not be written is tried again, and heard with that
+                continue  # the failed write is retried, and the cancellation is read then
             await self.cancel_from(self.observer, body.id)
             await self.do("listen", body.process)
             await self.check()
-            assert self.seen[body.id][-1].state is State.CANCELLED, f"{body.id}: cancelled, and it goes on"
+            assert self.seen[body.id][-1].state is State.CANCELLED, f"{body.id}: cancelled, but still runs"
             return
 
     async def _be_answered(self) -> None:
-        """So does a person's word; and nothing but a word is waited for."""
+        """So does a decision; and calls wait for nothing else."""
         waiting = self._waiting()
         for id in waiting:
             self.observer.send(self._word(self.observer, id, approved=True))
         await self.settle()
         await self._go_on()
-        assert not self._waiting(), f"{waiting} were approved, and wait"
+        assert not self._waiting(), f"{waiting} were approved, but still wait"
 
     async def _go_on(self) -> None:
-        """Bodies return, chores are done, a little time passes: every call ends, or waits for a word and nothing else."""
+        """Bodies return, chores run, a little time passes: every call ends, or waits for an approval only."""
         for turn in range(12):
             for chore in ("renew", "recover", "listen"):
                 await self.do(chore, *self.processes)
@@ -335,10 +336,10 @@ class World:
         for state in {events[-1].state for events in self.seen.values() if events}:
             listed = {stored.id for stored in await door.inner.history(Query(state=state, limit=1_000))}
             wanted = {id for id, events in self.seen.items() if events and events[-1].state is state}
-            assert listed == wanted, "the index says something else"
+            assert listed == wanted, "the index disagrees with the records"
         for by, (id, counted) in self.answers.items():
             said = sum(event.data.get("by") == by for event in self.seen[id])
-            assert said == counted, f"{id}: {by!r} was told {counted}, and is on record {said} times"
+            assert said == counted, f"{id}: {by!r} was acknowledged {counted} times, and recorded {said} times"
         for process in self.processes:
             await self._check_idle(process)
         assert door.slots() == [], "slots are still held"
@@ -349,11 +350,11 @@ class World:
         for id, waiter in process.waiters.items():
             assert waiter.done() or id in self.left, f"{id}: its caller waits for ever"
         engine = process.engine
-        assert not process.errands, f"somebody waits for ever: {process.errands}"
+        assert not process.errands, f"waiters without an outcome: {process.errands}"
         assert not list(engine.live), f"ended, but still live: {list(engine.live)}"
-        assert not engine.ending.abandoned, "a body that came back is still listed as abandoned"
+        assert not engine.ending.abandoned, "a body that returned is still listed as abandoned"
         assert not any(engine.limiter.used.values()), "a slot is still taken"
-        assert engine.limiter.queued == 0, "somebody still stands in line"
+        assert engine.limiter.queued == 0, "a call is still queued"
         assert engine.journal.unsaved == set()
         assert engine.stored_calls.followers == {}
         assert engine.flights.is_idle
@@ -369,7 +370,7 @@ class World:
 
 
 class _Errors(logging.Handler):
-    """What the library logs as an error is one, except that a broken disk is meant."""
+    """Every error in the library's log is a finding, except those of a simulated disk fault."""
 
     def __init__(self, complaints: list[str]) -> None:
         super().__init__(logging.ERROR)

@@ -1,4 +1,4 @@
-"""What the scenarios share: a runtime over a given store, a look at the loop's lag, and the laws that every record keeps."""
+"""Shared by the scenarios: a runtime over a given store, a measure of the loop's lag, and the invariants of every record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRACE = 0.1  # seconds a cancelled body gets in these tests
 def make(
     tools: Iterable[Any] = (), store: str = "memory://", *, policy: Policy | None = None, **settings: Any
 ) -> Runtime:
-    """A runtime with short graces; `settings` are those of `Settings`."""
+    """A runtime with short timeouts; `settings` are those of `Settings`."""
     given = {"cancel_grace": GRACE, "close_timeout": 5.0, **settings}
     return Runtime(tools, policy=policy, settings=Settings(store=store, **given))
 
@@ -30,7 +30,7 @@ def sqlite_url(folder: Path, name: str = "calls.db") -> str:
 
 
 def assert_sound(record: Record) -> None:
-    """No gap, one end at most, every step in the table, and the record is the fold of its events."""
+    """No gap, one end at most, every transition in the table, and the record is the fold of its events."""
     events = record.events
     assert [e.seq for e in events] == list(range(1, len(events) + 1))
     assert all(e.call_id == record.id for e in events)
@@ -59,7 +59,7 @@ def types(record: Record) -> list[str]:
 
 
 def states(events: Iterable[Event]) -> list[str]:
-    """The states that the events went through, each once per entry."""
+    """The states of the events, each once per entry."""
     return [event.state.value for event in events if event.type in ("created", "state_changed")]
 
 
@@ -78,15 +78,15 @@ def _starved() -> float:
 
 
 class Lag:
-    """`worst`: the longest time that the loop did not come round."""
+    """`worst`: the longest time that the event loop was blocked."""
 
     worst = 0.0
 
 
 @asynccontextmanager
 async def measured_lag(every: float = 0.002) -> AsyncIterator[Lag]:
-    """Tick on the running loop, and remember the longest gap beyond the tick, less the time for which a thread of this process
-    could have run, and had no processor: other programs of a busy machine had it."""
+    """Tick on the running loop, and record the longest gap beyond the tick, less the time for which a runnable thread
+    of this process had no CPU because other programs used it."""
     lag = Lag()
 
     async def tick() -> None:

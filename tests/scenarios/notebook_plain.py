@@ -1,7 +1,7 @@
 """Plain Python's side of the notebook tasks: `python -I notebook_plain.py < sessions.json > results.json`.
 
-Each session is a fresh `__main__` in a process of its own, forked after the heavy imports, and nothing of clicket is in it.
-A block is a real file; its last expression is evaluated apart, which is all that a notebook adds to Python.
+Each session is a fresh `__main__` in its own process, forked after the heavy imports, without clicket.
+A block is a real file; its last expression is evaluated separately, which is all that a notebook adds to Python.
 """
 
 import ast
@@ -93,7 +93,7 @@ class Plain:
 
 @contextmanager
 def redirected(fd: int, path: Path) -> Iterator[None]:
-    """Programs that are started write there too; nothing is buffered, so that all of it keeps its order."""
+    """Child programs write there too; nothing is buffered, so that all output keeps its order."""
     name = {1: "stdout", 2: "stderr"}[fd]
     kept, old = os.dup(fd), getattr(sys, name)
     with path.open("wb", 0) as file:
@@ -122,7 +122,7 @@ def pixels(content: bytes) -> list[int] | None:
 
 
 def figures() -> list[list[int] | None]:
-    """The size in pixels of every figure that is open, which a notebook shows, without its margins, and closes after a block."""
+    """The size in pixels of every open figure. A notebook shows it without margins, and closes it after a block."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return []

@@ -27,7 +27,7 @@ class Collector:
 
     @classmethod
     def blind(cls) -> Collector:
-        """It samples nothing."""
+        """Samples nothing."""
         return cls(ALWAYS_OFF)
 
     def watch(self, runtime: Any, *, content: bool | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Tools for child processes. They are imported by name there, so they live at the top of a module."""
+"""Tools for child processes, which import them by name, so they are top-level functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def where_am_i(ctx: ToolContext) -> dict[str, Any]:
 
 @tool(**TREE)
 def hang_with_child(ctx: ToolContext) -> None:
-    """Starts a child that ignores TERM, says both pids, and hangs."""
+    """Starts a child that ignores SIGTERM, reports both pids, and hangs."""
     script = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
     )

@@ -1,4 +1,4 @@
-"""Runs a command in a pseudo-terminal: reads what it shows, and types answers."""
+"""Runs a command in a pseudo-terminal: reads its output, and types answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PseudoTerminal:
         return _CONTROLS.sub("", self._raw.decode("utf-8", "replace")).replace("\r", "")
 
     def wait_for(self, text: str) -> str:
-        """Wait for a text after the one that was waited for last. Returns the output before it."""
+        """Wait for a text after the previous match. Returns the output before it."""
         give_up_at = time.monotonic() + PATIENCE
         while (found := self.seen.find(text, self._read_to)) < 0:
             assert self._more(), f"ended before {text!r}: {self.seen}"
@@ -69,7 +69,7 @@ class PseudoTerminal:
         self.type("\x03")
 
     def press_ctrl_c_until(self, text: str) -> None:
-        """Press Ctrl-C until the text is there, twice a second: between two reads of a line, Python's line editor ignores it."""
+        """Press Ctrl-C twice a second until the text appears: between two reads of a line, Python's line editor ignores it."""
         alive = True
         while alive and text not in self.seen[self._read_to :]:
             with suppress(OSError):

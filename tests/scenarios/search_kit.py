@@ -29,7 +29,7 @@ def index_in_memory() -> Iterator[Index]:
 
 
 class Gate:
-    """An engine that waits until it is opened. `began` lists its queries, `cancelled` those that were cancelled."""
+    """An engine that waits until the test opens it. `began` lists its queries, `cancelled` those that were cancelled."""
 
     name = "gate"
 

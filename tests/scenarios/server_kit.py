@@ -104,7 +104,7 @@ async def key_for(it: Api, name: str, *scopes: str) -> dict[str, str]:
 
 
 class Sse(dict[str, Any]):
-    """One event as it was sent: `id event data`."""
+    """One event as sent: `id event data`."""
 
 
 async def read_sse(
@@ -128,7 +128,7 @@ async def read_sse(
 
 @contextmanager
 def serving_in_thread(tools: Iterable[Any] = TOOLS, store: str = "memory://", **settings: Any) -> Iterator[str]:
-    """A server with a loop of its own, for clients that block. Gives its URL."""
+    """A server with its own event loop, for clients that block. Yields its URL."""
     ready: list[Any] = []
     came, loop = threading.Event(), asyncio.new_event_loop()
     stop = asyncio.Event()

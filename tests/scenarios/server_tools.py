@@ -1,4 +1,4 @@
-"""Tools of seed 001's scenarios, and one that waits, for servers that are processes of their own."""
+"""Tools of seed 001's scenarios, and one that waits, for servers in their own process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def dependent_tool(data: str = "") -> str:
 
 @tool(failure_threshold=2, max_retries=0)
 async def failing_tool(broken: str = "") -> str:
-    """Fails while the file `broken` is there."""
+    """Fails while the file `broken` exists."""
     if broken and Path(broken).exists():
         raise RuntimeError("the disk is on fire")
     return "fine"
@@ -33,7 +33,7 @@ async def failing_tool(broken: str = "") -> str:
 
 @tool
 async def waiter(ctx: ToolContext, gate: str = "", seconds: float = 60.0) -> str:
-    """Waits until a file is there."""
+    """Waits until a file exists."""
     ctx.emit("waiting")
     until = time.monotonic() + seconds
     while not (gate and Path(gate).exists()):

@@ -1,4 +1,4 @@
-"""What the tests of `shutdown` share."""
+"""Shared by the tests of `shutdown`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Body", "outcome", "until_state", "why"]
 
 
 class Body:
-    """A tool whose first run waits for the gate, and is told to stop when its runtime closes."""
+    """A tool whose first run waits for the gate, and is cancelled when its runtime closes."""
 
     def __init__(self, **options: Any) -> None:
         self.runs: list[str] = []

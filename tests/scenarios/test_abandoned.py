@@ -1,4 +1,5 @@
-"""What cannot be stopped is abandoned, says so, keeps its slot until it really returns, and changes nothing any more."""
+"""A body that cannot be stopped is abandoned: the result reports it, its slot stays taken until it returns, and its
+output is ignored."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ async def test_a_body_that_swallows_its_cancellation_is_abandoned_and_keeps_its_
         assert result.metadata["abandoned"] is True
         assert result.duration >= GRACE
         waiting = await rt.submit("quick")
-        with pytest.raises(TimeoutError):  # the slot is taken until the body has really returned
+        with pytest.raises(TimeoutError):  # the slot is taken until the body has returned
             await asyncio.wait_for(waiting.result(), 0.1)
         assert "late_result" not in types(await rt.get(handle.id))
         gate.set()

@@ -38,7 +38,7 @@ async def test_a_new_call_names_the_old_one(kind: str) -> None:
         assert (record.metadata["user"], record.request_id, record.priority) == ("ann", "r", 3)
         edited = await rt.again("c1", {"a": 5, "b": 2}, thread="t1", new_id="mine")
         assert (edited.id, (await edited.result()).output) == ("mine", 7)
-        assert (await rt.get("c1")).arguments == {"a": 1, "b": 2}, "the old call stays as it is"
+        assert (await rt.get("c1")).arguments == {"a": 1, "b": 2}, "the old call is unchanged"
         same = await rt.again("c1", {"a": 5, "b": 2}, new_id="mine")
         assert (await same.result()).output == 7
         assert len((await rt.history()).items) == 3, "the same id and arguments: no further call"

@@ -40,5 +40,5 @@ async def test_an_answer_and_its_tool_call_are_one_commit(sqlite: str, monkeypat
         connection.exec_trace = None
     assert result.text == "done"
     together = [each for each in commits if "INSERT INTO calls" in each and "INSERT INTO events" in each]
-    assert len(together) >= STEPS, "the answer goes on record with the start of the call that it asks for"
-    assert len(commits) <= 2 * STEPS + 8, "two for a step, and a few for the turn's own beginning, end and memory"
+    assert len(together) >= STEPS, "the reply is committed with the start of its tool call"
+    assert len(commits) <= 2 * STEPS + 8, "two for a step, and a few for the turn's own start, end and memory"

@@ -25,7 +25,7 @@ from clicket.testing import ScriptedModel
 
 @contextmanager
 def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The numbers of the turns whose records were asked for meanwhile. One who asks without end is stopped."""
+    """The numbers of the turns whose records were read meanwhile. A reader that never stops is an error."""
     asked: list[int] = []
     record = Threads.record
 
@@ -206,7 +206,7 @@ async def test_tools_may_be_given_as_they_are() -> None:
                 ReActAgent(rt, ScriptedModel([]), tools=wrong)
 
 
-# What is said.
+# Messages.
 
 
 async def test_a_script_that_ends_with_an_error_keeps_failing() -> None:
@@ -231,7 +231,7 @@ async def test_messages_as_json_have_the_usual_names() -> None:
         assert msgspec.convert(said, list[ChatMessage]) == r.messages
 
 
-# What is kept in mind.
+# Memory.
 
 
 async def test_the_cache_of_threads_is_bounded_by_number_and_size(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ async def test_the_cache_of_threads_is_bounded_by_number_and_size(store: str, mo
         assert memory.size == sum(known.size for known in memory.cached.values()) < 1_000
 
 
-# Agents that ask each other.
+# Agents that call each other.
 
 
 @pytest.mark.parametrize("thread", ["t", "t" * 510])

@@ -1,4 +1,4 @@
-"""Whatever a model answers: each turn ends within its limits, by valid changes of state; each tool call has one result, directly
+"""For any answers of a model: each turn ends within its limits, by valid changes of state; each tool call has one result, directly
 after it; both vendors accept the transcript; each call is in the journal once; and the thread can always run again."""
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Conversation:
         assert len(ran) <= MAX_CALLS * TURNS
         if not self.cut and self.kind is ReActAgent:  # a planner's calls are no calls of the runtime
             assert len(ran) <= self.calls
-            assert set(ids) == set(started), "each call that was asked for is on record, refused ones too"
+            assert set(ids) == set(started), "each requested call is recorded, refused ones too"
         for item in items:
             assert_sound(item)
             assert item.state.is_terminal
@@ -130,7 +130,7 @@ def assert_within_paper(steps: int, calls: int) -> None:
 
 
 def accepted_by_both(request: ChatRequest) -> None:
-    """By the SDKs' own types, in the form in which our models send it."""
+    """By the SDKs' own types, in the format that our models send."""
     names = Names(request)
     body = _Chat("m", None, {}).body(request, Capabilities(), names)
     accepted_by_openai(body["messages"], body=body)
@@ -139,7 +139,7 @@ def accepted_by_both(request: ChatRequest) -> None:
 
 
 async def play(store: str, scripts: Sequence[list[Any]], kind: type[Agent] = ReActAgent) -> list[list[ChatMessage]]:
-    """Each script in a thread of its own, side by side. Returns the transcripts."""
+    """Each script in its own thread, concurrently. Returns the transcripts."""
     async with make([echo, fail], store) as rt:
         conversations = [Conversation(rt, script, number, kind) for number, script in enumerate(scripts)]
         async with asyncio.timeout(60):
@@ -153,7 +153,7 @@ async def play(store: str, scripts: Sequence[list[Any]], kind: type[Agent] = ReA
 
 
 def scripts_of(script: list[Any]) -> list[list[Any]]:
-    """Threads side by side that do not do the same at the same time."""
+    """Concurrent threads that do different things at the same time."""
     return [script[place:] + script[:place] for place in range(min(THREADS, len(script)))]
 
 

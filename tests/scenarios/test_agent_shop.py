@@ -20,7 +20,7 @@ TASKS = tasks(7, 60)
 
 
 def scripted(task: Task) -> ScriptedModel:
-    """Goes on after a restart where it was: its answers are numbered by the transcript."""
+    """Continues after a restart where it was: the transcript determines the next answer."""
     return ScriptedModel([*task, "Done."], position="transcript")
 
 
@@ -53,7 +53,7 @@ async def test_what_agents_leave_behind_equals_direct_execution(store: str) -> N
 
 
 class Halts(ScriptedModel):
-    """Waits before the answer of one number, until it is stopped."""
+    """Waits before one of the answers, until it is stopped."""
 
     def __init__(self, task: Task, step: int) -> None:
         super().__init__([*task, "Done."], position="transcript")
@@ -108,7 +108,7 @@ async def test_closed_again_and_again_at_every_step(sqlite: str) -> None:
 
 
 def test_the_tasks_try_everything() -> None:
-    """Every tool is used, some calls succeed, some rules refuse, and tasks leave different things behind."""
+    """Every tool is used, some calls succeed, some rules refuse, and tasks have different final states."""
     used = Counter(name for task in TASKS for step in task for name, _ in step)
     assert set(used) == {*LOOKING, *CHANGING}
     logs = [direct(task).log for task in TASKS]

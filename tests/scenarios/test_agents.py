@@ -1,4 +1,4 @@
-"""The agent machine, end to end: how turns begin and end, and that an agent can always run again."""
+"""The agent machine, end to end: how turns start and end, and that an agent can always run again."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ IDLE, RUNNING, FINISHED, ERROR = AgentState.IDLE, AgentState.RUNNING, AgentState
 
 
 def endless(name: str = "echo") -> Says:
-    """Never answers; each call has arguments of its own."""
+    """Never gives a final answer; each call has new arguments."""
     counted = iter(range(10_000))
     return Says(lambda _: asks((name, f'{{"text": "{next(counted)}"}}')))
 
 
 class Changes:
-    """A hook that remembers."""
+    """A hook that records."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[AgentState, AgentState]] = []
@@ -50,7 +50,7 @@ async def test_a_run_ends_when_the_model_asks_for_no_tool(store: str) -> None:
             "three", FINISHED, "finished", 2, 1,
         )  # fmt: skip
         assert agent.state("t") is FINISHED
-        assert await agent.state("t") is FINISHED  # who awaits it gets the same
+        assert await agent.state("t") is FINISHED  # an awaited hook gets the same
         assert (await agent.look("t")).state is FINISHED
         assert [message.role for message in result.messages] == ["user", "assistant", "tool", "assistant"]
         assert result.messages[2].content == "3"
@@ -139,11 +139,13 @@ async def test_an_error_is_kept_raised_and_left_behind(store: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "reason"),
     [(asyncio.CancelledError(), "CancelledError"), (KeyError("x"), "'x'"), (None, "NoneType"), (7, "int")],
     ids=["cancelled", "key_error", "none", "number"],
 )
-async def test_a_model_that_misbehaves_is_an_error_and_the_thread_continues(store: str, answer: Any, said: str) -> None:
+async def test_a_model_that_misbehaves_is_an_error_and_the_thread_continues(
+    store: str, answer: Any, reason: str
+) -> None:
     class Odd:
         name = "odd"
 
@@ -153,7 +155,7 @@ async def test_a_model_that_misbehaves_is_an_error_and_the_thread_continues(stor
             return answer
 
     async with make([echo], store) as rt:
-        with pytest.raises((RuntimeError, KeyError, UsageError), match=said):
+        with pytest.raises((RuntimeError, KeyError, UsageError), match=reason):
             await ReActAgent(rt, Odd()).run("go", thread="t")
         agent = ReActAgent(rt, ScriptedModel(["fine"]))
         assert agent.state("t") is ERROR
@@ -256,7 +258,7 @@ async def test_hooks_may_be_async_or_raise_and_change_nothing(
     assert ("a hook's own trouble" in caplog.text) == (kind == "raising")
 
 
-# Wrong use, and use that looks wrong.
+# Wrong use, and correct use that looks wrong.
 
 
 async def test_what_cannot_be_a_message_or_a_thread_is_refused_before_anything_happens(store: str) -> None:
@@ -340,7 +342,7 @@ async def test_models_are_retried_after_transient_failures(store: str) -> None:
 
 async def test_a_thousand_threads_side_by_side(store: str) -> None:
     started = 0
-    everybody = asyncio.Event()
+    all_started = asyncio.Event()
 
     async def meet(request: ChatRequest) -> ChatReply:
         nonlocal started
@@ -348,8 +350,8 @@ async def test_a_thousand_threads_side_by_side(store: str) -> None:
             return ChatReply(text="done")
         started += 1
         if started == 1_000:
-            everybody.set()
-        await everybody.wait()
+            all_started.set()
+        await all_started.wait()
         return asks(ToolUse(id="x", name="echo", arguments='{"text": "hi"}'))
 
     async with make([echo], store) as rt:

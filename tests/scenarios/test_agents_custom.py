@@ -1,4 +1,4 @@
-"""Custom agents: a drive of one's own, a state hook with the thread, and the hub's offer at each step."""
+"""Custom agents: a user's own drive, a state hook with the thread, and the hub's tools at each step."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_a_hook_of_two_arguments_still_works(store: str) -> None:
     assert seen == [(IDLE, RUNNING), (RUNNING, FINISHED)] * 2
 
 
-# The hub's line.
+# The hub's note.
 
 
 @tool(depends_on="echo")
@@ -98,7 +98,7 @@ async def test_without_debug_the_hub_builds_no_log_line(store: str, monkeypatch:
         assert (await ReActAgent(rt, ScriptedModel(["done"])).run("x")).text == "done"
 
 
-# Agents of one's own.
+# User-defined agents.
 
 
 actor = Actor()
@@ -183,7 +183,7 @@ async def test_a_drive_gets_the_recorded_results_after_a_crash(tmp_path: Path) -
         result = await agent.resume("t1") or await agent.wait("t1", number)
         assert result is not None
         assert result.text == "6"
-    assert ran == [1, 2, 2, 3]  # the first is on record: it is not made again
+    assert ran == [1, 2, 2, 3]  # the first is recorded: it is not run again
 
 
 async def test_a_drive_that_asks_for_another_tool_than_the_record_is_stopped(sqlite: str) -> None:

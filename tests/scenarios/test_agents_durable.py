@@ -1,4 +1,5 @@
-"""A turn survives its process: stopped from any process, handed back on close, continued by the next, never run twice."""
+"""A turn survives its process: any process may stop it, close hands it back, the next process resumes it, no call runs
+twice."""
 
 from __future__ import annotations
 
@@ -111,7 +112,7 @@ async def test_a_turn_whose_first_commit_is_under_way_can_be_stopped(sqlite: str
         run = asyncio.create_task(agent.run("go", thread="t"))
         while not rt.is_held("turn-1", "agent:react/t", ""):
             await asyncio.sleep(0)
-        # The thread that writes may be faster than this task; then the commit is not under way any more, and all else holds, too.
+        # The writer thread may be faster than this task; then the commit is done already, and the assertions hold, too.
         with pytest.raises(AgentBusy):
             await agent.run("me too", thread="t")
         assert await agent.stop("t")
@@ -120,7 +121,7 @@ async def test_a_turn_whose_first_commit_is_under_way_can_be_stopped(sqlite: str
 
 @pytest.mark.parametrize("waited", [True, False])
 async def test_a_stop_while_a_hook_runs_leaves_what_was(store: str, waited: bool) -> None:
-    """Stopped while it begins or while it ends: the thread knows the turn either way, also if nobody waits for it."""
+    """Stopped while it starts or while it ends: the thread has the turn either way, also without a waiter."""
     for state in (AgentState.RUNNING, AgentState.FINISHED):
         gate = Gate()
 
@@ -152,7 +153,7 @@ async def test_a_stop_while_a_hook_runs_leaves_what_was(store: str, waited: bool
 
 
 async def test_a_runtime_that_closes_hands_its_turns_back(sqlite: str) -> None:
-    """Finished tools are not run again, and answers are not asked for again."""
+    """Finished tools are not run again, and stored replies are not requested again."""
     ran: list[str] = []
 
     @tool
@@ -203,7 +204,7 @@ async def test_recovery_continues_a_turn_where_its_agent_is_known(sqlite: str) -
     async with after:
         view = await eventually(lambda: _over(agent, "t"))
         assert (view.text, view.turns) == ("done", 1)
-        # The next one may begin.
+        # The next turn may start.
         assert (await ReActAgent(after, ScriptedModel(["next"])).run("and?", thread="t")).turn == 2
 
 
@@ -300,13 +301,13 @@ async def test_a_turn_that_wants_a_tool_while_the_runtime_closes_is_handed_back(
     async with make([echo], sqlite) as after:
         result = await ReActAgent(after, ScriptedModel(["done"])).resume("t")
         assert result is not None
-        # The answer that came while it closed was paid for, and is on record.
+        # The reply that arrived during the close was paid for, and is stored.
         assert (result.text, result.steps, called(result.messages)) == ("done", 2, ["echo"])
 
 
 @pytest.mark.parametrize("first", ["owner", "late"])
 async def test_a_turn_that_another_process_took_over_is_left_to_it(sqlite: str, first: str) -> None:
-    """Whoever ends first: what the owner says counts, and whoever began the turn gets it."""
+    """Whichever ends first: the owner's outcome counts, and the process that started the turn gets it."""
     gate, other_gate = Gate(), Gate()
 
     async def answer(_: ChatRequest) -> str:
@@ -323,7 +324,7 @@ async def test_a_turn_that_another_process_took_over_is_left_to_it(sqlite: str, 
             return "the other's"
 
         agent = ReActAgent(other, Says(own))
-        # As if its lease had run out: the call goes to the other one, with a new fence.
+        # As if its lease had expired: the other process claims the call, with a new fence.
         stored = (await rt.store.load("turn-1", "agent:react/t", ""))[0]
         rt.stop_claiming()
         await rt.store.hand_back([stored.key])
@@ -349,7 +350,7 @@ async def test_a_turn_that_another_process_took_over_is_left_to_it(sqlite: str, 
 
 
 async def test_a_turn_whose_call_ended_without_a_document_is_saved(store: str) -> None:
-    """Its agent raised in a way that nobody catches; the thread still knows what was asked, and goes on."""
+    """Its agent raised an uncaught error; the thread still has the message, and accepts the next turn."""
 
     class Gone(BaseException):
         pass

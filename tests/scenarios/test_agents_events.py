@@ -57,7 +57,7 @@ async def test_a_stream_yields_all_events_in_order_and_the_final_one_last(store:
             2,
         )
         assert {event.turn for event in events} == {1}
-        # Whoever hears the last word may go on at once.
+        # A reader of the final event may start the next turn at once.
         assert (await agent.look("t")).state is AgentState.FINISHED
 
 
@@ -174,7 +174,7 @@ async def test_a_second_reader_that_comes_late_misses_nothing(store: str) -> Non
 
 
 async def test_readers_that_come_at_any_moment_miss_nothing(store: str) -> None:
-    """Also while an entry is on its way to the store."""
+    """Also while an entry is being written to the store."""
     async with make([echo], store) as rt:
         seen: list[asyncio.Task[list[AgentEvent]]] = []
         agent = ReActAgent(rt, ScriptedModel([]))

@@ -29,13 +29,13 @@ def apart(*texts: str) -> list[Any]:
 
 
 def task_of(request: ChatRequest) -> str:
-    """What an executor is to do."""
+    """The task of an executor."""
     asked = next(m.content for m in reversed(request.messages) if m.role == "user" and "Carry out step" in m.content)
     return asked.rpartition(": ")[2]
 
 
 def steps_of(request: ChatRequest) -> int:
-    """How many answers of this executor there are."""
+    """How many replies this executor got."""
     last = max(place for place, m in enumerate(request.messages) if m.role == "user" and "Carry out step" in m.content)
     return sum(message.role == "assistant" for message in request.messages[last:])
 
@@ -67,7 +67,7 @@ async def test_a_plan_is_made_carried_out_and_answered(store: str) -> None:
         check_pairs(await agent.messages("t"))
         assert [offer.name for offer in planner.requests[0].tools] == ["plan"]
         assert [offer.name for offer in executor.requests[0].tools] == ["echo"]
-        # Only the executors' calls are the runtime's.
+        # The runtime has only the executors' calls.
         assert [item.tool for item in (await rt.history(thread="t")).items] == ["echo", "echo"]
         assert [event.id for event in events if event.id] == [event.id async for event in agent.events("t")]
 
@@ -174,7 +174,7 @@ async def test_a_stop_ends_all_forks_and_leaves_a_paired_thread(store: str) -> N
 
 
 async def test_a_plan_continues_after_the_runtime_closed_in_a_batch_of_steps(sqlite: str) -> None:
-    """What executors did is not done again, and no step more is taken than without the restart."""
+    """The executors' finished work is not repeated, and there are no more steps than without the restart."""
     ran: list[str] = []
 
     @tool
@@ -208,7 +208,7 @@ async def test_a_plan_continues_after_the_runtime_closed_in_a_batch_of_steps(sql
 
 
 async def test_a_restart_in_a_batch_of_steps_keeps_the_limits(sqlite: str) -> None:
-    """Answers that are on record count from the beginning: nobody takes their steps while they are come by again."""
+    """Stored replies count from the beginning: no other executor may use their steps while they are replayed."""
     a_done, c_waits = asyncio.Event(), Gate()
 
     @tool

@@ -122,7 +122,7 @@ async def test_a_thread_whose_key_is_lost_can_be_forgotten(sqlite: str) -> None:
 async def test_a_turn_whose_message_is_lost_with_its_process_fails_and_the_same_message_begins_another(
     sqlite: str,
 ) -> None:
-    """Without a key only the masked message is on record: the turn cannot go on, and does not stand in the way."""
+    """Without a key only the masked message is stored: the turn cannot continue, and does not block the thread."""
     gate = Gate()
 
     async def stuck(_: ChatRequest) -> str:
@@ -160,12 +160,12 @@ def logs_in(request: ChatRequest) -> ChatReply:
         reply = asks(("log_in", arguments), text=f"I try {PASSWORD}.")
         raw = {"item": {"arguments": arguments}}
         return ChatReply(text=reply.text, uses=reply.uses, thought=f"perhaps {PASSWORD}", vendor=raw)
-    assert PASSWORD in request.messages[-2].uses[0].arguments  # the model knows what it wrote
+    assert PASSWORD in request.messages[-2].uses[0].arguments  # the model sees its own arguments
     return ChatReply(text=f"It was {PASSWORD}.", thought=f"so {PASSWORD}", vendor={"raw": f"so {PASSWORD}"})
 
 
 class Streams:
-    """A model that gives its answer in small pieces."""
+    """A model that streams its answer in small pieces."""
 
     name = "streams"
 
@@ -176,7 +176,7 @@ class Streams:
         reply = logs_in(request)
         for number, use in enumerate(reply.uses):
             tell(Delta("name", use.name, number))
-        # Text before the first call is not masked: it is not known yet that it is a secret.
+        # Text before the first call is not masked: the agent does not know yet that it is a secret.
         pieces = ("", "", reply.uses[0].arguments) if reply.uses else (reply.thought, reply.text, "")
         for kind, text in zip(("thought", "text", "arguments"), pieces, strict=True):
             for at in range(0, len(text), 4):
@@ -185,7 +185,7 @@ class Streams:
 
 
 def as_text(events: Iterable[AgentEvent]) -> str:
-    """All that a reader gets: the pieces of an answer put together, and every event."""
+    """Everything that a reader gets: the joined pieces of an answer, and every event."""
     events = list(events)
     pieces = "".join(str(event.data["text"]) for event in events if event.type == "delta")
     return pieces + repr([event for event in events if event.type != "delta"])
@@ -247,7 +247,7 @@ async def test_a_tool_does_not_run_with_a_mask_that_a_model_copied() -> None:
         result = await ReActAgent(rt, model).run("go")
         assert ran == []
         assert "ask the user for it" in result.messages[2].content
-        assert result.messages[4].content == "[secret]"  # of a tool that declares nothing it is any text
+        assert result.messages[4].content == "[secret]"  # the output of a tool that declares nothing is any text
 
 
 @pytest.mark.parametrize("key", ["", "k" * 40], ids=["masked", "sealed"])

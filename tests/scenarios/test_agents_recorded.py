@@ -1,4 +1,4 @@
-"""How a turn is recorded: entries that come together are committed together, in an order that a crash cannot reverse."""
+"""How a turn is recorded: entries that arrive together are committed together, in an order that a crash cannot reverse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clicket.testing import ScriptedModel, StepClock
 
 
 class Units:
-    """The units in which a runtime hands events to its store, in order: (call's id, what each event is)."""
+    """The units in which a runtime hands events to its store, in order: (call id, type of each event)."""
 
     def __init__(self, rt: Runtime) -> None:
         self.seen: list[tuple[str, list[str]]] = []
@@ -50,7 +50,7 @@ async def test_results_and_the_answer_that_follows_at_once_are_one_unit(store: s
         written = units.of("turn-1")
         assert ["begun", "reply"] in written
         assert written.count(["results", "reply"]) == 2
-        # No call may be durable before the answer that asks for it.
+        # No call may be durable before the reply that requests it.
         places = [alias_of(call) for call, kinds in units.seen if "reply" in kinds or "created" in kinds]
         assert places == ["turn-1", "turn-1", "react.1.1.1", "turn-1", "react.1.2.1", "turn-1"]
 
@@ -101,7 +101,7 @@ async def test_a_call_that_ends_before_others_does_not_wait_for_them(store: str)
 
 
 async def test_calls_that_end_together_are_one_entry(store: str) -> None:
-    async with stepped([echo], store, StepClock()) as rt:  # no call has too little time in its turn of the loop
+    async with stepped([echo], store, StepClock()) as rt:  # no call runs out of time in its turn of the loop
         model = ScriptedModel([[("echo", {"text": str(n)}) for n in range(5)], "done"])
         await ReActAgent(rt, model).run("go", thread="t")
         assert [len(entry["items"]) for entry in await entries(rt, "results")] == [5]

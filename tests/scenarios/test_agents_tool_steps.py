@@ -49,7 +49,7 @@ async def test_errors_come_back_as_observations_that_help(store: str) -> None:
         assert texts[5].startswith(("tool_not_found: ", "permission_denied: "))
         assert result.text == "sorry"
         check_pairs(result.messages)
-        # Refused or not, each call is on record once, under the agent's thread.
+        # Refused or not, each call is recorded once, in the agent's thread.
         items = (await rt.history(thread="t")).items
         assert sorted(alias_of(item.id) for item in items) == sorted(
             [f"react.1.1.{n}" for n in range(1, 6)] + [f"react.1.2.{n}" for n in range(1, 5)]
@@ -123,7 +123,7 @@ async def test_only_the_tools_that_an_agent_was_given_are_offered_and_run(store:
         answers = [message for message in result.messages if message.role == "tool"][-3:]
         assert [answer.failed for answer in answers] == [True, False, True]
         assert answers[0].content == "permission_denied: 'pay' may not be called here: this agent has echo."
-        # It is on record, and in the audit log.
+        # It is recorded, also in the audit log.
         refused = next(item for item in (await rt.history(thread="t")).items if item.tool == "pay")
         assert (refused.state.value, refused.error.code if refused.error else "") == ("failed", "permission_denied")
         assert len((await rt.history(thread="t")).items) == 3
@@ -192,7 +192,7 @@ async def test_a_call_that_waits_for_a_person_keeps_the_run_running(store: str, 
 
 
 async def test_approval_is_given_from_another_process_after_a_restart(sqlite: str) -> None:
-    """The turn waits for a person, its runtime closes, and days later another one goes on with it."""
+    """The turn waits for an approval, its runtime closes, and days later another runtime resumes it."""
     policy = Policy(ask=["echo"])
     rt = make([echo], sqlite, policy=policy, close_timeout=0.0)
     await rt.open()
@@ -241,7 +241,8 @@ async def test_a_long_result_is_cut_and_the_rest_can_be_read(store: str) -> None
 
 @pytest.mark.parametrize("size", [1_000, 200_000])
 async def test_what_a_transcript_refers_to_outlives_the_call_it_is_of(store: str, size: int) -> None:
-    """Calls are kept for a day, threads for a month: a result that was cut stays as long as the thread that names it."""
+    """Calls are kept for a day, threads for a month: a truncated result's artifact stays as long as the thread that
+    names it."""
 
     @tool(max_result_size=50_000)
     async def book() -> str:
@@ -315,7 +316,7 @@ async def _idle(agent: ReActAgent, thread: str) -> object:
 
 
 async def test_ids_of_any_kind_are_paired(store: str) -> None:
-    """Duplicated, empty, taken from an earlier step, or one of those that are made for others."""
+    """Duplicated, empty, taken from an earlier step, or equal to a generated id."""
     async with make([echo], store) as rt:
         answers = iter(
             [

@@ -1,4 +1,5 @@
-"""Policy: allow, deny or ask. What is asked waits, across restarts, until a person or the clock decides."""
+"""Policy: allow, deny or ask. A call for which the policy asks waits, across restarts, until a person decides or it
+times out."""
 
 from __future__ import annotations
 

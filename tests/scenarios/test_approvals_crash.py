@@ -1,4 +1,4 @@
-"""Edited arguments and kill -9: whenever the process dies, what runs next is what the person approved."""
+"""Edited arguments and kill -9: whenever the process dies, the arguments that run next are those that the person approved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clicket import Record
 
 @asynccontextmanager
 async def child(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process whose call waits for a person."""
+    """A process whose call waits for an approval."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.scenarios.approval_child", sqlite_url(folder), str(folder),
         stdout=asyncio.subprocess.PIPE, cwd=ROOT, env=environment(),
@@ -108,7 +108,7 @@ async def test_without_an_edit_the_first_arguments_run(tmp_path: Path, word: boo
         assert await (rt.approve("p") if word else rt.deny("p"))
     async with make([put], sqlite_url(tmp_path), policy=POLICY) as rt:
         handle = await rt.handle("p")
-        if word:  # its first attempt hangs: that it started with the first arguments is what is asked here
+        if word:  # its first attempt hangs: only its start with the first arguments matters here
             await eventually(lambda: effects(tmp_path))
             await handle.cancel()
         await asyncio.wait_for(handle.result(), 30)

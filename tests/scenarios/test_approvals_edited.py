@@ -1,4 +1,5 @@
-"""A person may approve a call with other arguments. They are judged again, they are what runs, and both versions stay on record."""
+"""A person may approve a call with other arguments. clicket validates and authorizes them again and runs them; both
+versions are recorded."""
 
 from __future__ import annotations
 
@@ -337,7 +338,7 @@ async def test_the_deadline_is_the_rules_own(pay: Any) -> None:
 
 
 class Shifty(Mapping[str, Any]):
-    """Small for so many reads, and big from then on."""
+    """Small for so many reads, and big afterwards."""
 
     def __init__(self, small: int) -> None:
         self._left = small

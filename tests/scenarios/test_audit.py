@@ -1,4 +1,4 @@
-"""The audit log: who decided what. It only grows, and holds no arguments."""
+"""The audit log: which person decided what. It is append-only, and contains no arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POLICY = Policy(ask=["pay"], deny=["burn"])
 
 
 async def logged(rt: Runtime, count: int) -> list[AuditEntry]:
-    """The log, once it has so many entries: denials are written soon, not at once."""
+    """The log, once it has so many entries: denials are written with a delay."""
 
     async def look() -> list[AuditEntry] | None:
         found = await rt.audit()

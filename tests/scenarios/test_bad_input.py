@@ -1,4 +1,4 @@
-"""What a model may send by mistake or on purpose: refused with paths, the tool not run, nothing else disturbed."""
+"""What a model may send by mistake or on purpose: refused with paths, the tool does not run, other calls are not affected."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _nothing_ran() -> None:
 
 
 async def refuse(rt: Runtime, arguments: Any, name: str = "take") -> tuple[ToolResult, Record]:
-    """The call must be refused, on record without its arguments, and leave the next one alone."""
+    """The call must be refused, recorded without its arguments, and must not affect the next one."""
     result = await rt.call(name, arguments)
     record = await rt.get(result.call_id)
     assert result.state is State.FAILED, ran
@@ -301,7 +301,7 @@ BIG = {
 @pytest.mark.parametrize("as_text", [False, True], ids=["object", "text"])
 @pytest.mark.parametrize("what", BIG)
 async def test_big_arguments_do_not_block_the_loop(what: str, as_text: bool) -> None:
-    """1 MiB is the limit: what is just under it is read, what is over it is refused, and neither may stop the others."""
+    """1 MiB is the limit: arguments just under it are parsed, those over it are refused, and neither may block the loop."""
     given: Any = json.dumps(BIG[what]) if as_text else BIG[what]
     async with make([take]) as rt:
         await rt.call("take")

@@ -1,4 +1,4 @@
-"""The breaker: only what a tool itself did takes it out of use, and every refusal names who can do what about it."""
+"""The breaker: only a tool's own failures take it out of service, and every refusal names the remedy and which role has it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def codes(rt: Runtime, name: str, times: int, thread: str | None = "t") ->
     return [result.error.code if result.error else None for result in results]
 
 
-# What counts.
+# Which failures count.
 
 
 async def test_a_host_that_died_is_no_failure_of_the_tools_that_it_ran(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_calls_without_a_thread_have_no_breaker(store: str) -> None:
         state = await rt.hub().status("card")
         assert (state.status, state.consecutive_failures) == (ToolStatus.AVAILABLE, 5)
         assert "card" in await rt.hub().available()
-        await rt.hub().set("card", "maintenance")  # what a person sets holds without a thread, too
+        await rt.hub().set("card", "maintenance")  # a status set by a person applies without a thread, too
         assert await codes(rt, "card", 1, thread=None) == ["tool_unavailable"]
 
 
@@ -93,7 +93,7 @@ async def test_one_breaker_of_all_callers_for_a_tool_that_asks_for_it(store: str
         for caller, thread in (("one", "t"), ("three", "new"), ("", None)):
             assert await codes(rt.acting_for(caller), "gateway", 1, thread) == ["tool_unavailable"]
             assert await rt.acting_for(caller).hub(thread or "default").available() == []
-        assert await rt.acting_for("one").hub("t").reset("gateway") == []  # it is not one caller's to reset
+        assert await rt.acting_for("one").hub("t").reset("gateway") == []  # a single caller may not reset it
         assert await rt.hub().reset("gateway") == ["gateway"]
         assert (await rt.acting_for("three").call("gateway", {"ok": True}, thread="new")).success
 
@@ -132,7 +132,7 @@ async def test_a_new_version_starts_clean(tmp_path: Path) -> None:
         assert "a bug of version 2" in (await rt.hub("t").status("buggy")).reason
 
 
-# What a refusal and a status say.
+# The text of a refusal and a status.
 
 
 async def test_a_refusal_names_the_command_that_reopens_the_tool(store: str) -> None:

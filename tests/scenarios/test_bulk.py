@@ -1,4 +1,4 @@
-"""One action on many calls: by their ids or by a filter, failures collected, nothing that the key may not do."""
+"""One action on many calls: by ids or by a filter, failures collected, nothing that the key may not do."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_each_action(kind: str) -> None:
         again = await rt.bulk("again", filter={"tool": "add"}, limit=2)
         assert [made.again_of for made in sorted(again.made, key=lambda made: made.again_of)] == ["a3", "a4"]
         rest = await rt.bulk("again", filter={"tool": "add"}, cursor=again.cursor)
-        assert (rest.done, rest.cursor) == (3, None), "the calls that it made are not among those that follow"
+        assert (rest.done, rest.cursor) == (3, None), "the page does not include the calls that the action made"
         approved = await rt.bulk("approve", ["p0", "p1", "a0"], by="ann")
         assert (approved.done, approved.skipped) == (2, 1)
         denied = await rt.bulk("deny", filter={"tool": "pay"}, reason="no")
@@ -134,7 +134,7 @@ async def test_keys_reach_only_what_they_may() -> None:
         by_admin = (await order(admin, action="cancel", filter={"tool": "wait_long"})).json()
         assert (by_admin["done"], by_admin["failures"]) == (1, [])
         log = [entry["what"] for entry in (await it.get("/audit", headers=admin)).json()["items"]]
-        assert log.count("call.cancelled") == 1, "a cancel of another caller's call"
+        assert log.count("call.cancelled") == 1, "a cancellation of another caller's call"
         for body in (
             {"action": "cancel"},
             {"action": "cancel", "filter": {}},

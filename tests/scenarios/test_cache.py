@@ -1,4 +1,4 @@
-"""Results that are served without running the tool: what counts as equal, for how long, and what is never served."""
+"""Results served without running the tool: which calls count as equal, for how long, and which results are never served."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ async def test_another_version_or_another_tool_never_gets_the_old_result(sqlite:
         assert not (await rt.call("look", {"x": 1})).cached
         assert not (await rt.call("other", {"x": 1})).cached
         assert (await rt.call("look", {"x": 1})).cached
-    async with make([old.tool], sqlite) as rt:  # rolled back: what it left is still its own
+    async with make([old.tool], sqlite) as rt:  # rolled back: its earlier result is still valid
         assert (await rt.call("look", {"x": 1})).output["run"] == 1
     assert (len(old.runs), len(new.runs), len(other.runs)) == (1, 1, 1)
 
@@ -226,7 +226,7 @@ async def test_threads_are_separate_on_request(store: str, how: str) -> None:
         assert not (await rt.call("look", thread="b")).cached
         assert (await rt.call("look", thread="a")).output["run"] == 1
         assert not (await rt.call("wide", thread="a")).cached
-        assert (await rt.call("wide", thread="b")).cached  # the tool's own word counts
+        assert (await rt.call("wide", thread="b")).cached  # the tool's own declaration counts
 
 
 async def test_a_time_window_ends_when_the_clock_says_so(store: str) -> None:
@@ -265,18 +265,18 @@ async def test_sensitive_results_are_not_kept_a_second_time(store: str) -> None:
 
 
 class Memo(NativeTool, cache=300, timeout=5):
-    """Has a session: what it says depends on more than its arguments."""
+    """Has a session: its output depends on more than its arguments."""
 
     input_schema: ClassVar = {"type": "object", "properties": {}}
 
     def __init__(self) -> None:
-        self.told = 0
+        self.calls_made = 0
 
     def open(self, thread: str) -> None: ...
 
     def run(self, arguments: dict[str, Any], ctx: ToolContext) -> int:
-        self.told += 1
-        return self.told
+        self.calls_made += 1
+        return self.calls_made
 
     def close(self) -> None: ...
 
@@ -332,7 +332,7 @@ async def test_what_may_run_again_after_a_failure_is_cached_when_it_succeeds(sto
 
 
 async def test_an_outcome_that_was_fenced_leaves_nothing(sqlite: str) -> None:
-    """The call was taken over while its body ran: what the old owner brings is neither the outcome nor cached."""
+    """Another process claimed the call while its body ran: the old owner's result is neither the outcome nor cached."""
     running, go = asyncio.Event(), asyncio.Event()
 
     @tool(cache=300)

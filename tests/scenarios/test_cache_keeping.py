@@ -1,4 +1,4 @@
-"""For how long and how much is cached, what is counted, and what a hostile row can do: nothing."""
+"""How long and how much is cached, what is counted, and that a hostile row does no harm."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_result_is_served_until_its_time_is_over(
         clock.advance(0.25)
         assert not (await rt.call(name)).cached
         clock.advance(seconds / 2)
-        assert (await rt.call(name)).cached  # made anew, it lives anew; being served does not prolong it
+        assert (await rt.call(name)).cached  # a new entry has a new lifetime; a hit does not prolong it
         clock.advance(seconds / 2)
         assert not (await rt.call(name)).cached
     assert len(look.runs) == 3
@@ -62,7 +62,7 @@ async def test_what_expired_is_neither_served_nor_kept(store: str) -> None:
         clock.advance(1)
         await rt.engine.caching.sweep()
         stats = await rt.cache.stats()
-        assert (stats.items, stats.evictions) == (1, 0)  # what expired was not pushed out
+        assert (stats.items, stats.evictions) == (1, 0)  # an expired entry does not count as evicted
         assert not (await rt.call("look", {"x": 0})).cached
         assert (await rt.call("look", {"x": 9})).cached
 
@@ -70,7 +70,7 @@ async def test_what_expired_is_neither_served_nor_kept(store: str) -> None:
 async def test_the_sweep_comes_by_itself() -> None:
     clock, look = StepClock(), Counted(cache=60)
     async with stepped([look.tool], "memory://", clock) as rt:
-        for x in range(500):  # more than one step takes
+        for x in range(500):  # more than one sweep step removes
             await rt.call("look", {"x": x})
         await clock.run(301)
         assert (await rt.cache.stats()).items == 0
@@ -80,7 +80,7 @@ async def test_a_clock_that_was_set_back_serves_nothing_from_the_future(store: s
     clock, look = StepClock(), Counted(cache=600)
     async with stepped([look.tool], store, clock) as rt:
         await rt.call("look")
-        clock.set_date(clock.now() - 30)  # as much as two hosts may differ
+        clock.set_date(clock.now() - 30)  # as much as two hosts' clocks may differ
         assert (await rt.call("look")).cached
         clock.set_date(clock.now() - 7200)
         assert not (await rt.call("look")).cached
@@ -102,7 +102,7 @@ def page(size: int) -> Any:
 
 async def test_over_the_bytes_the_least_recently_used_go_and_are_counted(store: str) -> None:
     clock = StepClock()
-    async with stepped([page(998)], store, clock, cache_max_bytes=10_000) as rt:  # a thousand with its quotes
+    async with stepped([page(998)], store, clock, cache_max_bytes=10_000) as rt:  # a thousand with the quotes
 
         async def is_cached(x: int) -> bool:
             clock.advance(1)
@@ -110,7 +110,7 @@ async def test_over_the_bytes_the_least_recently_used_go_and_are_counted(store: 
 
         for x in range(10):
             assert not await is_cached(x)
-        assert await is_cached(0)  # old, but just used
+        assert await is_cached(0)  # old, but recently used
         assert await is_cached(1)
         for x in range(10, 13):
             assert not await is_cached(x)
@@ -208,7 +208,7 @@ async def test_old_results_are_removed_by_their_age(store: str) -> None:
         for x in range(3):
             await rt.call("look", {"x": x})
             clock.advance(10)
-        await rt.call("look", {"x": 0})  # a use does not make it younger
+        await rt.call("look", {"x": 0})  # a hit does not make it younger
         assert await rt.cache.clear(max_age=30) == 0
         assert await rt.cache.clear("other", max_age=15) == 0
         assert await rt.cache.clear("mine", max_age=15) == 2
@@ -252,7 +252,7 @@ async def test_counts_are_those_of_all_runtimes_over_the_store(sqlite: str) -> N
 
 @pytest.fixture
 def poison(sqlite: str) -> Iterator[Any]:
-    """A hand that writes straight into the file."""
+    """Writes directly into the file."""
     opened: list[apsw.Connection] = []
 
     def execute(sql: str, values: Any = ()) -> None:
@@ -306,7 +306,7 @@ async def test_class_paths_in_a_row_are_text(sqlite: str, poison: Any) -> None:
         await rt.call("look")
         poison("UPDATE cache SET body = ?", (json.dumps(payload).encode(),))
         result = await rt.call("look")
-    assert result.output == payload  # whoever can write into the store can lie, but only in JSON
+    assert result.output == payload  # a writer to the store can forge results, but only in JSON
     assert result.state is State.COMPLETED
 
 

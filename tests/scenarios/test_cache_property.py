@@ -1,6 +1,6 @@
 """Cache and single flight under any sequence of calls, ends, cancels, clears and passing time, in two engines over one store.
 
-Never is a failure served, nor what expired, was cleared, or belongs to somebody else; and no more runs than there must be.
+No failure is served, and no result that expired, was cleared, or belongs to another caller; and no more runs than necessary.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PICK = st.integers(0, 20)
 SPELLINGS = ('{{"x": {0}, "y": 1}}', '{{"y": 1.0, "x": {0}.0}}', '{{ "x":{0}e0, "y":1 }}')
 
 Key = tuple[str, int]
-"""Of equal calls: the caller and the argument."""
+"""Key of equal calls: the caller and the argument."""
 
 
 class Side:
-    """One engine's way to a memory that both share; what each holds of the slots is counted."""
+    """One engine's connection to a memory store that both share; counts the slots that each holds."""
 
     def __init__(self, memory: MemoryStore, number: int, held: dict[tuple[str, int], int]) -> None:
         self.memory, self.number, self.held = memory, number, held
@@ -125,7 +125,7 @@ class CacheMachine(RuleBasedStateMachine):
         step, at = run.returned
         return self.clock.now() < at + TTL and not any(cleared > step for cleared in self.cleared)
 
-    # What can happen.
+    # Actions.
 
     @initialize(side=st.integers(0, 1))
     def begin(self, side: int) -> None:
@@ -152,15 +152,13 @@ class CacheMachine(RuleBasedStateMachine):
         if self.running:
             run = self.running[pick % len(self.running)]
             side = next(side for call, side, _ in self.live if call.id == run.call)
-            if word != "return":  # nothing to share: who waits here may run on its own
+            if word != "return":  # nothing to share: the waiters may run the tool themselves
                 self.loose |= {call.id for call, where, key in self.live if where == side and key == run.key}
 
             async def tell() -> None:
                 if not run.told.done():
                     run.told.set_result(word)
-                for _ in range(
-                    5
-                ):  # what is too big is worked on in a thread; it comes to rest with what we ask behind it
+                for _ in range(5):  # a thread works on large values; it is idle once a request queued behind it is done
                     await self.clock.settle()
                     await self.engines[side].results.run(lambda: None)
 
@@ -188,7 +186,7 @@ class CacheMachine(RuleBasedStateMachine):
 
         self.do(forget())
 
-    # What must be true.
+    # Invariants.
 
     @invariant()
     def every_end_is_honest_and_counted(self) -> None:
@@ -210,20 +208,20 @@ class CacheMachine(RuleBasedStateMachine):
                 assert run.returned is not None
                 step, at = run.returned
                 assert call.entry.ended_at is not None
-                assert at <= call.entry.ended_at < at + TTL, "served after its time"
+                assert at <= call.entry.ended_at < at + TTL, "served after it expired"
                 assert not any(step < cleared < self.step for cleared in self.cleared), "served though it was cleared"
                 assert result.attempts == 0
             elif result.state is State.FAILED:
                 own = [run.number for run in self.runs.values() if run.call == call.id and run.word == "fail"]
                 assert result.error is not None
-                assert [f"run {number}" for number in own] == [result.error.message], "a failure of somebody else"
+                assert [f"run {number}" for number in own] == [result.error.message], "another call's failure"
 
         stats = self.loop.run_until_complete(self.memory.cache_stats())
         assert stats.hits == self.served
         assert stats.hits + stats.misses == self.ended
 
     def teardown(self) -> None:
-        """Whoever waits gets an end: nobody hangs, and nothing is kept of flights that are over."""
+        """Every waiter gets an outcome, and finished flights leave nothing in memory."""
         try:
             for _ in range(100):
                 if not self.live:
@@ -233,12 +231,12 @@ class CacheMachine(RuleBasedStateMachine):
                         run.told.set_result("return")
                 self.do(self.clock.run(0.3))
                 self.every_end_is_honest_and_counted()
-            assert not self.live, "calls that nobody ends"
+            assert not self.live, "calls without an end"
             for engine in self.engines:
                 assert engine.flights.is_idle
         finally:
             for engine in self.engines:
-                for task in engine.tasks.running:  # if all is well there is none; what hangs shall not be waited for
+                for task in engine.tasks.running:  # normally there is none; do not wait for one that hangs
                     task.cancel()
                 self.loop.run_until_complete(engine.close(patience=0))
             self.loop.run_until_complete(self.memory.close())

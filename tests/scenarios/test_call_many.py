@@ -1,4 +1,4 @@
-"""call_many: order kept, failures apart, nothing dropped, whatever the length."""
+"""call_many: the order is kept, failures are independent, no call is dropped, for any length."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tools() -> list[Any]:
     async def echo(x: int) -> int:
         inside.now += 1
         inside.most = max(inside.most, inside.now)
-        # The later ones are quicker: order in the answer is not the order of ending.
+        # The later ones are faster: results are not in the order of ending.
         for _ in range(20 - x % 20):
             await asyncio.sleep(0)
         inside.now -= 1
@@ -159,4 +159,4 @@ async def test_a_cancelled_batch_cancels_its_calls(store: str) -> None:
             await task
         records = (await rt.history()).items
     assert sorted(ended) == [0, 1, 2]
-    assert [r.state for r in records] == [State.CANCELLED] * 3  # the rest were never made
+    assert [r.state for r in records] == [State.CANCELLED] * 3  # the others were never created

@@ -1,4 +1,4 @@
-"""What a tool keeps on its way is there in its next attempt: byte for byte, bounded, and with no secret in the clear."""
+"""A tool's checkpoints are available in its next attempt: byte for byte, within limits, and without a secret in plain text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def notes(record: Any) -> list[dict[str, Any]]:
 
 
 def tool_keeping(pieces: dict[str, bytes], **options: Any) -> Any:
-    """Keeps the pieces in its first attempt, and says in its second what it found."""
+    """Stores the pieces in its first attempt, and returns in its second what it found."""
 
     @tool(max_retries=1, retry_delay=0.001, name="worker", **options)
     async def worker(ctx: ToolContext, token: str = "") -> dict[str, str]:
@@ -56,7 +56,7 @@ async def test_the_next_attempt_finds_them(store: str) -> None:
         record = await rt.get(result.call_id)
     assert_sound(record)
     assert [(data["key"], data["size"]) for data in notes(record)] == [(k, len(v)) for k, v in PIECES.items()]
-    assert max(len(str(data)) for data in notes(record)) < 500  # readers of the events are not sent what is large
+    assert max(len(str(data)) for data in notes(record)) < 500  # readers of the events do not get large values
     assert record.state is State.COMPLETED
     shown = [what_happened(e, 80).plain for e in record.events if e.type == "note"]
     assert "Checkpoint large: 1,024,000 bytes." in shown
@@ -95,7 +95,7 @@ async def test_in_a_child_process_there_is_no_way_to_the_store() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "data", "said"),
+    ("key", "data", "reason"),
     [
         ("", b"", "key is printable text"),
         ("a\nb", b"", "key is printable text"),
@@ -106,12 +106,12 @@ async def test_in_a_child_process_there_is_no_way_to_the_store() -> None:
         ("a", b"x" * 17, "at most 16 are kept"),
     ],
 )
-async def test_what_is_no_checkpoint(monkeypatch: pytest.MonkeyPatch, key: Any, data: Any, said: str) -> None:
+async def test_what_is_no_checkpoint(monkeypatch: pytest.MonkeyPatch, key: Any, data: Any, reason: str) -> None:
     monkeypatch.setattr(kept_by_calls, "MAX_SIZE", 16)
 
     @tool
     async def worker(ctx: ToolContext) -> None:
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=reason):
             await ctx.checkpoint(key, data)
         assert await ctx.checkpoints() == {}
 
@@ -213,7 +213,7 @@ async def test_a_secret_is_nowhere_in_the_clear(tmp_path: Path, where: str, seal
     async with make([tool_keeping({"a": data})], sqlite_url(tmp_path), secret_key=sealing) as rt:
         result = await rt.call("worker", arguments)
         (note,) = notes(await rt.get(result.call_id))
-    assert result.output in ({"a": data.hex()}, {"a": "[secret]"})  # it came back as it was
+    assert result.output in ({"a": data.hex()}, {"a": "[secret]"})  # it came back unchanged
     assert note.get("sealed", False) is (sealing is not None)
     assert note.get("held", False) is (sealing is None)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -243,7 +243,7 @@ async def test_another_runtime_goes_on_from_them(sqlite: str, sealing: str | Non
         result = await asyncio.wait_for((await rt.handle(handle.id)).result(), 10)
         assert_sound(await rt.get(handle.id))
     assert result.success, result.error
-    here = pieces if sealing else PIECES  # what was only in memory is gone with it
+    here = pieces if sealing else PIECES  # values kept only in memory are lost with the process
     assert {key: bytes.fromhex(data) for key, data in result.output.items()} == here
 
 
@@ -271,7 +271,7 @@ async def test_what_somebody_else_wrote_is_left_out(store: str) -> None:
 
 async def test_after_the_end_nothing_is_kept(store: str) -> None:
     released = asyncio.Event()
-    told: list[str] = []
+    warnings: list[str] = []
 
     @tool(timeout=0.05, max_retries=0)
     async def worker(ctx: ToolContext) -> None:
@@ -283,12 +283,12 @@ async def test_after_the_end_nothing_is_kept(store: str) -> None:
         try:
             await ctx.checkpoint("late", b"x")
         except UsageError as error:
-            told.append(error.message)
+            warnings.append(error.message)
 
     async with make([worker], store) as rt:
         result = await rt.call("worker")
         assert result.state is State.TIMEOUT
         released.set()
-        await eventually(lambda: told)
-        assert "the call has ended" in told[0]
+        await eventually(lambda: warnings)
+        assert "the call has ended" in warnings[0]
         assert not notes(await rt.get(result.call_id))

@@ -1,4 +1,4 @@
-"""Questions in Chinese over documents in Chinese, each of which needs two documents or more: without any model."""
+"""Chinese questions over Chinese documents, each of which needs two documents or more, without a model."""
 
 from __future__ import annotations
 

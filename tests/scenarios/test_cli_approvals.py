@@ -1,4 +1,4 @@
-"""`clicket approve`, `deny` and `audit`: people decide from a terminal about calls that wait in other processes."""
+"""`clicket approve`, `deny` and `audit`: decisions at a terminal on calls that wait in other processes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def waits(place: Place) -> list[dict[str, Any]]:
 
 
 def begin(place: Place, id: str, amount: int = 500) -> Any:
-    """A call in a process of its own, which waits for a person."""
+    """A call in its own process that waits for an approval."""
     command = place.start("call", "pay", f"amount={amount}", "--id", id, "--json")
     command.until(lambda: [call for call in waits(place) if call["id"] == id])
     return command
@@ -65,9 +65,11 @@ def test_list_approve_with_other_arguments_and_deny(place: Place) -> None:
     assert "payments are looked at" in table
     assert '{"amount":500}' in table
 
-    told = place.ask("approve", "fir", "--arguments", '{"amount": 5, "to": "bob"}', "--by", "Ada", "--reason", "less")
-    assert (told["decided"], told["id"]) == (True, "first")
-    assert told["approval"]["edited"] is True
+    decided = place.ask(
+        "approve", "fir", "--arguments", '{"amount": 5, "to": "bob"}', "--by", "Ada", "--reason", "less"
+    )
+    assert (decided["decided"], decided["id"]) == (True, "first")
+    assert decided["approval"]["edited"] is True
     assert first.ended() == 0
     assert json.loads(first.out)["output"] == "paid 5 to bob"
     assert place.ask("show", "first")["arguments"] == {"amount": 5, "to": "bob"}

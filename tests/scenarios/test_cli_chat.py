@@ -74,13 +74,13 @@ def test_a_thread_is_remembered_and_another_is_not_the_same(place: Place) -> Non
 
 def test_a_message_comes_from_a_pipe(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = script(place, "Heard.")
-    told = []
+    messages = []
     for words in ([], ["Read", "this:", "-"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"line 1\nline 2\n")))
         done = place.inside("--json", *chat, "--thread", f"t{len(words)}", *words)
         assert done.returncode == 0, done.stdout + done.stderr
-        told.append(next(event["data"]["text"] for event in lines(done.stdout) if event["type"] == "message"))
-    assert told == ["line 1\nline 2", "Read this: line 1\nline 2"]
+        messages.append(next(event["data"]["text"] for event in lines(done.stdout) if event["type"] == "message"))
+    assert messages == ["line 1\nline 2", "Read this: line 1\nline 2"]
 
 
 def test_how_a_turn_ends_is_the_exit_code(place: Place) -> None:
@@ -94,8 +94,8 @@ def test_how_a_turn_ends_is_the_exit_code(place: Place) -> None:
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "error agent_failed: " in failed.stderr
     assert "has had them all" in failed.stderr
-    told = place.inside("--json", *script(place, "Only this."), "go on", "--thread", "x")
-    assert (told.returncode, lines(told.stdout)[-1]["type"]) == (1, "error")
+    refused = place.inside("--json", *script(place, "Only this."), "go on", "--thread", "x")
+    assert (refused.returncode, lines(refused.stdout)[-1]["type"]) == (1, "error")
 
 
 def test_a_plan_is_drawn_and_then_only_what_moves(place: Place) -> None:
@@ -111,7 +111,7 @@ def test_a_plan_is_drawn_and_then_only_what_moves(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reason"),
     [
         (["chat", "hi"], "--model script:answers.json"),
         (["chat", "hi", "--agent", "helper"], "[agents.helper]"),
@@ -120,11 +120,11 @@ def test_a_plan_is_drawn_and_then_only_what_moves(place: Place) -> None:
         (["chat", " ", "--model", "script:answers.json"], "the message is empty"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_what_to_do(place: Place, words: list[str], said: str) -> None:
+def test_what_cannot_be_done_is_said_with_what_to_do(place: Place, words: list[str], reason: str) -> None:
     script(place, "Hello.")
     done = place.inside(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in " ".join(done.stderr.split())
+    assert reason in " ".join(done.stderr.split())
     assert not (place.folder.parent / "calls.db").exists()
 
 
@@ -133,13 +133,13 @@ def test_agents_of_the_settings(place: Place) -> None:
     table = {"model": "script:answers.json", "tools": ["count"]}
     both = json.dumps({"letters": table, "other": {"model": "openai:none", "kind": "plan"}})
     done = place.inside("chat", "hi", CLICKET_AGENTS=json.dumps({"letters": table}))
-    assert done.stdout == "Nine.\n", "the only one is the default"
+    assert done.stdout == "Nine.\n", "the only agent is the default"
     done = place.inside("chat", "hi", CLICKET_AGENTS=both)
     assert (done.returncode, "several agents ('letters', 'other')" in done.stderr) == (2, True)
     done = place.inside("chat", "hi", "--agent", "letter", CLICKET_AGENTS=both)
     assert (done.returncode, "Did you mean 'letters'?" in done.stderr) == (2, True)
     done = place.inside("chat", "hi", "--agent", "letters", "--thread", "new", CLICKET_AGENTS=both, OPENAI_API_KEY="")
-    assert done.stdout == "Nine.\n", "a key that another agent lacks is no trouble of this one"
+    assert done.stdout == "Nine.\n", "a missing key of another agent does not affect this one"
 
 
 def test_ctrl_c_stops_the_turn(place: Place) -> None:
@@ -165,8 +165,8 @@ def test_a_turn_that_a_crash_cut_off_is_finished_and_not_begun_again(place: Plac
     second = place.inside(*chat, "go")
     assert (second.returncode, second.stdout) == (0, "Counted and crawled.\n"), second.stderr
     assert "Turn 1 of thread default was cut off before it ended. It goes on now" in second.stderr
-    assert (place.folder / "counted").read_text() == "xx", "what is on record is not done again"
-    assert (place.folder / "crawled").read_text() == "xx", "what was under way is, if it may be"
+    assert (place.folder / "counted").read_text() == "xx", "a finished call does not run again"
+    assert (place.folder / "crawled").read_text() == "xx", "an interrupted call does, if it may be repeated"
     assert "2 attempts" in second.stderr
 
 
@@ -200,7 +200,7 @@ def test_a_conversation(place: Place) -> None:
         terminal.wait_for("Nine.\n")
         terminal.wait_for("\n> ")
         terminal.type("crawl\n")
-        assert "running" in terminal.wait_for("page 40"), "the call is drawn while it runs"
+        assert "running" in terminal.wait_for("page 40"), "the call is shown while it runs"
         terminal.press_ctrl_c()
         terminal.wait_for("stopping; Ctrl-C again leaves")
         terminal.wait_for("Terminated: Cancelled")

@@ -61,7 +61,7 @@ while True:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    """A folder to stand in, and one for temporary files that must be empty in the end."""
+    """A working folder, and one for temporary files that must be empty at the end."""
     folder, temp = tmp_path / "place", tmp_path / "temp"
     folder.mkdir()
     temp.mkdir()
@@ -73,14 +73,14 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def sandboxed(temp: Path) -> list[str]:
-    """Processes that see a folder of these temporary files as their own."""
+    """Processes that have a folder of these temporary files as their own."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and str(temp) in (entry / "mountinfo").read_text():
                 found.append(entry.name)
         except OSError:
-            continue  # it ended while we looked
+            continue  # it ended meanwhile
     return found
 
 
@@ -93,15 +93,15 @@ class TestNotebook:
     def test_prose_code_output_values_and_errors_come_in_order(self, place: Place) -> None:
         done = place.run("code", write(place, NOTEBOOK), "--out", "kept")
         assert done.returncode == 1, done.stderr
-        told = [
+        expected = [
             "# Numbers", "Some *prose*", "[1]", '    print("live", x)', "\nlive 20\n", "\ncareful\n", "```bash", "[2]",
             'File "<block 2>", line 2, in half', "ZeroDivisionError: division by zero", "Almost done.", "[3]", "→ 21",
             "The end.",
         ]  # fmt: skip
-        at = [done.stdout.find(text) for text in told]
+        at = [done.stdout.find(text) for text in expected]
         assert -1 not in at, done.stdout
         assert at == sorted(at), done.stdout
-        assert "clicket" not in done.stdout  # lines of the program, none of ours
+        assert "clicket" not in done.stdout  # lines of the program only
         assert "left out: bash block at line 13" in done.stderr
         last = done.stderr.strip().splitlines()[-1]
         assert last.startswith("✗ error  3 blocks · ")
@@ -186,7 +186,7 @@ Drawing()
 
 
 class TestPrograms:
-    """What other programs read."""
+    """Output for other programs."""
 
     def test_json_is_the_result(self, place: Place) -> None:
         done = place.inside("code", write(place, NOTEBOOK), "--json", "--out", "kept")
@@ -316,7 +316,7 @@ class TestTerminal:
 
 
 def in_terminal(place: Place, arguments: tuple[str, ...], environment: dict[str, str]) -> str:
-    """All that a command writes to a terminal."""
+    """Everything that a command writes to a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "clicket", *arguments], cwd=place.folder, env=environment,

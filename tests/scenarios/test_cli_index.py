@@ -1,4 +1,4 @@
-"""`clicket index`: what it says to people and to programs, and how it ends."""
+"""`clicket index`: its output for people and for programs, and its exit codes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_folder_is_indexed_searched_and_taken_out(place: Place) -> None:
     answer = place.inside("search", "Where was Ada Lovelace born?")
     assert "London" in answer.stdout
     (place.folder / "docs" / "draft.md").unlink()
-    again = place.ask("index")  # the folders that it has
+    again = place.ask("index")  # without arguments: the folders of the index
     assert {name: again["folders"][0][name] for name in ("path", "added", "changed", "unchanged", "removed")} == {
         "path": folder, "added": 0, "changed": 0, "unchanged": 1, "removed": 1,
     }  # fmt: skip
@@ -49,8 +49,8 @@ def test_a_folder_is_indexed_searched_and_taken_out(place: Place) -> None:
 
 
 def test_patterns_are_kept_for_the_next_time(place: Place) -> None:
-    told = place.ask("index", "docs", "--exclude", "draft*", "--index", "other/place.db")
-    assert (told["index"], told["documents"]) == ("other/place.db", 1)
+    output = place.ask("index", "docs", "--exclude", "draft*", "--index", "other/place.db")
+    assert (output["index"], output["documents"]) == ("other/place.db", 1)
     assert place.ask("index", "docs", "--index", "other/place.db")["documents"] == 1
     assert (
         place.ask("index", "docs", "--only", "*.md", "--exclude", "none", "--index", "other/place.db")["documents"] == 2

@@ -1,4 +1,4 @@
-"""`clicket search` as users run it: rounds to stderr while they go on, the answer and its sources to stdout."""
+"""`clicket search` as users run it: rounds to stderr while they run, the answer and its sources to stdout."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_rounds_go_to_stderr_and_the_answer_can_be_piped(place: Place) -> None:
     last = done.stderr.splitlines()[-1]
     assert last.startswith("3 documents · 2 rounds · ")
     shown = place.inside(*last.rpartition("clicket ")[2].split())
-    assert shown.returncode == 0, "it is a call like any other"
+    assert shown.returncode == 0, "the search is a normal call"
     assert "from the cache" in place.inside("search", QUESTION).stderr
     assert "from the cache" not in place.inside("search", QUESTION, "--fresh").stderr
 
@@ -83,7 +83,7 @@ def test_reports_have_every_document_whole(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "reason"),
     [
         (["--engine", "brav"], 2, "no search engine of the kind 'brav'. Did you mean 'brave'?"),
         (["--engine", "brave"], 2, "BRAVE_API_KEY is not set"),
@@ -96,11 +96,11 @@ def test_reports_have_every_document_whole(place: Place) -> None:
         (["--max-loop", "11"], 2, "rounds from 1 to 10, not 11"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_what_to_do(place: Place, options: list[str], code: int, said: str) -> None:
+def test_what_cannot_be_done_is_said_with_what_to_do(place: Place, options: list[str], code: int, reason: str) -> None:
     done = place.inside("search", QUESTION, *options, BRAVE_API_KEY="")
     assert done.returncode == code
-    assert said in " ".join(done.stderr.split())
-    assert "Settings" not in done.stderr, "it was the command line that said so"
+    assert reason in " ".join(done.stderr.split())
+    assert "Settings" not in done.stderr, "the error names the command line"
     assert done.stdout == ""
     assert not (place.folder / "other.db").exists()
 
@@ -113,7 +113,7 @@ def test_without_a_question_or_an_index_there_is_nothing_to_do(place: Place) -> 
     done = place.inside("search", QUESTION)
     assert done.returncode == 2
     assert "Make one with: clicket index FOLDER. Or search the web: --engine" in " ".join(done.stderr.split())
-    assert place.ask("ps", "--all")["calls"] == [], "nothing was begun"
+    assert place.ask("ps", "--all")["calls"] == [], "no call was made"
 
 
 def test_the_command_line_wins_over_the_settings_file(place: Place) -> None:
@@ -125,14 +125,14 @@ def test_the_command_line_wins_over_the_settings_file(place: Place) -> None:
     assert "could not be reached" in " ".join(failed.stderr.split())
     done = place.inside("search", QUESTION, "--engine", "index")
     assert done.returncode == 0, done.stderr
-    assert "Round 2" not in done.stderr, "the rest of the file holds"
+    assert "Round 2" not in done.stderr, "the rest of the settings file applies"
     both = place.inside("--json", "search", QUESTION, "--engine", "index", "--engine", "searxng")
     assert both.returncode == 2
     assert "searxng" in both.stdout + both.stderr
 
 
 def test_ctrl_c_ends_the_search_and_says_so(place: Place) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as deaf:  # takes connections and never answers
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # accepts connections and never answers
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         (place.folder / "clicket.toml").write_text(f'[search]\nengines = [{{kind = "searxng", url = "{url}"}}]\n')
         command = place.start("search", QUESTION)

@@ -1,4 +1,4 @@
-"""`clicket states` and `clicket reset`: the states of tools in a thread, without taking over any call."""
+"""`clicket states` and `clicket reset`: the states of tools in a thread, without claiming any call."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def test_before_anything_was_called(place: Place) -> None:
-    told = place.ask("states", "t1")
-    assert {tool["name"]: tool["available"] for tool in told["tools"]} == {"base": True, "second": False, "bad": True}
-    assert not (place.folder / "calls.db").exists()  # a look makes no store
+    output = place.ask("states", "t1")
+    assert {tool["name"]: tool["available"] for tool in output["tools"]} == {"base": True, "second": False, "bad": True}
+    assert not (place.folder / "calls.db").exists()  # reading does not create a store
 
 
 def test_failures_are_seen_and_reset(place: Place) -> None:
@@ -81,15 +81,15 @@ def test_taken_out_by_hand_and_the_text_for_a_model(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "reason"),
     [
         (("reset", "t1", "bas"), 2, "Did you mean 'base'"),
         (("states", "t1", "--set", "base=gone"), 2, "no status of a tool"),
         (("states", "t1", "--set", "base"), 2, "mail=maintenance"),
     ],
 )
-def test_mistakes(place: Place, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_mistakes(place: Place, arguments: tuple[str, ...], code: int, reason: str) -> None:
     place.inside("call", "base")
     done = place.inside(*arguments)
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert (done.returncode, reason in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""Commands that keep a store in order: recover, cache, gc, and what ps and doctor say of owners; over every kind of store."""
+"""Maintenance commands: recover, cache, gc, and the owners in ps and doctor; over every kind of store."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def states(place: Place) -> dict[str, str]:
 
 
 def crash(place: Place) -> None:
-    """A worker dies in the middle of two calls: one that may be repeated, and one that may not."""
+    """A worker dies in the middle of two calls: one repeatable, one not."""
     submit(place, ("again", "look", held(place)), ("once", "pay", held(place)))
     worker = place.worker()
     worker.until(lambda: written(place) == ["look", "pay"])
@@ -103,11 +103,11 @@ class TestOwnersThatAreGone:
     def test_recover_in_words(self, place: Place) -> None:
         crash(place)
         place.touch("gate")
-        told = place.inside("recover")
-        assert told.returncode == 0
-        assert "took over 2 calls" in told.stdout
-        assert "outcome_unknown  once  pay  thread default" in told.stdout
-        assert "1 completed, 1 failed" in told.stdout
+        done = place.inside("recover")
+        assert done.returncode == 0
+        assert "took over 2 calls" in done.stdout
+        assert "outcome_unknown  once  pay  thread default" in done.stdout
+        assert "1 completed, 1 failed" in done.stdout
 
     def test_recover_without_waiting_runs_nothing_here(self, place: Place) -> None:
         crash(place)
@@ -138,8 +138,8 @@ class TestOwnersThatAreGone:
         place.touch("gate")
         report = place.ask("recover", "--tools", f"{TOOLS}:look")
         assert (report["rerun"], report["unknown"], report["without_tool"]) == (1, 0, {"pay": 1})
-        told = place.inside("recover", "--tools", f"{TOOLS}:look")
-        assert "pay (1)" in told.stderr
+        done = place.inside("recover", "--tools", f"{TOOLS}:look")
+        assert "pay (1)" in done.stderr
         assert states(place) == {"again": "completed", "once": "running"}
 
     def test_nothing_there_is_no_error_and_no_store_is_made(self, place: Place) -> None:
@@ -157,9 +157,9 @@ class TestCache:
         assert (stats["items"], stats["hits"], stats["misses"], stats["evictions"]) == (2, 1, 2, 0)
         assert stats["hit_rate"] == pytest.approx(1 / 3)
         assert stats["max_bytes"] == 64 * 1024 * 1024
-        told = place.inside("cache", "stats").stdout
-        assert "33.3%" in told
-        assert "of 64.0 MiB" in told
+        output = place.inside("cache", "stats").stdout
+        assert "33.3%" in output
+        assert "of 64.0 MiB" in output
         listed = place.ask("cache", "list")
         assert {item["tool"] for item in listed["items"]} == {"double"}
         assert len(place.ask("cache", "list", "--limit", "1")["items"]) == 1
@@ -205,8 +205,8 @@ class TestGc:
         assert place.ask("gc", "--dry-run", **given)["calls"] == 1
         assert place.ask("gc", "--dry-run", "--keep-calls", "1", **given)["calls"] == 3
         done = place.inside("gc", "--keep-bytes", "1GB", **given)
-        told = "removed 1 calls that ended more than 10 min 0 s ago or exceed 3 calls in all, 953.7 MiB in all"
-        assert told in done.stdout
+        summary = "removed 1 calls that ended more than 10 min 0 s ago or exceed 3 calls in all, 953.7 MiB in all"
+        assert summary in done.stdout
 
     def test_calls_under_way_are_kept(self, place: Place) -> None:
         submit(place, ("waits", "pay", held(place)))
@@ -228,7 +228,7 @@ class TestGc:
 
 @pytest.fixture(scope="module", params=["redis", "postgresql"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A URL with a password, of a server that wants one or takes any."""
+    """A URL with a password, of a server that requires one or accepts any."""
     if request.param == "redis":
         with redis_server(tmp_path_factory.mktemp("redis")) as redis:
             assert redis.ask("CONFIG", "SET", "requirepass", SECRET) == "+OK"
@@ -243,12 +243,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 class TestServers:
     def test_every_command_and_no_password(self, tmp_path: Path, server: str) -> None:
         place = Place(tmp_path, server, TOOLS, CLICKET_CLOSE_TIMEOUT="60")
-        said = ""
+        output = ""
 
         def run(*arguments: str, code: int = 0) -> str:
-            nonlocal said
+            nonlocal output
             done = (place.run if "first-call" in arguments[3:] else place.inside)(*arguments)
-            said += done.stdout + done.stderr
+            output += done.stdout + done.stderr
             assert done.returncode == code, done.stdout + done.stderr
             return done.stdout
 
@@ -274,7 +274,7 @@ class TestServers:
             worker.wait_for("ended", id="later", state="completed")
             worker.signal(signal.SIGTERM)
             assert worker.ended() == 0
-            said += worker.out + worker.err
+            output += worker.out + worker.err
             assert (
                 run("cache", "clear", "--tag", "tool:double") == "removed 1 cached results with the tag tool:double.\n"
             )
@@ -286,7 +286,7 @@ class TestServers:
             assert "***" in run("config")
         finally:
             place.close()
-        assert SECRET not in said
+        assert SECRET not in output
 
     @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
     def test_server_that_is_not_there_is_3(self, tmp_path: Path, scheme: str) -> None:
@@ -324,9 +324,9 @@ class TestWords:
         new |= {"retention_bytes", "thread_retention_calls", "thread_retention_bytes"}
         assert new <= settings.keys()
         assert settings["store"] == {"value": "postgresql://me:***@db/x", "origin": "CLICKET_STORE"}
-        told = place.inside("config", **given).stdout
-        assert "weather=60" in told
-        assert SECRET not in told
+        output = place.inside("config", **given).stdout
+        assert "weather=60" in output
+        assert SECRET not in output
 
     def test_wrong_scheme_shows_no_password_either(self, place: Place) -> None:
         done = place.inside("ps", "--store", f"postgre://me:{SECRET}@db/x")

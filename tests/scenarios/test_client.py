@@ -271,7 +271,7 @@ class TestAcrossTheNetwork:
             return len(runs)
 
         class Lossy(httpx2.AsyncHTTPTransport):
-            """Loses the answer to every second request, after the server gave it."""
+            """Loses every second response after the server sent it."""
 
             def __init__(self) -> None:
                 super().__init__()

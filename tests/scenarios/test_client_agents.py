@@ -1,4 +1,4 @@
-"""An agent over the network behaves as a local agent, also when connections break."""
+"""An agent over the network behaves like a local agent, also when connections break."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_an_answer_that_was_lost_does_not_make_a_second_turn(tmp_path: Pat
 
 
 class Cutting(httpx2.AsyncBaseTransport):
-    """A wire that breaks each stream after its first piece."""
+    """A transport that breaks each stream after its first piece."""
 
     def __init__(self) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
@@ -208,7 +208,7 @@ async def test_a_stream_that_breaks_is_taken_up_where_it_broke(tmp_path: Path) -
             seen.append(event)
             if event.type == "tool_started":
                 gate.open.set()
-        assert transport.cuts > 0, "nothing was cut: the test shows nothing"
+        assert transport.cuts > 0, "no connection was cut: the test proves nothing"
         kept = [event for event in seen if event.id]
         async with Client(it.url) as plain:
             assert kept == [event async for event in plain.agent().events("t")]
@@ -269,7 +269,7 @@ def test_blocking(tmp_path: Path) -> None:
 
 
 def test_the_faces_have_the_same_names() -> None:
-    """What a remote agent has is what an agent has, with the same parameters; the blocking one has all of it."""
+    """A remote agent has the methods of an agent, with the same parameters; the blocking one has all of them."""
     for name, method in vars(RemoteAgent).items():
         if name.startswith("_"):
             continue

@@ -1,4 +1,4 @@
-"""Calls that were given up: which they are, and that each is requeued once, over every interface."""
+"""Calls that were given up: which they are, and that each can be requeued once, over every interface."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_calls_that_were_given_up_are_listed_and_requeued_once(store: str)
         handle = await rt.requeue("failed")
         assert (await handle.result()).output == "up"
         assert (await rt.get(handle.id)).metadata["again_of"] == "failed"
-        assert (await rt.requeue("failed")).id == handle.id, "a second time changes nothing"
+        assert (await rt.requeue("failed")).id == handle.id, "a second requeue changes nothing"
         assert [call.id for call in (await rt.dead()).items] == ["late"]
         both = (await rt.dead(requeued=True)).items
         assert [call.requeued_as for call in both] == [None, handle.id]

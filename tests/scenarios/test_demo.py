@@ -1,4 +1,4 @@
-"""The tour checks itself: with and without a terminal, twice in one folder, and in a folder that cannot be written."""
+"""The demo checks itself: with and without a terminal, twice in one folder, and in a read-only folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EXPECTED = [
     ("code_interpreter", "completed", 2, None),
 ]
 
-# What the tour computes and finds. How it is worded is not tested.
+# What the demo computes and finds. Its wording is not tested.
 FACTS = [
     "Did you mean 'weather'?",
     "/city",
@@ -73,10 +73,10 @@ def run(folder: Path, env: dict[str, str], *arguments: str) -> subprocess.Comple
 def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_env: dict[str, str]) -> None:
     first = run(tmp_path, clean_env, "demo", "--json")
     assert first.returncode == 0, first.stdout + first.stderr
-    told = json.loads(first.stdout)
-    assert told["ok"]
-    assert told["duration"] < 60
-    assert [(c["tool"], c["state"], c["attempts"], c["error"]) for c in told["calls"]] == EXPECTED
+    output = json.loads(first.stdout)
+    assert output["ok"]
+    assert output["duration"] < 60
+    assert [(c["tool"], c["state"], c["attempts"], c["error"]) for c in output["calls"]] == EXPECTED
 
     second = run(tmp_path, clean_env, "demo")
     assert second.returncode == 0, second.stdout + second.stderr
@@ -109,11 +109,11 @@ def test_store_is_the_tours_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with tour_store(None) as url:
         assert url == "sqlite:///.clicket/demo.db"
         Path(".clicket/demo.db").write_text("old")
-        with tour_store(None) as other:  # another tour runs here
+        with tour_store(None) as other:  # another demo runs here
             assert other.startswith(f"sqlite:///{tmp_path}/clicket-demo-")
         assert Path(".clicket/demo.db").exists()
     with tour_store(None), open(".clicket/demo.lock") as lock:
-        assert not Path(".clicket/demo.db").exists()  # each tour begins with an empty one
+        assert not Path(".clicket/demo.db").exists()  # each demo starts with an empty store
         with pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     shutil.rmtree(tmp_path / ".clicket")
@@ -141,7 +141,8 @@ async def test_a_failed_check_is_shown(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("broken", [False, True])
 async def test_an_agent_without_a_sandbox_says_so(capsys: pytest.CaptureFixture[str], broken: bool) -> None:
-    """Without a sandbox the script goes on, and the drawing is not checked; a repeated model request is still a failed check."""
+    """Without a sandbox the script continues, and the drawing is not checked; a repeated model request is still a
+    failed check."""
 
     @tool(name="deep_search")
     async def searched(query: str) -> dict[str, Any]:
@@ -183,5 +184,5 @@ def test_outcomes_are_json(capsys: pytest.CaptureFixture[str]) -> None:
     output = TourOutput(Terminal(json=True))
     output.print("not to be seen")
     output.summary("sqlite:///x", 2.0)
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert told == {"ok": True, "store": "sqlite:///x", "duration": 2.0, "calls": []}
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert printed == {"ok": True, "store": "sqlite:///x", "duration": 2.0, "calls": []}

@@ -35,7 +35,7 @@ async def test_submit_answers_when_the_call_is_durable_and_before_it_has_ended(s
 
 
 async def test_nothing_is_visible_before_the_store_has_it(sqlite: str) -> None:
-    """A second runtime over the same file knows, at once, whatever the first one has told anybody."""
+    """A second runtime over the same file sees at once everything that the first one has acknowledged."""
     seen: list[tuple[int, int]] = []
     async with make(TOOLS, sqlite) as rt, make(TOOLS, sqlite) as other:
         handle = await rt.submit("letters", {"word": "abc"}, id="c")
@@ -44,7 +44,7 @@ async def test_nothing_is_visible_before_the_store_has_it(sqlite: str) -> None:
             stored = await other.get("c")
             seen.append((event.seq, stored.events[-1].seq))
     assert seen
-    assert all(told <= kept for told, kept in seen)
+    assert all(shown <= kept for shown, kept in seen)
 
 
 async def test_intent_is_durable_before_the_body_runs(sqlite: str) -> None:

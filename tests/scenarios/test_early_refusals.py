@@ -1,4 +1,4 @@
-"""Mistakes in programs are refused where they are made, and the message names the line to change."""
+"""Mistakes in a program raise where they are made, and the message names the line to change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_an_agent_refuses_the_name_of_a_tool_that_does_not_exist(kind: Any
     async with memory_runtime([echo]) as rt:
         with pytest.raises(UsageError, match=r"no tool 'ecko'. Did you mean 'echo'\? Registered: echo"):
             kind(rt, ScriptedModel([]), tools=["ecko"])
-        assert rt.registry.get(f"agent:{'react' if kind is ReActAgent else 'plan'}") is None, "nothing is left behind"
+        assert rt.registry.get(f"agent:{'react' if kind is ReActAgent else 'plan'}") is None, "no tool stays registered"
         kind(rt, ScriptedModel([]), tools=["echo", "read_result"])
         kind(rt, ScriptedModel([]), tools=[])
 
@@ -91,7 +91,7 @@ async def test_a_method_is_a_tool_of_its_object() -> None:
         assert (await rt.call("currency", {"country": "x"})).output == "money of x"
         with pytest.raises(UsageError, match="two tools are named 'price'"):
             rt.add(Shop({}).price)
-    assert await shop.price("tea") == 300, "calling it calls the method"
+    assert await shop.price("tea") == 300, "calling the tool calls the method"
     assert await Shop.price(shop, "tea") == 300
 
 
@@ -156,7 +156,7 @@ async def test_a_call_refuses_unknown_keywords() -> None:
             await rt.call("echo", **argument)
         with pytest.raises(UsageError, match="no keyword 'tread'"):
             await rt.call_many([{"tool": "echo", **wrong}])
-        assert (await rt.history()).items == [], "nothing was called"
+        assert (await rt.history()).items == [], "no call was made"
     with pytest.raises(TypeError):
         ToolCall("echo", **wrong)
 
@@ -269,11 +269,11 @@ async def test_an_async_body_that_blocks_the_loop_past_its_timeout_is_reported(
     place = f"tests/scenarios/test_early_refusals.py:{line_of('blocks')}"
     assert result.metadata["blocked_loop"]["at"] == place
     assert result.metadata["blocked_loop"]["seconds"] >= 0.05
-    told = [record.getMessage() for record in caplog.records if record.name == "clicket.execution"]
-    assert len(told) == 1, "once for each call"
-    assert f"tool 'sleeper', call {result.call_id}" in told[0]
-    assert place in told[0]
-    assert "timeout of 0.05 s" in told[0]
+    messages = [record.getMessage() for record in caplog.records if record.name == "clicket.execution"]
+    assert len(messages) == 1, "once for each call"
+    assert f"tool 'sleeper', call {result.call_id}" in messages[0]
+    assert place in messages[0]
+    assert "timeout of 0.05 s" in messages[0]
 
 
 async def test_a_busy_loop_is_not_taken_for_a_blocked_one(
@@ -300,11 +300,11 @@ async def test_a_process_that_was_paused_is_not_taken_for_a_blocked_loop(caplog:
     @tool(timeout=0.1)
     async def looked_at(pause: float) -> None:
         for now in (100.0, 100.05, 100.05 + pause):
-            watch.look(now)  # the loop answers nothing meanwhile
+            watch.look(now)  # the event loop is blocked meanwhile
 
     async with memory_runtime([looked_at]) as rt:
-        told = {pause: await rt.call("looked_at", {"pause": pause}) for pause in (60.0, 0.5)}
-    assert [pause for pause, result in told.items() if "blocked_loop" in result.metadata] == [0.5]
+        results = {pause: await rt.call("looked_at", {"pause": pause}) for pause in (60.0, 0.5)}
+    assert [pause for pause, result in results.items() if "blocked_loop" in result.metadata] == [0.5]
     assert len([record for record in caplog.records if record.name == "clicket.execution"]) == 1
 
 
@@ -332,7 +332,7 @@ def test_a_second_event_loop_is_refused_before_anything_is_recorded(tmp_path: Pa
 
 
 def test_an_event_loop_that_has_ended_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_watch, "LOOK_EVERY", 0.01)  # its thread ends with the loop
+    monkeypatch.setattr(loop_watch, "LOOK_EVERY", 0.01)  # its thread ends with the event loop
     rt = Runtime([echo], settings=MEMORY)
     asyncio.run(rt.open())
 

@@ -1,4 +1,4 @@
-"""What people meet every day: results, handles, what objects look like, help, completion, decisions."""
+"""Everyday use: results, handles, reprs, help, completion, decisions."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ async def test_the_content_of_a_failure_is_what_the_model_should_read() -> None:
             assert result.error is not None
             assert result.error.code in result.content
         assert (await rt.get("f")).content == failed.content
-        assert (await (await rt.handle("f")).result()).content == failed.content, "from its record, too"
+        assert (await (await rt.handle("f")).result()).content == failed.content, "read from its record, too"
         assert (await rt.call("nothing")).content.startswith("tool_not_found: ")
         many = await rt.call_many([("add", {"a": 1, "b": 1}), {"tool": "add", "arguments": {}, "thread": ""}])
-        assert "thread" in many[1].content, "one that was never made"
+        assert "thread" in many[1].content, "a call that was never created"
 
 
 async def test_unwrap_gives_the_output_or_raises_what_went_wrong() -> None:
@@ -101,7 +101,7 @@ def test_a_result_is_waited_for_up_to_a_timeout_without_a_loop() -> None:
         assert handle.result(timeout=5).state is State.CANCELLED
 
 
-# One name for one thing.
+# One name for each concept.
 
 
 async def test_ids_and_items_have_one_name() -> None:
@@ -117,7 +117,7 @@ async def test_ids_and_items_have_one_name() -> None:
         assert len(page.items) == 1
 
 
-# What objects look like.
+# Reprs.
 
 
 async def test_objects_are_short_to_look_at() -> None:
@@ -167,8 +167,8 @@ def test_a_second_decision_gets_the_first(place: Place) -> None:
         assert denied.returncode == 0
         late = place.inside("approve", "second")
         assert "it was denied already, by bob" in late.stderr
-        told = place.ask("approve")
-        assert told["items"] == told["calls"] == []
+        listed = place.ask("approve")
+        assert listed["items"] == listed["calls"] == []
     shown = place.inside("show", "first")
     text = " ".join(shown.stdout.split())
     assert "approved by ann" in text
@@ -182,9 +182,9 @@ def test_a_second_decision_gets_the_first(place: Place) -> None:
 
 @pytest.mark.parametrize("words", [("ps",), ("cache", "stats"), ("approve",), ()])
 def test_help_names_no_type_for_a_switch(place: Place, words: tuple[str, ...]) -> None:
-    told = place.inside(*words, "--help").stdout
-    assert "--json" in told
-    assert "<bool>" not in told
+    output = place.inside(*words, "--help").stdout
+    assert "--json" in output
+    assert "<bool>" not in output
 
 
 def completed(place: Place, *words: str) -> list[str]:

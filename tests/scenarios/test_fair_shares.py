@@ -1,4 +1,4 @@
-"""Callers take turns for slots: one caller's hundred waiting calls do not stand before another's first."""
+"""Callers take turns for slots: one caller's hundred waiting calls do not delay another's first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submitters and workers over one store, with notices that fail in every way: only time is lost."""
+"""Submitters and workers over one store, with notices that fail in every way: calls only take longer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def nats() -> Iterator[NatsServer]:
 async def fleet(
     store: Callable[[], Any], workers: int = 2, **settings: Any
 ) -> AsyncIterator[tuple[Runtime, list[Runtime]]]:
-    """A runtime that gives its calls away, and runtimes that run them; their notices arrive."""
+    """A runtime that submits calls, and runtimes that run them; all notices arrive."""
     async with AsyncExitStack() as stack:
 
         async def opened(**options: Any) -> Runtime:
@@ -81,7 +81,7 @@ async def listens(*runtimes: Runtime) -> None:
 
 
 async def called(giver: Runtime, count: int) -> None:
-    """Make calls at once, and check each: its output, one body, no gap in its events."""
+    """Make calls concurrently, and check each: its output, one run, no gap in its events."""
     handles = await asyncio.gather(*(giver.submit("work", {"x": n}, thread=f"t{n % 3}") for n in range(count)))
     results = await asyncio.gather(*(handle.result() for handle in handles))
     assert [result.output for result in results] == [{"x": n} for n in range(count)]
@@ -96,7 +96,7 @@ async def called(giver: Runtime, count: int) -> None:
 async def test_a_bus_that_drops_doubles_delays_reorders_and_forges_costs_only_time(
     redis_store: RedisServer, seed: int, delay: float
 ) -> None:
-    """With the long delay, offers arrive when other workers have claimed the calls."""
+    """With the long delay, offers arrive after other workers have claimed the calls."""
     bus, prefix = FaultyBus(seed, delay=delay), f"f{next(_numbers)}"
     url = f"{redis_store.url}?prefix={prefix}"
     async with fleet(lambda: RedisStore(url, bus=FaultyCarrier(bus)), 3, max_concurrency=2) as (giver, _):
@@ -128,7 +128,7 @@ async def test_one_call_on_postgres_costs_at_most_seven_statements(postgres: Pos
     url = f"{postgres.url()}?schema=f{next(_numbers)}"
     async with fleet(lambda: url, 1) as (giver, workers):
         await listens(giver, *workers)
-        for n in range(3):  # until each knows the other
+        for n in range(3):  # until both processes know each other
             await giver.call("work", {"x": n})
         calls, start, mark = 20, time.monotonic(), len(postgres.log)
         for n in range(calls):
@@ -136,7 +136,7 @@ async def test_one_call_on_postgres_costs_at_most_seven_statements(postgres: Pos
         seconds, text = time.monotonic() - start, postgres.log[mark:]
     statements = re.findall(r"LOG:  (?:execute \S+?|statement): (.*)", text)
     kinds = Counter(re.sub(r".*(append|pg_notify|claim_waiting|news|standings).*", r"\1", each) for each in statements)
-    looks = 2 * (seconds / 0.25 + 1)  # of the two processes, whether there are calls or not
+    looks = 2 * (seconds / 0.25 + 1)  # polls of the two processes, with or without calls
     assert 3 * calls <= kinds["append"] <= 3.2 * calls, "accept, claim and start, outcome"
     assert len(statements) - 3 * looks <= 7 * calls, kinds
 
@@ -157,9 +157,7 @@ async def test_results_of_calls_that_ended_before_they_were_asked_for(
         await eventually(have_ended)
         start = time.monotonic()
         assert [(await handle.result()).output for handle in handles] == [{"x": n} for n in range(calls)]
-        assert time.monotonic() - start < calls * POLL_MOST / 2, (
-            "the store is read at once, not by the next periodic look"
-        )
+        assert time.monotonic() - start < calls * POLL_MOST / 2, "a notice triggers the read, not the next poll"
 
 
 async def test_one_call_on_redis_costs_three_scripts_and_few_messages(redis_store: RedisServer) -> None:
@@ -217,7 +215,7 @@ async def test_a_bus_that_is_killed_and_comes_back_empty(
             await eventually(lambda: giver.store.notices.trouble is not None)
             await called(giver, 5)
             warned = [r for r in caplog.records if r.name == "clicket.notices" and r.levelno == logging.WARNING]
-            assert len(warned) == 3, "each process says it once"
+            assert len(warned) == 3, "each process warns once"
             bus.start()
             await listens(giver, *workers)
             await called(giver, 5)

@@ -1,4 +1,4 @@
-"""Finding calls again: by what ended them, by the request they belong to, by their metadata, in either order."""
+"""Finding calls: by outcome, by request, by metadata, in either order."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_calls_are_found_by_their_content(kind: str) -> None:
 
 
 async def test_sqlite_finds_them_in_calls_that_are_large(sqlite: str) -> None:
-    """Units that do not fit into the call's own row are in rows of their own."""
+    """Units that do not fit into the call's row are in separate rows."""
 
     @tool
     async def long(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Schemas that are recursive, remote, explosive, or lie about the function: no fetch, no hang, no wrong value in a body."""
+"""Schemas that are recursive, remote, explosive, or disagree with the function: no fetch, no hang, no wrong value in a body."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _nothing_ran() -> None:
 
 
 async def refuse(rt: Runtime, arguments: Any, name: str) -> ToolResult:
-    """The call must be refused, its tool not run, and the next one left alone."""
+    """The call must be refused, its tool must not run, and the next call must work."""
     result = await rt.call(name, arguments)
     assert result.state is State.FAILED, ran
     assert result.error is not None
@@ -168,7 +168,7 @@ async def test_whole_object_rules_count(store: str) -> None:
 
 
 async def test_a_schema_that_lies_about_the_function_is_caught_before_the_body(store: str) -> None:
-    """The schema says yes, the type says no: the call is refused, not run with a wrong value."""
+    """The schema accepts, the type does not: the call is refused, not run with a wrong value."""
 
     class Liar:
         @classmethod

@@ -1,4 +1,4 @@
-"""Tools across turns: what a thread may use is the same after a restart, in another process, and from a snapshot."""
+"""Tools across turns: a thread's available tools are the same after a restart, in another process, and from a snapshot."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class TestHand:
                 await rt.hub("t").set("base", "availabel")
 
     async def test_a_call_that_was_let_in_is_not_shut_out_afterwards(self, tmp_path: Path) -> None:
-        """It waits in the queue while the tool is taken out; a restart does not judge it again."""
+        """The tool is taken out of service while the call waits in the queue; a restart does not check it again."""
         gate = asyncio.Event()
 
         @tool
@@ -244,39 +244,39 @@ class TestChanges:
             await eventually(lambda: len(seen) >= 3)
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-            told = [(change.tool, str(change.before), str(change.after)) for change in seen]
-            assert told == [
+            changes = [(change.tool, str(change.before), str(change.after)) for change in seen]
+            assert changes == [
                 ("flaky", "available", "failed"),
                 ("flaky", "failed", "available"),
                 ("base", "available", "maintenance"),
             ]
 
     async def test_the_webhook_hears_each_change_once_and_signed(self, tmp_path: Path) -> None:
-        async with receiver(fail_first=1) as (url, heard):
+        async with receiver(fail_first=1) as (url, requests):
             options: dict[str, Any] = {"hub_webhook": url, "hub_webhook_secret": "s3cret"}
             place = sqlite_url(tmp_path)
             async with make(TOOLS, place, **options) as rt, make(TOOLS, place, **options) as other:
                 for number in range(4):  # two runtimes share the failures
                     await fail(rt if number % 2 else other, 1)
-                await eventually(lambda: len(heard) >= 2)
+                await eventually(lambda: len(requests) >= 2)
                 await rt.hub("t").reset("flaky")
-                await eventually(lambda: len(heard) >= 3)
-        bodies = [json.loads(body) for _, body in heard]
-        assert heard[0][1] == heard[1][1]  # the first answer was 503, so it came again
+                await eventually(lambda: len(requests) >= 3)
+        bodies = [json.loads(body) for _, body in requests]
+        assert requests[0][1] == requests[1][1]  # the first response was 503, so it was sent again
         assert [(b["tool"], b["before"], b["after"]) for b in bodies[1:]] == [
             ("flaky", "available", "failed"),
             ("flaky", "failed", "available"),
         ]
         import hmac
 
-        for signature, body in heard:
+        for signature, body in requests:
             assert signature == "sha256=" + hmac.new(b"s3cret", body, "sha256").hexdigest()
 
 
 @asynccontextmanager
 async def receiver(fail_first: int) -> AsyncIterator[tuple[str, list[tuple[str, bytes]]]]:
-    """A small HTTP server that keeps what it is sent."""
-    heard: list[tuple[str, bytes]] = []
+    """A small HTTP server that records its requests."""
+    requests: list[tuple[str, bytes]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -284,8 +284,8 @@ async def receiver(fail_first: int) -> AsyncIterator[tuple[str, list[tuple[str, 
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
                 body = await reader.readexactly(int(fields["content-length"]))
-                heard.append((fields.get("x-clicket-signature", ""), body))
-                status = b"503 No" if len(heard) <= fail_first else b"204 Yes"
+                requests.append((fields.get("x-clicket-signature", ""), body))
+                status = b"503 No" if len(requests) <= fail_first else b"204 Yes"
                 writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\n\r\n")
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -293,7 +293,7 @@ async def receiver(fail_first: int) -> AsyncIterator[tuple[str, list[tuple[str, 
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook", heard
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook", requests
 
 
 class TestSnapshots:
@@ -340,7 +340,7 @@ class TestSnapshots:
             assert (await rt.hub("u").status("flaky")).status is ToolStatus.AVAILABLE
 
     async def test_the_documents_own_form_loads(self) -> None:
-        """Without counts: one that succeeded has run."""
+        """Without counts: a tool that succeeded has run."""
         text = json.dumps(
             {
                 "states": [
@@ -358,7 +358,7 @@ class TestSnapshots:
 
 
 async def test_a_hand_through_other_tools_is_a_hand_all_the_same(store: str) -> None:
-    """`clicket states` looks with tools of its own; what it sets holds for the runtime's calls, in memory too."""
+    """`clicket states` has its own tools; a status that it sets applies to the runtime's calls, in memory too."""
     async with make(TOOLS, store) as rt:
         assert (await rt.call("base", thread="t")).success
         await rt.hub("t", registry=Registry([base])).set("base", "maintenance", "moving")

@@ -1,4 +1,4 @@
-"""The hub when things go wrong around it: callers that leave, secrets in what people write, snapshots from another time."""
+"""The hub under faults: callers that are cancelled, secrets in texts of people, old snapshots."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_runtime_that_closes_is_no_failure_of_its_tools(tmp_path: Path) 
 
 
 class Pause:
-    """Stands in for an async method, and stops in one of its calls until whoever called leaves."""
+    """Replaces an async method, and pauses one of its calls until the caller is cancelled."""
 
     def __init__(self, method: Any, at: int, *, after: bool) -> None:
         self._method, self._left, self._after = method, at, after
@@ -74,7 +74,7 @@ async def test_a_trial_whose_caller_leaves_blocks_the_tool_for_no_thread(tmp_pat
     async with make([flaky], place) as one, make([flaky], place) as two:
         await one.call("flaky", thread="t")
         await rested(one)
-        await eventually(lambda: not one.engine.tasks.running)  # the change was told
+        await eventually(lambda: not one.engine.tasks.running)  # the change was announced
         owner, name, at = (one.store, "hold", 1) if where == "asking for the slot" else (one.engine.hub, "_read", 2)
         method = getattr(owner, name)
         pause = Pause(method, at, after=True)
@@ -109,19 +109,19 @@ async def test_names_with_colons_share_no_trial() -> None:
 
 async def test_secrets_in_what_people_write_are_hidden(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    told: list[Change] = []
+    changes: list[Change] = []
     async with make([flaky], sqlite_url(tmp_path)) as rt:
-        rt.engine.hub.listeners.append(told.append)
+        rt.engine.hub.listeners.append(changes.append)
         hub = rt.hub("t")
         await hub.set("flaky", "maintenance", f"the key {TOKEN} is old", by=TOKEN)
         assert (await hub.status("flaky")).reason == "the key [secret] is old"
         state = {"toolName": "flaky", "status": "failed", "consecutiveFailures": 3, "lastError": TOKEN, "reason": TOKEN}
         assert await hub.restore(json.dumps({"states": [state]}), by=TOKEN)
         assert await hub.restore(json.dumps({"states": [{**state, "status": "unavailable"}]}))
-        assert TOKEN not in await hub.snapshot() + repr(told) + caplog.text
+        assert TOKEN not in await hub.snapshot() + repr(changes) + caplog.text
         with sqlite3.connect(tmp_path / "calls.db") as file:
             assert TOKEN not in "\n".join(file.iterdump())
-    assert [str(change.after) for change in told] == ["maintenance", "failed", "unavailable"]
+    assert [str(change.after) for change in changes] == ["maintenance", "failed", "unavailable"]
 
 
 async def test_an_old_snapshot_is_not_swept_away_at_once(store: str) -> None:
@@ -139,7 +139,7 @@ async def test_times_that_cannot_be_do_no_harm(time: str) -> None:
         state = {"toolName": "flaky", "status": "failed", "consecutiveFailures": 3, **times}
         assert await rt.hub("t").restore(json.dumps({"states": [state]}))
         assert json.loads(await rt.hub("t").snapshot())["states"][0]["lastFailureTime"] < "2990"
-        await rested(rt)  # it cools down like any other
+        await rested(rt)  # it cools down like any other tool
 
 
 async def test_a_call_costs_the_watchers_of_other_threads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ async def test_a_call_costs_the_watchers_of_other_threads_nothing(monkeypatch: p
 
 
 async def test_an_unanswered_webhook_does_not_outlive_its_runtime(caplog: pytest.LogCaptureFixture) -> None:
-    """It is closed between two tries: nothing is tried again, and nothing breaks."""
+    """The runtime closes between two tries: no further try, and no error."""
     tries = asyncio.Event()
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

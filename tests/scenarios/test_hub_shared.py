@@ -1,4 +1,4 @@
-"""Two runtimes over one store have one hub: what one learns the other goes by."""
+"""Two runtimes over one store share one hub: an outcome in one changes the availability in the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clicket.hub import Change
 from clicket.kernel import ToolStatus
 
 
-@pytest.fixture(scope="module", autouse=True)  # before the first look at what a test leaves behind
+@pytest.fixture(scope="module", autouse=True)  # before the first check for leaked resources
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     folder = tmp_path_factory.mktemp("servers")
     with redis_server(folder, "--appendonly", "yes") as redis, postgres_server() as postgres:
@@ -34,7 +34,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def thread(request: pytest.FixtureRequest) -> str:
-    """One of its own: the servers are shared by the tests."""
+    """A new thread: tests share the servers."""
     return str(request.node.name)
 
 
@@ -85,7 +85,7 @@ async def test_dependencies_and_failures_count_together(place: str, thread: str)
 
 async def test_a_hand_on_one_is_a_hand_on_both(place: str, thread: str) -> None:
     async with make(TOOLS, place) as one, make(TOOLS, place) as two:
-        await two.call("base", thread=thread)  # known there in good health
+        await two.call("base", thread=thread)  # its health is known there
         seen: list[Change] = []
 
         async def watch() -> None:
@@ -123,7 +123,7 @@ async def test_one_trial_among_both(place: str, thread: str) -> None:
 
 
 async def test_sqlite_is_never_behind(tmp_path: Path) -> None:
-    """A file answers at once, so a word in one process holds for the very next call in another."""
+    """A file is read synchronously, so a status set in one process applies to the next call in another."""
     place = sqlite_url(tmp_path)
     async with make(TOOLS, place) as one, make(TOOLS, place) as two:
         for number in range(20):

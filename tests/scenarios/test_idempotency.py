@@ -1,4 +1,4 @@
-"""Same id, same arguments: the same call. Other arguments: a conflict. One run, whoever asks, whenever, however often."""
+"""Same id, same arguments: the same call. Other arguments: a conflict. One run, for any caller, at any time, however often."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ async def test_the_id_is_remembered_after_a_restart(sqlite: str) -> None:
 
 
 async def test_two_processes_that_submit_one_id_share_one_call(sqlite: str) -> None:
-    """Two runtimes over one file: whichever comes second, even at the same moment, finds the first one's call."""
+    """Two runtimes over one file: the later one, even at the same moment, gets the first one's call."""
     counted = Counted()
     async with make([counted.tool], sqlite) as one, make([counted.tool], sqlite) as two:
         for i in range(20):

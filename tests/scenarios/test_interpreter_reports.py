@@ -68,10 +68,10 @@ async def test_a_flood_of_output_leaves_room_for_what_the_run_says_itself() -> N
         shown = sum(len(m["content"]) for m in said if m["type"] == "stdout")
         assert omitted + shown == 300_000 * 21
         assert len(await rt.artifact(result.output["outputs"]["stdout"])) == 300_000 * 21
-        assert len(result.content) < 100_000, "a model reads it"
+        assert len(result.content) < 100_000, "short enough for a model"
 
 
-# Files, figures, doors.
+# Files, figures, interfaces.
 
 
 async def test_files_come_in_as_artifacts_and_go_out_as_artifacts_of_their_caller() -> None:
@@ -128,7 +128,7 @@ async def test_figures_are_pictures_for_clients_of_mcp() -> None:
         result = await client.call_tool(NAME, {"task": SHOW}, progress_callback=progress)
         assert not result.is_error
         await eventually(lambda: seen[-1:] == [(1, 1)])
-        assert [step for step, _ in seen] == sorted({step for step, _ in seen}), "blocks, and numbers that grow"
+        assert [step for step, _ in seen] == sorted({step for step, _ in seen}), "step numbers increase"
         text, picture = result.content
         assert json.loads(text.text)["displays"][0]["artifact"].startswith("sha256-")
         assert (picture.type, picture.mime_type) == ("image", "image/png")
@@ -137,7 +137,7 @@ async def test_figures_are_pictures_for_clients_of_mcp() -> None:
         assert wrong.is_error
 
 
-# Finding it.
+# Reading it later.
 
 
 def test_a_command_finds_the_tool_by_name_and_by_the_settings_file(tmp_path: Path) -> None:

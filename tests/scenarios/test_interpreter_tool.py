@@ -1,4 +1,4 @@
-"""The code interpreter as any other tool of a runtime: threads, cancels, timeouts, the journal, HTTP, MCP, crashes."""
+"""The code interpreter like any other tool of a runtime: threads, cancellation, timeouts, the journal, HTTP, MCP, crashes."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ async def test_two_runtimes_with_the_same_tool_do_not_meet() -> None:
         async with runtime(tool) as other:
             assert (await ran(one, "x = 1")).output["status"] == "ok"
             assert (await ran(other, "x")).output["error"]["type"] == "NameError"
-        assert (await ran(one, "x")).output["value"] == "1", "the other one closed its own sessions only"
+        assert (await ran(one, "x")).output["value"] == "1", "the other runtime closed its own sessions only"
     async with runtime(tool) as again:
         assert (await ran(again, "x")).output["error"]["type"] == "NameError"
-        assert list(tool.sessions), "nobody else has it any more"
+        assert list(tool.sessions), "the new runtime has its own session"
 
 
 async def test_a_session_per_call_keeps_nothing_and_only_then_results_are_cached() -> None:
@@ -84,7 +84,7 @@ async def test_a_session_per_call_keeps_nothing_and_only_then_results_are_cached
         assert not kept[1].cached
         assert kept[0].output["value"] != kept[1].output["value"]
         files = [await ran(rt, "open('a.txt', 'w').write('a')") for _ in range(2)]
-        assert not files[1].cached, "its file goes with the first call, so it cannot serve the second"
+        assert not files[1].cached, "its file belongs to the first call, so it cannot serve the second"
 
 
 async def test_a_program_that_raised_or_was_stopped_is_run_again_not_served() -> None:
@@ -112,7 +112,7 @@ async def test_idle_sessions_are_closed_soon_after_their_time() -> None:
         pids = pids_of(tool, "one")
         assert pids
         await eventually(lambda: not any(map(is_running, pids)))
-        assert await tool.sweep() == 0, "it is what a runtime's housekeeping calls, too"
+        assert await tool.sweep() == 0, "the runtime's housekeeping calls it, too"
         assert "not used" in (await ran(rt, "x", thread="one")).error.message
 
 
@@ -124,14 +124,14 @@ async def test_a_later_thread_gets_a_session_that_is_warm(tmp_path: Path) -> Non
 
         async def warm() -> bool:
             result = await ran(rt, loaded, thread=f"thread {next(numbers)}")
-            assert not result.output["variables"], "nothing of the warming up is left in the namespace"
+            assert not result.output["variables"], "warming up leaves no variables"
             return bool(result.output["value"] == "[True, True, True]")
 
         numbers = itertools.count()
         await eventually(warm, timeout=60)
         (kept,) = (tmp_path / "cache").rglob("fontlist-*.json")
     async with runtime(interpreter(warm=False)) as rt:
-        assert (await ran(rt, fonts, thread="cold")).output["value"] == repr([kept.name]), "listed once for all"
+        assert (await ran(rt, fonts, thread="cold")).output["value"] == repr([kept.name]), "one list for all"
 
 
 def test_the_blocking_face_runs_programs_too() -> None:
@@ -167,7 +167,7 @@ async def test_endings_of_programs_and_what_they_weigh() -> None:
                 assert said in result.error.message, result.error.message
             assert_sound(await rt.get(result.call_id))
         exit = await rt.history(tool=NAME, state="failed")
-        assert any("so far" in record.error.message for record in exit.items), "what was printed is not lost"
+        assert any("so far" in record.error.message for record in exit.items), "the output so far is kept"
         health = await rt.hub("default").status(NAME)
         assert health.status == "available"
         assert health.consecutive_failures == 0
@@ -221,7 +221,7 @@ async def test_a_call_that_takes_too_long_ends_with_its_program() -> None:
         pids = pids_of(tool, "default")
         assert (await handle.result()).state is State.TIMEOUT
         await eventually(lambda: not any(map(is_running, pids)))
-        assert (await rt.hub("default").status(NAME)).consecutive_failures == 0, "it was the program that took long"
+        assert (await rt.hub("default").status(NAME)).consecutive_failures == 0, "the program was slow, not the tool"
 
 
 async def test_a_block_that_takes_too_long_is_interrupted_and_the_rest_runs() -> None:

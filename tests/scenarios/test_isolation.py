@@ -1,4 +1,4 @@
-"""Child processes: what a tool does to itself there, it does to its own call alone."""
+"""Child processes: a tool that breaks its process affects only its own call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOOLS = [
 
 @pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.slow), "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A child never sees the store: one will do, as starting children takes its time."""
+    """A child never sees the store, so one kind is enough: starting children takes time."""
     return "memory://" if request.param == "memory" else sqlite_url(tmp_path)
 
 
@@ -78,7 +78,7 @@ async def test_a_stopped_tool_is_killed_with_its_children(store: str, how: str) 
             result = await handle.result()
             assert result.state is (State.CANCELLED if how == "cancel" else State.TIMEOUT)
             assert "abandoned" not in result.metadata
-        assert not any(is_running(pid) for pid in pids)  # at once: the call has not ended before they have
+        assert not any(is_running(pid) for pid in pids)  # they are gone before the call ends
         if how != "close":
             await works(rt)  # its slot is free, and the pool has a new worker
     finally:

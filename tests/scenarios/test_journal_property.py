@@ -1,7 +1,7 @@
-"""Whatever happens in whatever order: one outcome, no gap, the record is the fold of the events, and nothing is lost.
+"""For any sequence of operations: one outcome, no gap, the record is the fold of the events, and no call is lost.
 
-A random sequence of submit, complete, fail, retry, time out, cancel, approve, deny, crash, take-over, lost leases and store
-faults is played on real engines over one store; after every step all laws are checked from the store's own events.
+A random sequence of submit, complete, fail, retry, time out, cancel, approve, deny, crash, takeover, lost leases and store
+faults runs on real engines over one store; after every step all invariants are checked on the store's own events.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KINDS: st.SearchStrategy[Kind] = st.sampled_from(["runner", "runner", "front"])
 
 
 class JournalMachine(RuleBasedStateMachine):
-    """Each run has a loop of its own; each step runs it until nothing is left to do."""
+    """Each run has its own event loop; each step runs it until it is idle."""
 
     kind = "memory"
     world: World
@@ -59,15 +59,15 @@ class JournalMachine(RuleBasedStateMachine):
         return self.world.processes[number % len(self.world.processes)]
 
     def anybody(self, number: int) -> Process:
-        """A process, or the observer, who holds nothing."""
+        """A process, or the observer, which owns nothing."""
         return [*self.world.processes, self.world.observer][number % (len(self.world.processes) + 1)]
 
     def body(self, number: int) -> Body | None:
-        """One that waits to be told. Whether there is any is the world's business: no rule's precondition may ask."""
+        """A body that waits for an instruction. No rule's precondition may depend on whether one exists."""
         return self.world.bodies[number % len(self.world.bodies)] if self.world.bodies else None
 
     def call(self, number: int) -> str:
-        """One that has not ended, as far as there are any."""
+        """A call that has not ended, if there is one."""
         ids = sorted(self.world.active()) or self.world.ids
         return ids[number % len(ids)]
 
@@ -78,7 +78,7 @@ class JournalMachine(RuleBasedStateMachine):
         calls=st.lists(st.tuples(PICK, CALLS), min_size=1, max_size=3),
     )
     def begin(self, hints: bool, waits: bool, kinds: list[Kind], calls: list[Any]) -> None:
-        """A store may tell of news; one in memory may answer on the spot."""
+        """A store may send hints; a memory store may answer synchronously."""
         self.world = World(self.kind, hints=hints, waits=waits or self.kind == "sqlite")
         self.do(self.world.start())
         for kind in kinds:
@@ -131,7 +131,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(number=PICK, word=st.sampled_from(["return", "fail", "retry"]), seconds=st.sampled_from([0.0, 10.0]))
     def race(self, number: int, word: str, seconds: float) -> None:
-        """The body ends, its time runs out and it is cancelled, all in one turn of the loop."""
+        """The body ends, times out and is cancelled, all in one turn of the loop."""
 
         async def step() -> None:
             if body := self.body(number):
@@ -149,7 +149,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(number=PICK, process=PICK, approved=st.booleans(), listen=st.booleans())
     def decide(self, number: int, process: int, approved: bool, listen: bool) -> None:
-        """Whoever holds the call hears of it at once, soon, or when it next writes."""
+        """The owner reads the decision at once, soon, or at its next write."""
         self.do(self.world.decide(self.anybody(process), number, approved))
         if listen:
             self.do(self.world.do("listen", *self.world.processes))
@@ -162,7 +162,7 @@ class JournalMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.is_open)
     @rule(number=PICK, what=st.sampled_from(["hold", "hold soon", "release", "step"]))
     def disk(self, number: int, what: str) -> None:
-        """It is held up; or it goes on, or lets one question through."""
+        """The disk blocks; or it continues, or lets one request through."""
         door = self.pick(number).door
 
         async def step() -> None:
@@ -176,7 +176,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(number=PICK, word=st.sampled_from(WORDS), times=st.integers(1, 4), lose=st.booleans())
     def fault(self, number: int, word: str, times: int, lose: bool) -> None:
-        """A body's next writes fail; or they succeed, and nobody is told."""
+        """A call's next writes fail; or they succeed without an answer."""
         if body := self.body(number):
             if lose:
                 body.process.door.losing = times
@@ -187,7 +187,7 @@ class JournalMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.is_open)
     @rule(number=PICK, times=st.integers(1, 3), lose=st.booleans())
     def stumble(self, number: int, times: int, lose: bool) -> None:
-        """A process's next questions to the store (claims, slots, looks) fail; or they are heard, and not answered."""
+        """A process's next requests to the store (claims, slots, reads) fail; or they take effect without an answer."""
         door = self.pick(number).door
         if lose:
             door.forgetting = times
@@ -202,7 +202,7 @@ class JournalMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.world.processes) < 3)
     @rule(kind=KINDS, alone=st.booleans(), slow=st.booleans())
     def reopen(self, kind: Kind, alone: bool, slow: bool) -> None:
-        """Also while others still run: beside them, or thinking that their leases have run out."""
+        """Also while others still run: beside them, or considering their leases expired."""
         self.do(self.world.reopen(kind, alone=alone, slow=slow))
 
     @precondition(lambda self: self.is_open)
@@ -224,8 +224,8 @@ class SqliteMachine(JournalMachine):
     kind = "sqlite"
 
 
-# Some 150 in the short form, which repeats the same ones, with those of test_telemetry_property.py, which hold the same laws and
-# one more; some thousands in the long one, which takes its time.
+# Some 150 in the short form, which repeats the same ones, with those of test_telemetry_property.py, which check these
+# invariants and one more; some thousands in the long form, which takes long.
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 TestMemory = JournalMachine.TestCase
 TestMemory.settings = settings(max_examples=settings().max_examples * (4 if LONG else 1))
@@ -236,6 +236,6 @@ TestMemory.pytestmark = TestSqlite.pytestmark = [pytest.mark.timeout(3600)]  # t
 
 @pytest.mark.parametrize("check", shared_store_contract, ids=lambda check: check.__name__)
 async def test_the_memory_that_is_shared_keeps_the_laws_of_stores(check: Check) -> None:
-    """Else what is shown with it would be worth nothing."""
+    """Otherwise the tests over it would prove nothing."""
     shared = SharedMemory(hints=check.__name__ == "changes_of_tool_health_are_hinted")
     await check(lambda: Side(shared))

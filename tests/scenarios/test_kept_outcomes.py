@@ -1,4 +1,4 @@
-"""A call that is repeated under its own id gets its outcome long after its events are gone, and does not run again."""
+"""A call repeated under its own id gets its outcome long after its events were removed, and does not run again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_an_outcome_outlives_its_events(url: Callable[[], str]) -> None:
         one = rt.acting_for("one")
         first = await one.call("charge", {"cents": 5}, id="order-7", thread="shop")
         failed = await one.call("charge", {"cents": 6, "fail": True}, id="order-8", thread="shop")
-        await rt.call("charge", {"cents": 1})  # nobody can repeat an id that clicket made
+        await rt.call("charge", {"cents": 1})  # clients cannot repeat an id that clicket made
         assert await forget_events(rt) == 3
         assert (await rt.history()).items == []
         before = list(runs)

@@ -1,4 +1,4 @@
-"""Limits per tool, per thread and for the whole runtime; the line before them is bounded, fair and has priorities."""
+"""Limits per tool, per thread and for the whole runtime; the queue before them is bounded, fair and has priorities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clicket import QueueFull, State, ToolCall, tool
 
 
 class Gauge:
-    """How many are inside now, and how many were at most."""
+    """How many run now, and the maximum so far."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -88,7 +88,7 @@ async def test_a_tools_own_limit_leaves_room_for_others(store: str) -> None:
     async with make([narrow, wide], store, max_concurrency=5) as rt:
         handles = [await rt.submit("narrow") for _ in range(8)]
         await eventually(lambda: gauge.now == 2)
-        assert (await rt.call("wide")).output == "through"  # those who wait for `narrow` do not block the rest
+        assert (await rt.call("wide")).output == "through"  # calls that wait for `narrow` do not block others
         gate.set()
         assert all([(await h.result()).success for h in handles])
     assert gauge.most == 2
@@ -175,13 +175,13 @@ async def test_a_full_queue_refuses_and_makes_no_call(store: str) -> None:
         [refused_result] = await rt.call_many([ToolCall("hold", id="refused")])
         assert refused_result.error is not None
         assert refused_result.error.code == "queue_full"
-        # A place that a cancelled call left is free again.
+        # A cancelled call frees its place in the queue.
         assert await rt.cancel("2")
         handles[2] = await rt.submit("hold", id="later")
         gate.set()
         for handle in handles:
             assert (await handle.result()).success
-        assert (await rt.call("hold", id="refused")).success  # the id was never taken
+        assert (await rt.call("hold", id="refused")).success  # the id is still free
 
 
 async def test_a_full_queue_does_not_refuse_what_needs_no_queue(store: str) -> None:

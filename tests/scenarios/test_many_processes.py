@@ -1,4 +1,5 @@
-"""One store, many processes: submitted in one, run in another, watched and steered from a third. Nothing twice, nothing lost."""
+"""One store, many processes: submitted in one, run in another, watched and controlled from a third. No call is lost or
+runs twice."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from tests.scenarios.kit import assert_sound, make, states, types
 from clicket import Conflict, Policy, Runtime, State
 from clicket.errors import NotFound, UsageError
 
-LEASE = 2.0  # seconds; what a killed process held is free at the latest then
+LEASE = 2.0  # seconds; after that, what a killed process held is free
 
 
 @pytest.fixture
 async def front(sqlite: str) -> AsyncIterator[Runtime]:
-    """A runtime that takes calls in and runs none."""
+    """A runtime that accepts calls and runs none."""
     async with make(TOOLS, sqlite, policy=POLICY, engine="workers", lease=LEASE) as rt:
         yield rt
 
@@ -84,7 +85,7 @@ async def test_each_call_is_run_once_by_one_of_many(front: Runtime, sqlite: str,
 
 
 async def test_no_worker_holds_calls_that_another_could_run_now(sqlite: str, tmp_path: Path) -> None:
-    """A worker claims what can start there: neither its threads nor its slots are a place to wait while others are idle."""
+    """A worker claims only calls that can start there: none may wait for its threads or slots while another worker is idle."""
     async with make(TOOLS, sqlite, engine="workers") as front:
         ids = [(await front.submit("blocking", {"folder": str(tmp_path)})).id for _ in range(3)]
         async with AsyncExitStack() as stack:
@@ -109,7 +110,7 @@ async def test_a_runtime_without_the_tool_leaves_the_call_alone(front: Runtime, 
     await front.submit("slow", {"folder": str(tmp_path)}, id="s")
     (tmp_path / "go").touch()
     async with member(sqlite, "note") as other:
-        assert (await front.call("note", {"folder": str(tmp_path), "x": 1})).output == 1  # it looks for work
+        assert (await front.call("note", {"folder": str(tmp_path), "x": 1})).output == 1  # the worker looks for work
         assert await other.do("state", "s") == "pending"
         await other.do("recover")
         assert await other.do("state", "s") == "pending"
@@ -133,7 +134,7 @@ async def test_one_id_is_one_call_in_all_processes(front: Runtime, sqlite: str, 
     assert ran(tmp_path) == Counter(f"i{i}" for i in range(20))
 
 
-# Steered from elsewhere -----------------------------------------------------------------------------------------------
+# Controlled from others -----------------------------------------------------------------------------------------------
 
 
 async def test_cancelled_from_another_process_the_work_really_stops(
@@ -174,7 +175,7 @@ async def test_decided_before_while_and_after_a_worker_holds_it(
     first, second = [await front.submit("asked", {"folder": str(tmp_path)}, id=id) for id in ("before", "held")]
     assert (await front.get("before")).waiting_for == "approval"
     assert await getattr(front, verdict)("before", by="Ada")
-    assert not await front.approve("before")  # once is enough
+    assert not await front.approve("before")  # a second decision is refused
     async with member(sqlite) as worker, member(sqlite, "note") as third:
         one = await asyncio.wait_for(first.result(), 30)
         await eventually(lambda: _is_held(front, "held"))
@@ -201,7 +202,7 @@ async def _is_held(rt: Runtime, id: str) -> bool:
 
 
 async def test_of_two_concurrent_decisions_one_wins(sqlite: str, tmp_path: Path) -> None:
-    """What was denied with success must not run because its holder had not heard of it yet."""
+    """A call that was denied with success must not run, although its owner has not read the decision yet."""
     async with make(TOOLS, sqlite, policy=POLICY) as holder, make(TOOLS, sqlite, policy=POLICY) as other:
         await holder.submit("asked", {"folder": str(tmp_path)}, id="a")
         assert await other.deny("a", by="Bob")
@@ -232,7 +233,7 @@ async def test_of_many_concurrent_decisions_one_wins(sqlite: str, tmp_path: Path
             assert_sound(record)
 
 
-# Nobody there ---------------------------------------------------------------------------------------------------------
+# No worker -- ---------------------------------------------------------------------------------------------------------
 
 
 async def test_unclaimed_calls_still_end_on_time_or_when_cancelled(front: Runtime, tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ async def test_an_approval_without_an_owner_still_has_its_deadline(sqlite: str, 
 
 
 async def test_a_caller_that_goes_away_takes_its_call_along(front: Runtime, sqlite: str, tmp_path: Path) -> None:
-    """As it is without workers: whoever awaits `call` and is cancelled does not want it any more."""
+    """As without workers: cancelling the task that awaits `call` cancels the call."""
     async with member(sqlite):
         call = asyncio.create_task(front.call("slow", {"folder": str(tmp_path)}, id="s"))
         await until_traced(tmp_path, 1)
@@ -384,13 +385,13 @@ async def test_when_the_process_that_leads_is_killed_another_takes_over(sqlite: 
             results = await asyncio.wait_for(asyncio.gather(*calls), 60)
             assert (await outcome(rt, "first")).output == 7
     assert {result.output for result in results} == {7}
-    # One for the call that its process left behind, and one for all the others.
+    # One run for the call that its dead process left, and one for all the others.
     assert 2 <= len(traces(tmp_path)) <= 3
     assert {int(line[2]) for line in traces(tmp_path)[1:]} == {os.getpid()}
 
 
 async def test_a_leader_that_sleeps_past_its_lease_is_followed_by_another(sqlite: str, tmp_path: Path) -> None:
-    """When it wakes up its call is somebody else's: it has one outcome, and what was cached meanwhile stays."""
+    """When it wakes up, another process owns its call: the call has one outcome, and the result cached meanwhile stays."""
     arguments = {"folder": str(tmp_path), "x": 7, "hang": True}
     async with member(sqlite, lease=LEASE) as sleeper:
         await sleeper.do("submit", "shared", arguments, id="first")

@@ -48,7 +48,7 @@ async def test_calls_of_agents_have_ids_of_their_own_in_every_conversation() -> 
         assert (await (await rt.handle("react.1.1.1", thread="bob")).result()).output == "paid 1"
         with pytest.raises(UsageError, match=r"threads 'ann', 'bob', 'cy'"):
             await rt.get("react.1.1.1")
-        # By the provider's.
+        # By the provider's id.
         assert (await rt.get("toolu_01XyZ")).thread == "cy"
         assert (await rt.get("call_1", thread="ann")).id == ann.id
         with pytest.raises(UsageError, match="2 calls"):
@@ -62,8 +62,8 @@ async def test_events_and_turns_name_the_calls_as_the_journal_does() -> None:
     model = ScriptedModel([asks("toolu_1"), "done"])
     async with memory_runtime([pay]) as rt:
         agent = ReActAgent(rt, model)
-        told = [event async for event in agent.stream("pay", thread="t")]
-        named = {event.data["call_id"] for event in told if "call_id" in event.data}
+        events = [event async for event in agent.stream("pay", thread="t")]
+        named = {event.data["call_id"] for event in events if "call_id" in event.data}
         assert named == {record.id for record in (await rt.history(tool="pay")).items}
 
 
@@ -98,7 +98,7 @@ async def test_calls_of_an_sdk_are_found_by_the_providers_id() -> None:
         await run(rt, message, "t")
         record = await rt.get("toolu_01AbC")
         assert record.output == "paid 3"
-        assert len((await rt.history()).items) == 1, "run again, nothing runs twice"
+        assert len((await rt.history()).items) == 1, "run again, no call runs twice"
 
 
 # From a terminal, calls of several callers.
@@ -118,9 +118,9 @@ def test_commands_take_the_caller_of_a_call_and_lists_show_it(place: Place) -> N
         assert "key-b" in listed
         waiting = place.inside("approve").stdout
         assert "key-a" in waiting
-        told = place.inside("show", "x").stderr
-        assert "--caller" in told
-        assert "key-a" in told
+        output = place.inside("show", "x").stderr
+        assert "--caller" in output
+        assert "key-a" in output
         assert place.ask("show", "x", "--caller", "key-a")["caller"] == "key-a"
         assert place.ask("show", "x", "--caller", "")["caller"] == ""
         assert "key-b" in place.inside("show", "x", "--caller", "key-b").stdout
@@ -151,5 +151,5 @@ def test_a_command_finds_calls_by_short_and_provider_names(place: Place) -> None
     asyncio.run(make())
     assert place.ask("show", "toolu_01XyZ")["thread"] == "ann"
     assert place.ask("show", "react.1.1.1", "--thread", "bob")["thread"] == "bob"
-    told = place.inside("show", "react.1.1.1").stderr
-    assert "--thread" in told
+    output = place.inside("show", "react.1.1.1").stderr
+    assert "--thread" in output

@@ -1,4 +1,4 @@
-"""Lists on a narrow terminal: ids and states are whole, other columns are left out; `ps --watch` looks again."""
+"""Lists on a narrow terminal: ids and states are complete, other columns are omitted; `ps --watch` refreshes."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def test_ids_and_states_are_never_cut(place: Place, width: int) -> None:
             rt.acting_for("key-1").call("a_tool_with_quite_a_long_name", {"text": "x" * 100}, id=id, thread=THREAD)
         rt.call("fails", id="f", thread=THREAD)
         made = rt.call("fails", thread=THREAD)
-    told = place.inside("ps", "--all", COLUMNS=str(width)).stdout
-    lines = told.splitlines()
-    assert all(len(line.rstrip()) <= width for line in lines), told
+    output = place.inside("ps", "--all", COLUMNS=str(width)).stdout
+    lines = output.splitlines()
+    assert all(len(line.rstrip()) <= width for line in lines), output
     if width >= 60:
         for id in IDS:
             (line,) = [line for line in lines if id in line]
             assert str(State.COMPLETED) in line
         assert any(made.call_id[:14] in line and "failed" in line for line in lines)
     else:
-        assert all(id in told.replace("\n", "").replace(" ", "") or id[:20] in told for id in IDS)
+        assert all(id in output.replace("\n", "").replace(" ", "") or id[:20] in output for id in IDS)
 
 
 def test_columns_that_matter_less_go_first(place: Place) -> None:
@@ -71,19 +71,19 @@ def test_what_waits_for_approval_is_listed_whole(place: Place) -> None:
     with sync.Runtime([a_tool_with_quite_a_long_name], store=place.store, policy=policy) as rt:
         for id in IDS:
             rt.submit("a_tool_with_quite_a_long_name", {"text": "x" * 100}, id=id, thread=THREAD)
-        told = place.inside("approve", COLUMNS="80").stdout
-    assert all(any(id in line for line in told.splitlines()) for id in IDS), told
-    assert all(len(line.rstrip()) <= 80 for line in told.splitlines()), told
+        output = place.inside("approve", COLUMNS="80").stdout
+    assert all(any(id in line for line in output.splitlines()) for id in IDS), output
+    assert all(len(line.rstrip()) <= 80 for line in output.splitlines()), output
 
 
 def test_keys_are_listed_whole(place: Place) -> None:
     name = "the-agents-of-the-department-for-very-long-names"
     made = [place.ask("keys", "create", "--name", f"{name}-{n}", "--scopes", "read,call,approve")["id"] for n in (1, 2)]
-    told = place.inside("keys", "list", COLUMNS="60").stdout
+    output = place.inside("keys", "list", COLUMNS="60").stdout
     for id in made:
-        (line,) = [line for line in told.splitlines() if id in line]
+        (line,) = [line for line in output.splitlines() if id in line]
         assert "valid" in line
-    assert all(len(line.rstrip()) <= 60 for line in told.splitlines()), told
+    assert all(len(line.rstrip()) <= 60 for line in output.splitlines()), output
 
 
 def test_a_kept_cell_that_is_wider_than_the_terminal_is_folded() -> None:
@@ -115,7 +115,7 @@ async def test_watch_prints_each_change(place: Place, monkeypatch: pytest.Monkey
         watching.cancel()
         with pytest.raises(asyncio.CancelledError):
             await watching
-    told = [[item["id"] for item in json.loads(line)["items"]] for line in lines]
-    assert told[0] == []
-    assert told[-1] == ["n2", "n1"]
+    ids = [[item["id"] for item in json.loads(line)["items"]] for line in lines]
+    assert ids[0] == []
+    assert ids[-1] == ["n2", "n1"]
     assert all(before != after for before, after in pairwise(lines)), "only changes"

@@ -1,4 +1,4 @@
-"""Tools with a state of their own: one instance per thread, opened once, one call at a time, closed when idle and at exit."""
+"""Stateful tools: one instance per thread, opened once, one call at a time, closed when idle and at exit."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ async def test_a_model_named_arguments_checks_and_describes_the_input(store: str
 
 
 @pytest.mark.parametrize(
-    ("namespace", "keywords", "word"),
+    ("namespace", "keywords", "part"),
     [
         ({}, {}, "run"),
         ({"run": lambda self, arguments, ctx: None}, {"isolation": "process"}, "process"),
@@ -274,6 +274,6 @@ async def test_a_model_named_arguments_checks_and_describes_the_input(store: str
         ({"run": lambda self, arguments, ctx: None}, {"name": "no name!"}, "name"),
     ],
 )
-def test_what_cannot_work_is_refused_where_it_is_registered(namespace: Any, keywords: Any, word: str) -> None:
-    with pytest.raises(UsageError, match=word):
+def test_what_cannot_work_is_refused_where_it_is_registered(namespace: Any, keywords: Any, part: str) -> None:
+    with pytest.raises(UsageError, match=part):
         make([type("Odd", (NativeTool,), namespace, **keywords)])

@@ -1,5 +1,4 @@
-"""Programs as people write them in notebooks give in the sandbox what they give in plain Python: output, values, errors with
-their lines, files, pictures."""
+"""Notebook programs behave in the sandbox as in plain Python: output, values, errors with their lines, files, pictures."""
 
 import base64
 import json
@@ -22,9 +21,9 @@ HEAVY = {
     "pandas": ["numpy", "pandas"],
     "plots": ["numpy", "pandas", "matplotlib.pyplot"],
 }
-"""What the pages import that takes long; the others have no need of it."""
+"""Slow imports of some pages; the others do not need them."""
 DATED = (".zip", ".gz", ".pdf", ".svg")
-"""Formats that hold the time at which they were written."""
+"""Formats that contain the time of writing."""
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
@@ -62,7 +61,7 @@ def plain(page: Page, scratch: Path) -> list[list[dict[str, Any]]]:
         capture_output=True,
         text=True,
         check=False,
-        # The user's home, where matplotlib keeps the list of fonts that takes it seconds to make.
+        # The user's home, where matplotlib keeps its list of fonts, which takes seconds to build.
         env={"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", str(scratch)), "MPLBACKEND": "agg"},
     )
     assert done.returncode == 0, done.stderr
@@ -71,7 +70,7 @@ def plain(page: Page, scratch: Path) -> list[list[dict[str, Any]]]:
 
 
 def as_meant(call: Call, want: dict[str, Any]) -> list[str]:
-    """A task that fails where it should not would be the same on both sides and show nothing."""
+    """A task that fails unexpectedly would be equal on both sides and prove nothing."""
     raised = tuple(block["error"]["type"] for block in want["blocks"] if block["error"])
     exits = [block["exit_code"] for block in want["blocks"] if block["exit_code"] is not None]
     problems = []
@@ -116,8 +115,8 @@ def pairs(block: Block, want: dict[str, Any], result: Result) -> list[tuple[str,
 
 
 async def shape(file: File, interpreter: Interpreter) -> Any:
-    """What of a file must be equal."""
-    assert file.artifact, f"{file.name} was not kept"
+    """The parts of a file that must be equal."""
+    assert file.artifact, f"{file.name} was not stored"
     if file.name.endswith(".png"):
         return pixels(await interpreter.artifact(file.artifact))
     return "written" if file.name.endswith(DATED) else file.sha256

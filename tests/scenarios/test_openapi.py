@@ -22,11 +22,11 @@ PHASES = "examples,coverage,fuzzing,stateful"
 ENDLESS = (
     "/events",
     "/agents/{threadId}/events",
-)  # they end when the server does; see test_server_events, test_server_agents
+)  # they end with the server; see test_server_events, test_server_agents
 
-# A range beyond the end is an answer that no schema can foresee, and so is what a tool's own schema says of its arguments. A filter whose
-# fields are all null matches everything, and is refused; a call whose arguments were refused cannot run again without new ones; a chart
-# has a bounded number of points.
+# No schema can describe a range beyond the end, or a tool's own schema for its arguments. A filter whose
+# fields are all null matches everything, and is refused; a call with refused arguments needs new ones to run again;
+# a chart has a bounded number of points.
 CONFIG = """
 [[operations]]
 include-path-regex = "/artifacts/.*|/calls/.*/result"
@@ -40,11 +40,11 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 
 """
 
 
-# The document and the checks are the same for each store; the one that writes to a disk shows more.
+# The document and the checks are the same for each store; one that writes to a disk tests more.
 @pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.slow), "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     store = "memory://" if request.param == "memory" else sqlite_url(tmp_path)
-    # The fuzzer finds the server among the workers and drains it: with this lease it learns of that when the test is over.
+    # The fuzzer finds the server among the workers and drains it: with this lease the server notices after the test.
     with serving_in_thread(store=store, agents=agents(tmp_path), lease=3600.0) as url:
         yield url
 
@@ -66,7 +66,7 @@ def document(url: str) -> dict[str, Any]:
 def fuzz(
     url: str, whole: dict[str, Any], folder: Path, *options: str, phases: str = PHASES, examples: int = EXAMPLES
 ) -> None:
-    """Every check that schemathesis has, with data that fits the document and data that does not."""
+    """Every check of schemathesis, with valid and invalid data."""
     (folder / "openapi.json").write_text(json.dumps(whole))
     (folder / "schemathesis.toml").write_text(CONFIG)
     command = [
@@ -77,7 +77,7 @@ def fuzz(
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=580, check=False)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     count = sum(len(methods) for methods in whole["paths"].values())
-    assert f"Selected: {count - len(ENDLESS)}/{count}" in done.stdout, "all but those without an end"
+    assert f"Selected: {count - len(ENDLESS)}/{count}" in done.stdout, "all but the endless streams"
 
 
 @pytest.mark.first
@@ -88,7 +88,7 @@ def test_nothing_but_what_the_document_says(url: str, tmp_path: Path) -> None:
 @pytest.mark.first
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
-    """Narrowed to tools, calls and artifacts that are there: what lies behind the 404s."""
+    """Restricted to existing tools, calls and artifacts: the code behind the 404s."""
     made = httpx2.post(f"{url}/calls", json={"tool": "long", "wait": True}).json()
     httpx2.post(f"{url}/calls", json={"tool": "echo", "id": "known", "arguments": {"value": 1}, "wait": True})
     kept = httpx2.post(f"{url}/artifacts", content=b"some bytes").json()
@@ -110,12 +110,12 @@ def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
     body = whole["components"]["schemas"]["CallRequest"]["properties"]
     body["tool"] = {"type": "string", "enum": ["add", "echo", "fail", "count"]}
     whole["components"]["schemas"]["MessageRequest"]["properties"]["agent"] = {"enum": ["helper", "default", None]}
-    fuzz(url, whole, tmp_path, "--mode", "positive")  # other names than these do no harm, which would look like a lie
+    fuzz(url, whole, tmp_path, "--mode", "positive")  # other names are harmless, which looks like a wrong schema
 
 
 @pytest.mark.first
 def test_with_keys(tmp_path: Path) -> None:
-    """Where keys are set, the document says that one is needed; the fuzzer tries each operation without. The rest is as above."""
+    """With keys, the document requires one; the fuzzer tries each operation without it. The rest is as above."""
     key = "a-bare-secret-of-good-length"
     store = sqlite_url(tmp_path)
     with serving_in_thread(options={"api_keys": (key,)}, store=store, agents=agents(tmp_path)) as url:

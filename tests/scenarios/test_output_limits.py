@@ -1,4 +1,4 @@
-"""However much a tool says, however slowly it is read: the journal and memory stay bounded, and nothing is lost."""
+"""However much a tool emits, however slowly it is read: the journal and memory stay bounded, and no output is lost."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_output_beyond_the_limit_goes_to_the_artifact_announced_by_one_not
     assert kept.decode() == whole
     outputs = contents(record.events)
     assert len(outputs) == MAX_OUTPUTS
-    assert "".join(outputs) + rest.decode() == whole  # nothing lost, nothing twice, at the note's offset
+    assert "".join(outputs) + rest.decode() == whole  # complete and without repetition, at the note's offset
     assert result.output == ("done" if body == "emit and return" else whole)
     assert_sound(record)
 
@@ -84,13 +84,13 @@ async def test_a_slow_reader_delays_no_other_and_misses_nothing(store: str) -> N
         handle = await rt.submit("fast")
         slow = handle.events()
         seen = [await anext(slow)]
-        await handle.result()  # the call ends though one of its readers has read one event
+        await handle.result()  # the call ends although one reader has read only one event
         seen += [event async for event in slow]
     assert contents(seen) == list(range(200))
     assert [e.seq for e in seen] == list(range(1, len(seen) + 1))
 
 
-# What is kept in memory is decided before a store is asked, and both lanes end in the same place: two of four pairs show it.
+# Memory is limited before the store, and both lanes end in the same code: two of four pairs are enough.
 @pytest.mark.parametrize(
     ("store", "lane"),
     [
@@ -144,7 +144,7 @@ async def test_endless_output_does_not_grow_memory(store: str, lane: str) -> Non
 
 @pytest.mark.parametrize("end", ["fails", "cancelled", "timeout", "retried", "completes", "returns"])
 async def test_the_file_of_a_long_output_is_closed_however_the_call_ends(end: str) -> None:
-    """Looked at without the garbage collector: a file must not stay open until it happens to come round."""
+    """Checked without the garbage collector: a file must not stay open until a collection."""
     started = asyncio.Event()
 
     @tool(timeout=0.2 if end == "timeout" else 30, retry_delay=0.001)
@@ -189,7 +189,7 @@ async def test_a_thread_that_emits_faster_than_the_loop_takes_is_slowed_down() -
         await eventually(lambda: sent)
         before = len(sent)
         assert before < 5_000
-        time.sleep(0.1)  # the loop is busy: the thread must wait, not pile up
+        time.sleep(0.1)  # the loop is busy: the thread must wait, not accumulate output
         ahead = len(sent) - before
         result = await handle.result()
     assert result.success

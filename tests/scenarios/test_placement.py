@@ -40,7 +40,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, postgres: PostgresServer, redis: RedisServer) -> str:
-    """Claims on each store take another way."""
+    """Each store implements claims differently."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/calls.db"
     name = f"p{next(_numbers)}"
@@ -144,7 +144,7 @@ async def test_calls_wait_for_a_living_worker_of_their_version_and_go_to_another
     async with Runtime([versioned("1")], store=store, engine="workers") as submitter:
         busy = Runtime([versioned("1")], store=store)
         await busy.open()
-        busy.engine.claimer.closed = True  # it lives, and is too busy to claim anything
+        busy.engine.claimer.closed = True  # it lives, but is too busy to claim
         handle = await submitter.submit("price")
         async with Runtime([versioned("2")], store=store) as worker:
             await worker.recover()
@@ -242,7 +242,7 @@ async def test_a_cordoned_worker_keeps_its_sessions(store: str) -> None:
             await worker.recover()
             (waiting,) = (await submitter.queue()).items
             assert (waiting.worker, waiting.served) == (holder.workers.id, False)
-            assert (await submitter.call("counter", thread="new")).output == 1, "it is begun elsewhere"
+            assert (await submitter.call("counter", thread="new")).output == 1, "another worker opens it"
             await submitter.workers.uncordon(holder.workers.id)
             assert (await handle.result()).output == 2
 
@@ -252,7 +252,7 @@ async def test_a_session_of_a_drained_worker_is_lost_when_the_worker_has_ended(f
         Runtime([Counter], store=file_store, engine="workers") as submitter,
         Runtime([Counter], store=file_store) as worker,
     ):
-        worker.engine.claimer.closed = True  # the other one begins the session
+        worker.engine.claimer.closed = True  # the other worker opens the session
         holder = Runtime([Counter], store=file_store, lease=LEASE)
         await holder.open()
         assert (await submitter.call("counter", thread="t")).output == 1
@@ -270,11 +270,11 @@ async def test_a_session_of_a_drained_worker_is_lost_when_the_worker_has_ended(f
         assert result.error.code == "session_lost"
 
 
-# The entry among the workers, by which other processes know what a worker claims and holds.
+# The worker's entry, from which other processes read what it claims and holds.
 
 
 class Watched(SqliteStore):
-    """Remembers what the worker's entry had when it claimed, and which calls were the worker's when its entry was removed."""
+    """Records the worker's entry at each claim, and the worker's calls when its entry was removed."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""Files that somebody puts: they stay for the retention although no call names them, and putting them again renews that."""
+"""Uploaded files: they stay for the retention although no call names them, and another upload renews it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def big() -> str:
 
 @pytest.fixture
 def age(tmp_path: Path) -> Callable[[], None]:
-    """Young files are spared by every sweep: let more than an hour pass for the file system, too."""
+    """Sweeps spare recent files: set the files' times back by more than an hour, too."""
 
     def pass_an_hour() -> None:
         for path in tmp_path.glob("**/*.artifacts/??/*"):
@@ -140,6 +140,6 @@ async def test_an_upload_stays_for_the_retention_and_again_when_it_comes_again(
         assert (await it.get(location)).content == DATA
         assert await swept_after(66_000) == 1
         for wanted in ({}, {"range": "bytes=0-9"}):
-            assert (await it.get(location, headers=wanted)).status_code == 404, "though its size was known"
+            assert (await it.get(location, headers=wanted)).status_code == 404, "although its size was known"
         assert (await it.post("/artifacts", content=DATA)).status_code == 201
         assert (await it.get(location)).content == DATA

@@ -1,5 +1,5 @@
-"""The queue of calls that wait for a worker: the same from every process, also from one that runs nothing, so that workers can be started
-by it from none."""
+"""The queue of calls that wait for a worker: the same from every process, also from one that runs nothing, so that it
+can start workers from zero."""
 
 from __future__ import annotations
 

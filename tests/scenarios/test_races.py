@@ -1,4 +1,4 @@
-"""Of complete, fail, time out and cancel racing, one wins; and whoever asks, from wherever, is told the same."""
+"""Of a race between complete, fail, time out and cancel, one wins; and every process reads the same outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTESTS = ["complete-cancel", "fail-cancel", "complete-timeout", "cancel-cancel
 
 
 class Barrier:
-    """Holds the body of a call until its rivals are let go."""
+    """Holds the body of a call until the race starts."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -25,7 +25,7 @@ class Barrier:
 
 
 async def let_go(barrier: Barrier, chance: random.Random, *, about: float) -> None:
-    """Let the body go on after a detour that the seed decides; `about` is when its timeout is due."""
+    """Release the body after a seeded delay; `about` is when its timeout is due."""
     if about:
         await asyncio.sleep(about * chance.uniform(0.8, 1.2))
     for _ in range(chance.randrange(5)):
@@ -41,7 +41,7 @@ async def cancel(rt: Runtime, id: str, chance: random.Random) -> bool:
 
 @pytest.mark.parametrize("contest", CONTESTS)
 async def test_of_all_that_race_one_wins(store: str, contest: str) -> None:
-    """Both sides are let go in one turn of the loop, in an order and with detours that the seed decides."""
+    """Both sides are released in one turn of the loop, in an order and with delays that the seed decides."""
     barriers: dict[str, Barrier] = {}
 
     @tool(max_retries=0, failure_threshold=10_000)

@@ -1,4 +1,4 @@
-"""A tool with a rate: calls beyond it wait, without holding up others, over all processes of a store."""
+"""A tool with a rate: calls beyond it wait, without blocking others, over all processes of a store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def free() -> str:
 
 
 def within(starts: list[float], rate: float, burst: int) -> bool:
-    """In no time from one start to another are there more than the burst and what came meanwhile, with 20 ms for the clocks."""
+    """Between any two starts there are no more calls than the burst plus the refill, with 20 ms tolerance for the clocks."""
     ordered = sorted(starts)
     return all(
         later - first + 1 <= burst + rate * (ordered[later] - ordered[first] + 0.02)

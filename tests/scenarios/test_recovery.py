@@ -1,4 +1,4 @@
-"""After kill -9: what never started runs, what may be repeated is repeated, and of the rest nobody pretends to know."""
+"""After kill -9: calls that never started run, repeatable calls are repeated, and the others get outcome_unknown."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from clicket import Runtime, State
 
 
 class Child:
-    """A runtime in a process of its own."""
+    """A runtime in its own process."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.lines: list[str] = []
 
     async def until(self, *wanted: str) -> None:
-        """Read until every wanted line was said."""
+        """Read until the child has printed every wanted line."""
         assert self.process.stdout is not None
         while not set(wanted) <= set(self.lines):
             async with asyncio.timeout(30):
@@ -98,7 +98,7 @@ async def test_what_may_be_repeated_runs_again_with_the_same_key(tmp_path: Path,
 async def test_of_the_rest_the_outcome_is_unknown_and_it_is_said(tmp_path: Path, name: str) -> None:
     await crash(tmp_path, name)
     async with reopen(tmp_path) as rt:
-        record = await rt.get(name)  # settled when the runtime is open
+        record = await rt.get(name)  # recovered by the time the runtime is open
         result = await result_of(rt, name)
         listed = [
             r.id for r in (await rt.history(state="failed")).items if r.error and r.error.code == "outcome_unknown"
@@ -127,7 +127,7 @@ async def test_what_never_started_runs(tmp_path: Path) -> None:
 
 
 async def test_a_call_that_was_backing_off_goes_on(tmp_path: Path) -> None:
-    """Its failure is known, so there is nothing unknown about it: the next attempt is made."""
+    """Its failure is recorded, so its outcome is not unknown: the next attempt is made."""
     await crash(tmp_path, "backing_off")
     async with reopen(tmp_path) as rt:
         result = await result_of(rt, "backing_off")
@@ -228,7 +228,7 @@ async def test_a_deadline_goes_on_across_a_crash(tmp_path: Path) -> None:
 async def test_a_cancel_that_was_recorded_is_not_forgotten_with_the_owner(tmp_path: Path) -> None:
     async with reopen(tmp_path) as rt, child(tmp_path, "idempotent") as doomed:
         await doomed.until("started idempotent")
-        doomed.process.send_signal(signal.SIGSTOP)  # it cannot hear the request any more
+        doomed.process.send_signal(signal.SIGSTOP)  # it cannot read the request any more
         assert await rt.cancel("idempotent", reason="enough")
         await doomed.kill()
         await rt.recover()
@@ -250,7 +250,7 @@ async def test_a_worker_process_does_not_outlive_its_runtime(tmp_path: Path) -> 
 
 
 async def test_a_stopped_owner_that_wakes_up_is_fenced_and_its_result_kept_as_late(tmp_path: Path) -> None:
-    """Its lease ran out while it was stopped: the call was settled without it, once; what it says later is no outcome."""
+    """Its lease expired while it was stopped: another process settled the call, once; its own result is no outcome."""
     async with child(tmp_path, "resumes", lease=0.5, stay=False) as sleeper:
         await sleeper.until("started resumes")
         sleeper.process.send_signal(signal.SIGSTOP)
@@ -274,7 +274,7 @@ async def test_a_stopped_owner_that_wakes_up_is_fenced_and_its_result_kept_as_la
             assert_sound(record)
             assert record.error is not None
             assert record.error.code == "outcome_unknown"
-            # Its callers get the outcome that counts, and it can leave.
+            # Its callers get the outcome that counts, and it can close.
             await sleeper.until("result resumes failed None", "closed")
             assert await asyncio.wait_for(sleeper.process.wait(), 20) == 0
 
@@ -282,7 +282,7 @@ async def test_a_stopped_owner_that_wakes_up_is_fenced_and_its_result_kept_as_la
 async def test_a_call_that_kills_every_owner_is_given_up(tmp_path: Path) -> None:
     await crash(tmp_path, "idempotent")
     (tmp_path / "idempotent.effects").unlink()
-    async with child(tmp_path, max_claims=2) as second:  # recovers the call, and dies of it
+    async with child(tmp_path, max_claims=2) as second:  # claims the call, and dies of it
         await second.until("started idempotent")
         await second.kill()
     (tmp_path / "idempotent.effects").unlink()

@@ -1,4 +1,4 @@
-"""`clicket report` as people and programs read it: the same numbers, whatever the terminal can draw."""
+"""`clicket report` for people and programs: the same numbers, whatever the terminal can draw."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def test_nothing_yet_is_no_error(place: Place) -> None:
     done = place.inside("report")
     assert (done.returncode, done.stdout) == (0, "")
     assert "there is no store" in done.stderr
-    said = place.ask("report")
-    assert (said["tools"], said["totals"]["total"], said["anomalies"]) == ({}, 0, [])
+    report = place.ask("report")
+    assert (report["tools"], report["totals"]["total"], report["anomalies"]) == ({}, 0, [])
 
 
 def test_programs_get_every_number(used: Place) -> None:
-    said = used.ask("report")
-    add, breaks = said["tools"]["add"], said["tools"]["breaks"]
+    report = used.ask("report")
+    add, breaks = report["tools"]["add"], report["tools"]["breaks"]
     assert (add["total"], add["success"], add["failed"], add["errors"]) == (6, 5, 1, {"invalid_input": 1})
     assert breaks["success_rate"] == 0.0
     assert 0 < add["min"] <= add["p50"] <= add["p99"] <= add["max"]
-    assert said["totals"]["total"] == 11
-    (ill,) = said["anomalies"]
+    assert report["totals"]["total"] == 11
+    (ill,) = report["anomalies"]
     assert (ill["tool"], ill["kind"], ill["runs"]) == ("breaks", "success_rate", 5)
 
 
@@ -121,7 +121,7 @@ def test_in_a_process_of_its_own_with_a_narrow_encoding(used: Place) -> None:
     assert "! breaks succeeded" in done.stdout
 
 
-# The pictures.
+# Charts.
 
 WIDE = [figure(2.0**n * 1e-5, count=n + 1) for n in range(24)]
 
@@ -141,9 +141,9 @@ def test_whatever_happened_is_seen(figures: list[Figure], width: int, plain: boo
     marks = set(".:-=+*#@" if plain else "▁▂▃▄▅▆▇█")
     assert marks & set(line)
     rows = text(bars(figures, width, plain=plain)).splitlines()
-    told = [row for row in rows if row.split()[-2].strip() != "0"]
-    assert len(told) == len({ceil((f.bucket or 0) / PER_DOUBLING) for f in figures})
-    assert all(set(row) & set("#" if plain else "█▉▊▋▌▍▎▏") for row in told)
+    filled = [row for row in rows if row.split()[-2].strip() != "0"]
+    assert len(filled) == len({ceil((f.bucket or 0) / PER_DOUBLING) for f in figures})
+    assert all(set(row) & set("#" if plain else "█▉▊▋▌▍▎▏") for row in filled)
     assert rows[-1].split()[-1] == "100.0%"
 
 

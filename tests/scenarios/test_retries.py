@@ -1,4 +1,4 @@
-"""Which failures are tried again, how often, and after how long."""
+"""Which failures are retried, how often, and after how long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clicket.tools.options import Options
 
 
 class Http(Exception):
-    """An HTTP client's error, as the clients in use make theirs."""
+    """An HTTP error like those of common HTTP clients."""
 
     def __init__(self, status: int, where: str) -> None:
         super().__init__(f"HTTP {status}")
@@ -27,7 +27,7 @@ class Http(Exception):
 
 
 class Certain(Exception):
-    """An error that says of itself whether another try may help."""
+    """An error that declares whether another try may help."""
 
     def __init__(self, *, retryable: bool) -> None:
         super().__init__("certain")
@@ -35,7 +35,7 @@ class Certain(Exception):
 
 
 def failing(*errors: BaseException, **options: Any) -> tuple[Any, list[int]]:
-    """A tool that raises these in turn and then returns, and the attempts it saw."""
+    """A tool that raises these in turn and then returns, and the attempts that it saw."""
     seen: list[int] = []
 
     @tool(**{"retry_delay": 0.001, **options})
@@ -101,7 +101,7 @@ async def test_other_errors_are_not(store: str, error: BaseException) -> None:
     flaky, seen = failing(error)
     async with make([flaky], store) as rt:
         result = await rt.call("flaky")
-        assert (await rt.call("flaky")).output == "done"  # and the runtime is none the worse for it
+        assert (await rt.call("flaky")).output == "done"  # and the runtime still works
     assert result.state is State.FAILED
     assert result.error is not None
     assert result.error.code == "tool_error"

@@ -1,4 +1,4 @@
-"""A runtime refuses wrong use; opening, closing, and the tools that it has."""
+"""A runtime refuses wrong use; opening, closing, and its tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clicket.errors import NotFound, UsageError
 
 
 @pytest.mark.parametrize(
-    ("keywords", "word"),
+    ("keywords", "part"),
     [
         ({"timeout": 0}, "timeout"),
         ({"timeout": float("nan")}, "timeout"),
@@ -37,9 +37,9 @@ from clicket.errors import NotFound, UsageError
         ({"metadata": [1]}, "metadata"),
     ],
 )
-async def test_wrong_use_raises_at_once_and_makes_no_call(store: str, keywords: dict[str, Any], word: str) -> None:
+async def test_wrong_use_raises_at_once_and_makes_no_call(store: str, keywords: dict[str, Any], part: str) -> None:
     async with make(TOOLS, store) as rt:
-        with pytest.raises(UsageError, match=word):
+        with pytest.raises(UsageError, match=part):
             await rt.call("add", {"a": 1, "b": 2}, **keywords)
         assert (await rt.history()).items == []
 

@@ -40,7 +40,7 @@ async def test_the_answer_and_its_sources(store: str, index: Index) -> None:
         record = await rt.get(result.call_id)
     assert result.state is State.COMPLETED, result.error
     output = result.output
-    assert list(output)[:3] == ["answer", "citations", "documents"], "what a model reads first"
+    assert list(output)[:3] == ["answer", "citations", "documents"], "the model reads these first"
     assert "Southwark" in output["answer"]
     texts = {one["id"]: one["text"] for one in DOCUMENTS}
     assert output["citations"]
@@ -54,12 +54,12 @@ async def test_the_answer_and_its_sources(store: str, index: Index) -> None:
     )
     assert json.loads(result.content) == output
     assert_sound(record)
-    said = messages(record.events)
-    assert {one["messageType"] for one in said} == set(MESSAGES)
-    assert {one["requestId"] for one in said} == {result.call_id}
-    assert [one["seq"] for one in said] == list(range(1, len(said) + 1))
-    assert said[-1]["isFinal"]
-    assert said[-1]["result"] == output["answer"]
+    sent = messages(record.events)
+    assert {one["messageType"] for one in sent} == set(MESSAGES)
+    assert {one["requestId"] for one in sent} == {result.call_id}
+    assert [one["seq"] for one in sent] == list(range(1, len(sent) + 1))
+    assert sent[-1]["isFinal"]
+    assert sent[-1]["result"] == output["answer"]
     assert record.progress is not None
     assert record.progress["percentage"] == 100
     assert record.progress["total_steps"] == 10
@@ -176,7 +176,7 @@ async def test_equal_questions_are_searched_once_for_two_hours(store: str, index
         assert rt.engine.caching.options.ttl_of(tool) == 7200
     other = deep_search.tool(engine=gate, max_loop=1)
     async with make([other], store) as rt:
-        assert not (await rt.call(NAME, {"query": QUESTION})).cached, "another set-up has other results"
+        assert not (await rt.call(NAME, {"query": QUESTION})).cached, "another configuration has other results"
 
 
 async def test_a_changed_index_is_searched_again(tmp_path: Path) -> None:
@@ -220,8 +220,8 @@ async def test_threads_share_nothing(index: Index) -> None:
         }
         assert not asked[first.call_id] & asked[second.call_id]
         for result in (first, second):
-            said = messages((await rt.get(result.call_id)).events)
-            assert {m["requestId"] for m in said} == {result.call_id}
+            sent = messages((await rt.get(result.call_id)).events)
+            assert {m["requestId"] for m in sent} == {result.call_id}
 
 
 # HTTP and MCP.
@@ -231,17 +231,17 @@ async def test_messages_come_live_over_http(index: Index) -> None:
     gate = Gate(index)
     async with served([deep_search.tool(engine=gate)]) as it:
         id = (await it.post("/calls", json={"tool": NAME, "arguments": {"query": QUESTION}})).json()["id"]
-        said: list[str] = []
+        types: list[str] = []
         size = 0
         async with it.stream("GET", f"/calls/{id}/events") as response:
             async for event in read_sse(response):
                 size = max(size, len(json.dumps(event["data"])))
                 content = event["data"]["data"].get("content")
                 if isinstance(content, dict):
-                    said.append(content["messageType"])
+                    types.append(content["messageType"])
                     if content["messageType"] == "extend":
-                        gate.open.set()  # nothing more would come if it were not seen while the search goes on
-        assert list(dict.fromkeys(said)) == list(MESSAGES)
+                        gate.open.set()  # the engine waits for this: the event must be readable while the search runs
+        assert list(dict.fromkeys(types)) == list(MESSAGES)
         assert size < 64 * 1024
         result = (await it.get(f"/calls/{id}/result")).json()
         assert "Southwark" in json.dumps(result)
@@ -263,7 +263,7 @@ async def test_over_mcp(index: Index) -> None:
         result = await client.call_tool(NAME, {"query": QUESTION}, progress_callback=progress)
         assert not result.is_error
         await eventually(lambda: seen and seen[-1][0] == 10)
-        assert [step for step, _, _ in seen] == sorted({step for step, _, _ in seen}), "rounds, and numbers that grow"
+        assert [step for step, _, _ in seen] == sorted({step for step, _, _ in seen}), "step numbers increase"
         assert "Southwark" in json.loads(result.content[0].text)["answer"]
 
 
@@ -294,7 +294,7 @@ def test_settings_make_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     (tool,) = (t for t in found({"CLICKET_SEARCH": '{"max_loop": 2, "budget": {"query": 3}}'}) if t.name == NAME)
     assert (tool.setup.max_loop, tool.setup.budget.query) == (2, 3)
     assert tool.input_schema["properties"]["max_loop"]["default"] == 2
-    assert [t.name for t in found({"CLICKET_SEARCH": "{}"})] == [NAME], "a section without a word in it is one"
+    assert [t.name for t in found({"CLICKET_SEARCH": "{}"})] == [NAME], "an empty section counts, too"
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.delenv("BRAVE_API_KEY", raising=False)
     declared = {"engines": ["index", {"kind": "searxng", "url": "http://127.0.0.1:9"}], "model": "openai:gpt-x"}

@@ -26,7 +26,7 @@ async def test_without_options_it_searches_the_index_of_the_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with make([deep_search], cache=False) as rt:
-        for _ in range(5):  # the tool is well, so it is not taken out of use
+        for _ in range(5):  # the tool works, so the breaker stays closed
             missing = await rt.call(NAME, {"query": QUESTION})
             assert missing.error is not None
             assert missing.error.code == "tool_error"
@@ -94,7 +94,7 @@ async def test_two_runtimes_have_the_index_each_for_itself(tmp_path: Path) -> No
         await began.wait()
         async with make([tool], cache=False) as two:
             assert (await two.call(NAME, {"query": QUESTION})).success
-        go_on.set()  # what the other one has closed is not what is searched here
+        go_on.set()  # the connection that the other runtime closed is not used here
         assert (await slow).success
     async with make([tool], cache=False) as again:
         assert (await again.call(NAME, {"query": QUESTION})).success

@@ -1,4 +1,4 @@
-"""Cancels, timeouts and budgets of the tool `deep_search`, and secrets in its texts."""
+"""Cancellation, timeouts and budgets of the tool `deep_search`, and secrets in its texts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_engines_that_are_silent_for_too_long_end_the_call(index: Index) -
 
 
 async def test_planning_and_answering_do_not_count_as_idle(index: Index) -> None:
-    """A planner that thinks for longer than `idle_timeout`, and engines that answer one after the other."""
+    """A planner that takes longer than `idle_timeout`, and engines that answer one after the other."""
 
     async def thinks(findings: Any) -> list[str]:
         await asyncio.sleep(0.5)
@@ -133,7 +133,7 @@ async def test_a_part_that_hangs_ends_by_the_budget_too(index: Index) -> None:
 
     async with make([deep_search.tool(engine=index, planner=deaf, budget=Budget(decomposing=0.1))]) as rt:
         result = await rt.call(NAME, {"query": QUESTION})
-        assert "Southwark" in result.output["answer"], "the deterministic one took over"
+        assert "Southwark" in result.output["answer"], "the deterministic synthesizer took over"
         assert not (await rt.call(NAME, {"query": QUESTION})).cached
 
 
@@ -166,5 +166,5 @@ async def test_a_secret_in_a_long_text_is_nowhere_in_the_store(tmp_path: Path, s
     async with make([deep_search.tool(engine=engine)], sqlite_url(tmp_path), secret_key=sealing) as rt:
         assert (await rt.call(NAME, {"query": QUESTION})).success
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(b"Ada Lovelace worked, part 7." in data for data in files), "what is in them can be read here"
+    assert any(b"Ada Lovelace worked, part 7." in data for data in files), "the files are readable here"
     assert not any(secret.encode() in data for data in files)

@@ -1,6 +1,6 @@
-"""Deep search with a language model that lies, breaks, hangs or obeys strangers.
+"""Deep search with a language model that lies, breaks, hangs or obeys injected instructions.
 
-In every case the run completes, every citation is a verbatim span of a document that was found, and what no document says is
+In every case the run completes, every citation is a verbatim span of a found document, and what no document contains is
 not in the answer.
 """
 
@@ -50,7 +50,7 @@ async def engine(query: str) -> list[dict[str, str]]:
 
 
 def numbers_of(request: ChatRequest) -> dict[str, int]:
-    """The number of each document in the prompt: the ranking decides about it."""
+    """The number of each document in the prompt, which the ranking decides."""
     lines = request.text.split("\n")
     shown = {
         lines[at + 1].removeprefix("Title: "): int(line.split()[2])
@@ -61,7 +61,7 @@ def numbers_of(request: ChatRequest) -> dict[str, int]:
 
 
 class Liar:
-    """Plans and judges well, so that its lies come to the answer. `lie` gives the answer, or raises."""
+    """Plans and judges well, so that its lies reach the answer. `lie` gives the answer, or raises."""
 
     name = "liar"
 
@@ -82,7 +82,7 @@ class Liar:
 
 
 def claims(*given: tuple[Any, ...]) -> Callable[[dict[str, int]], Any]:
-    """Each: a statement, then (document, quote) pairs; a document that is a name here is given by its number there."""
+    """Each: a statement, then (document, quote) pairs; a document's name is replaced by its number in the prompt."""
     return lambda numbers: {
         "claims": [
             {
@@ -114,7 +114,7 @@ def assert_sound(result: SearchResult) -> None:
 
 TRUE = ("Lord Byron died in Missolonghi in 1824.", ("byron", DIED))
 
-# Case: a statement, and what it is said to stand on.
+# Case: a statement, and its claimed source.
 CLAIMED: dict[str, tuple[Any, ...]] = {
     "invented quote": ("Lord Byron died in Rome.", ("byron", "He died in Rome of a fever.")),
     "wrong document": ("Byron died in Missolonghi, says the page.", ("ada", DIED)),
@@ -152,11 +152,11 @@ CLAIMED: dict[str, tuple[Any, ...]] = {
 
 
 def lying(*words: str) -> str:
-    """An answer in another form: text with marks, and citations as clicket gives them out."""
+    """An answer in another form: text with marks, and citations in clicket's output format."""
     return json.dumps({"answer": words[0], "citations": [json.loads(one) for one in words[1:]]})
 
 
-# Case: what the model says, and words of it that no document has.
+# Case: what the model writes, and words of it that no document has.
 OTHERWISE: dict[str, tuple[Callable[[dict[str, int]], Any], str]] = {
     "offsets": (
         lambda _: lying("It was Rome [1].", '{"doc": "byron", "start": -5, "end": 1e9, "text": "Rome"}'),

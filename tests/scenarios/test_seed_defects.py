@@ -1,6 +1,6 @@
-"""The mistakes of the design notes that this library grew from, each with the tests that would catch it here.
+"""Defects in the design notes that this library is based on, each with the tests that would catch it here.
 
-Only what concerns the life of a call, the pipeline, streaming and the executor; other parts bring their own.
+Only those of the call, the pipeline, streaming and the executor; other parts have their own tests.
 """
 
 from __future__ import annotations

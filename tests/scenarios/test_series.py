@@ -1,4 +1,4 @@
-"""Time series: what ended when, how long it took and how many waited; kept in the store, each to its own caller."""
+"""Time series: calls that ended, their durations and the waiting ones; kept in the store, each visible to its own caller."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ async def wait_long() -> None:
 
 
 async def a_minute_later(rt: Runtime, clock: StepClock) -> None:
-    """A minute passes, and is looked at. A file is read by a thread, which the clock does not wait for: our reads come after its own."""
+    """A minute passes, and is sampled. A thread reads the file, and the clock does not wait for it, so our reads come
+    after its own."""
     for _ in range(6):
         await clock.run(MINUTE / 6)
         for _ in range(12):
@@ -67,14 +68,14 @@ async def test_a_chart_survives_a_restart(store: str) -> None:
         report = await rt.report()
         assert sum(value or 0 for value in await totals(rt, since=began)) == report.totals.total
         await rt.call("add", {"a": 1, "b": 1})
-        assert (await totals(rt, since=began))[-1] == 1, "the minute under way"
+        assert (await totals(rt, since=began))[-1] == 1, "the current minute"
     if store.startswith("sqlite"):
         clock.advance(10 * MINUTE)
         async with stepped([add, breaks], store, clock) as rt:
             assert sum(value or 0 for value in await totals(rt, since=began)) == 10
             await a_minute_later(rt, clock)
             kept = await totals(rt, since=began)
-            assert kept[:4] == [2, 3, 4, 1], "what ended just before the restart is where it was"
+            assert kept[:4] == [2, 3, 4, 1], "the counts from before the restart are unchanged"
 
 
 async def test_the_queue(store: str) -> None:

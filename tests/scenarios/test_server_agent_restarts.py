@@ -16,7 +16,7 @@ from tests.scenarios.kit import sqlite_url
 
 from clicket.model.ids import alias_of
 
-# A process that dies.
+# A process that is killed.
 
 
 @pytest.fixture
@@ -52,12 +52,12 @@ def test_a_turn_of_a_killed_server_continues_at_the_next_start(place: Place) -> 
     place.touch("gate")
     again, url = serve(place)
     last = again.until(lambda: _over(url))
-    assert last["text"] == "All is done.", "nobody asked for it: it was taken up at the start"
+    assert last["text"] == "All is done.", "resumed at the start, without a request"
     [turn] = httpx2.get(f"{url}/agents/t/messages").json()["turns"]
     results = [message for message in turn["messages"] if message["role"] == "tool"]
     assert [("outcome_unknown" in each["content"], each.get("failed", False)) for each in results] == [
         (False, False), (True, True), (False, False),
-    ], "a waiter is not idempotent: it was not run again, and the model was told so"  # fmt: skip
+    ], "a waiter is not idempotent: it was not run again, and the model got outcome_unknown"  # fmt: skip
     runs = httpx2.get(f"{url}/calls", params={"thread": "t"}).json()["items"]
     assert sorted((alias_of(call["id"]), call["attempts"]) for call in runs) == [
         ("helper.1.1.1", 1), ("helper.1.2.1", 1), ("helper.1.2.2", 1),
@@ -70,7 +70,7 @@ def test_a_turn_of_a_killed_server_continues_at_the_next_start(place: Place) -> 
             if line == "event: final":
                 break
     assert len(set(ids)) == len(ids)
-    assert ids[0] == "1-1.1", "told from the beginning, also what the other process did"
+    assert ids[0] == "1-1.1", "from the first event, including those of the other process"
     again.signal(signal.SIGTERM)
     assert again.ended() == 0
 
@@ -107,7 +107,7 @@ def test_a_turn_is_handed_back_when_the_server_leaves(place: Place) -> None:
         server.signal(signal.SIGTERM)
         rest = list(lines)
     assert "event: shutdown" in rest
-    assert "event: error" not in rest, "it has not failed: it goes on elsewhere"
+    assert "event: error" not in rest, "the turn has not failed: another process resumes it"
     assert server.ended() == 0
     place.touch("gate")
     again, url = serve(place)

@@ -16,7 +16,7 @@ from tests.scenarios.server_kit import Sse, read_sse
 
 from clicket.ports import Keep
 
-# Looking.
+# Reading.
 
 
 async def test_history_is_paged(tmp_path: Path) -> None:
@@ -52,9 +52,9 @@ async def test_events_are_replayed_and_continue_across_turns(tmp_path: Path) -> 
     async with served_agent(tmp_path) as it:
         first, second = with_id(await streamed(it, "one")), with_id(await streamed(it, "two"))
         last = second[-1]["id"]
-        assert await replayed(it, last) == second, "without a word about where: the last turn"
+        assert await replayed(it, last) == second, "without a position: the last turn"
         assert await replayed(it, last, after="0") == first + second
-        assert await replayed(it, last, after="1") == second, "the number of a turn: what comes after it"
+        assert await replayed(it, last, after="1") == second, "the number of a turn: the events after it"
         middle = first[3]["id"]
         assert await replayed(it, last, after=middle) == first[4:] + second
         assert await replayed(it, last, headers={"last-event-id": middle}) == first[4:] + second
@@ -64,7 +64,7 @@ async def test_events_are_replayed_and_continue_across_turns(tmp_path: Path) -> 
 
 
 async def test_turns_that_were_swept_are_passed_over(tmp_path: Path) -> None:
-    """Calls are kept for a day, threads for a month: who comes back later is told what is still on record, and goes on."""
+    """Calls are kept for a day, threads for a month: a late reader gets the events that are still stored, and continues."""
     async with served_agent(tmp_path) as it:
         first = with_id(await streamed(it, "one"))
         await streamed(it, "two")
@@ -76,7 +76,7 @@ async def test_turns_that_were_swept_are_passed_over(tmp_path: Path) -> None:
 
 
 async def test_a_page_that_is_loaded_again_misses_nothing(tmp_path: Path) -> None:
-    """It reads the history, then the events after its last turn: of the one under way from its beginning, and of the next."""
+    """It reads the history, then the events after its last turn: the running turn from its beginning, and the next turn."""
     gate = Gate()
     async with served_agent(tmp_path, [[["gate", {}]], "done"], [gate.tool]) as it:
         gate.open.set()
@@ -172,4 +172,4 @@ async def test_a_waiting_request_gets_a_reply_when_the_server_stops(tmp_path: Pa
     async with served_agent(tmp_path, [[["gate", {}]], "done"], [gate.tool], store=sqlite_url(tmp_path)) as it:
         while (await it.get("/agents/t")).json()["turns"] == 0:
             pass
-        assert (await it.get("/agents/t")).json()["text"] == "done", "it went on at the next start"
+        assert (await it.get("/agents/t")).json()["text"] == "done", "it resumed at the next start"

@@ -109,7 +109,7 @@ async def test_stop(tmp_path: Path) -> None:
         result = (await running).json()
         assert (result["stopped"], result["state"], result["text"]) == ("cancelled", "idle", "Terminated: Cancelled")
         roles = [message["role"] for message in result["messages"]]
-        assert roles == ["user", "assistant", "tool"], "the call that was cut off has its answer"
+        assert roles == ["user", "assistant", "tool"], "the interrupted call has an answer"
 
 
 async def test_approval_in_the_middle(tmp_path: Path) -> None:
@@ -199,8 +199,8 @@ async def test_what_is_no_message(tmp_path: Path, body: Any, status: int, code: 
 async def test_strange_names_of_threads(tmp_path: Path) -> None:
     async with served_agent(tmp_path, ["yes"]) as it:
         for name in ("a%2Fb", "%E2%80%A8", "%2e%2e", "-", "a%3Fb", "%F0%9F%90%8E", "x" * 512):
-            said = await say(it, thread=name, wait=True)
-            assert said.status_code == 200, (name, said.text)
+            response = await say(it, thread=name, wait=True)
+            assert response.status_code == 200, (name, response.text)
             assert (await it.get(f"/agents/{name}")).json()["turns"] == 1
         for name in ("x" * 513, "%00"):
             assert (await say(it, thread=name, wait=True)).status_code == 400
@@ -209,8 +209,8 @@ async def test_strange_names_of_threads(tmp_path: Path) -> None:
 async def test_a_message_as_vendors_write_it_is_a_message(tmp_path: Path) -> None:
     async with served_agent(tmp_path, ["yes"] * 2) as it:
         for body in ({"role": "user", "content": "hello", "wait": True}, {"content": "hello", "wait": True}):
-            said = await it.post("/agents/t/messages", json=body)
-            assert (said.status_code, said.json()["text"]) == (200, "yes")
+            response = await it.post("/agents/t/messages", json=body)
+            assert (response.status_code, response.json()["text"]) == (200, "yes")
         for wrong in (
             {"agent": "content"}, {"role": "system", "content": "x"}, {"content": 7}, {"message": "x", "content": "y"},
         ):  # fmt: skip

@@ -1,4 +1,5 @@
-"""The application alone: it opens and closes its runtime, mounts in another application, and answers while the store does not."""
+"""The application alone: it opens and closes its runtime, mounts in another application, and answers while the store
+does not."""
 
 from __future__ import annotations
 
@@ -168,7 +169,7 @@ async def test_the_access_log_can_be_switched_off(caplog: pytest.LogCaptureFixtu
 
 
 async def test_every_list_has_its_entries_in_items(tmp_path: Path) -> None:
-    """One name for one thing; the former names hold the same lists."""
+    """One name for lists; the former names contain the same lists."""
     async with served(store=sqlite_url(tmp_path)) as it:
         await it.post("/calls", json={"tool": "add", "arguments": {"a": 1, "b": 2}, "wait": True})
         for path, former in (

@@ -1,4 +1,4 @@
-"""Uploads and downloads: whole, in ranges, in bounded memory, and only for the callers that they belong to."""
+"""Uploads and downloads: whole, in ranges, in bounded memory, and only for the callers that own them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_an_artifact_is_only_for_its_caller(store: str) -> None:
         assert (await it.get(f"/artifacts/{name}", headers=b)).status_code == 404
         await it.post("/artifacts", content=b"same", headers=b)
         assert (await it.get(f"/artifacts/{name}", headers=b)).content == b"same"
-        # A call that was never looked at: its owner may read what came of it all the same.
+        # A call that was never read over HTTP: its owner may still read its artifact.
         handle = await it.runtime.acting_for(a["authorization"].split("_")[1]).submit("long", {"letter": "z"})
         result = await handle.result()
         assert (await it.get(f"/artifacts/{result.artifact}", headers=b)).status_code == 404

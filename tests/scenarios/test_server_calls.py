@@ -282,7 +282,7 @@ async def test_approve_and_deny(store: str) -> None:
 
 @pytest.mark.parametrize("cancel", [False, True])
 async def test_a_client_that_leaves(store: str, cancel: bool) -> None:
-    """Its call goes on, unless it said that it should not."""
+    """Its call continues, unless the client asked for cancellation."""
     started, go = asyncio.Event(), asyncio.Event()
 
     @tool

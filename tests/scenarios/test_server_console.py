@@ -1,4 +1,4 @@
-"""The console's files and `/whoami`: who may read them, how they are sent, and that they are built from the sources in `web/`."""
+"""The console's files and `/whoami`: access, headers, and that the files are built from the sources in `web/`."""
 
 from __future__ import annotations
 
@@ -57,4 +57,4 @@ def test_the_built_files_come_from_the_sources_in_web(root: Path) -> None:
         [sys.executable, "scripts/console.py", "--check"], check=False, cwd=root, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert '"resolved"' not in (root / "web" / "package-lock.json").read_text(), "the lock names a registry"
+    assert '"resolved"' not in (root / "web" / "package-lock.json").read_text(), "the lock contains a registry URL"

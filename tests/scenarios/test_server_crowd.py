@@ -22,7 +22,7 @@ STOPPED = 50
 
 
 class Reader:
-    """Reads a stream as bytes, and comes back after every few events."""
+    """Reads a stream as bytes, and reconnects after every few events."""
 
     def __init__(self, it: Api, path: str, *, every: int) -> None:
         self.it = it
@@ -68,7 +68,7 @@ async def _more(reader: asyncio.StreamReader) -> bytes:
 
 
 async def stopped(it: Api, path: str) -> socket.socket:
-    """A client that asks, and never reads."""
+    """A client that sends a request and never reads."""
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     raw.setblocking(False)
@@ -84,7 +84,7 @@ def memory() -> int:
 
 
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel would take a megabyte off our hands for each client; then none of them would ever hold us up."""
+    """The kernel would buffer a megabyte for each client; then none of them would ever slow the server."""
     bind = http_server.bind
 
     def smaller(host: str, port: int) -> socket.socket:

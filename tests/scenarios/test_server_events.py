@@ -27,7 +27,7 @@ async def all_events(it: Api, path: str, **headers: str) -> list[Sse]:
 
 
 class Gate:
-    """A tool that emits when the test says so."""
+    """A tool that emits when the test asks for it."""
 
     def __init__(self) -> None:
         self.go = asyncio.Semaphore(0)
@@ -179,7 +179,7 @@ async def test_a_reader_that_stops_reading_is_dropped_and_others_are_not() -> No
 
         good = asyncio.create_task(read())
         await eventually(lambda: len(it.parts.event_streams.open) == 4)
-        for number in range(30):  # more than the kernel takes off our hands
+        for number in range(30):  # more than the kernel buffers
             await it.runtime.call("echo", {"value": "x" * 400_000}, id=str(number))
             await eventually(lambda number=number: str(number) in seen)
         assert it.parts.event_log.size <= 4_000_000
@@ -229,7 +229,7 @@ async def test_what_is_not_kept_any_more_is_a_gap() -> None:
                 assert len(events) == 2
             async with it.stream("GET", "/events", headers={"last-event-id": events[0]["id"]}) as response:
                 again = [event async for event in read_sse(response, until=lambda e: True)]
-                assert again == events[1:], "a client goes on after a gap without another one"
+                assert again == events[1:], "after a gap a client continues without another one"
 
 
 async def test_lines_of_json() -> None:
@@ -252,7 +252,7 @@ async def test_lines_of_json() -> None:
         assert {event["thread"] for event in events} == {"t1"}
         from_start = await lines(f"?format=jsonl&after={first['cursor']}", 3)
         assert [event["cursor"] for event in from_start[1:]] == [event["cursor"] for event in events[:2]], (
-            "nothing is missed"
+            "no event is missing"
         )
         resumed = await lines(f"?format=jsonl&after={events[1]['cursor']}&state=completed", 2)
         assert [event.get("state") for event in resumed] == [None, "completed"]
@@ -327,7 +327,7 @@ async def test_streams_say_goodbye_when_the_server_leaves() -> None:
 async def test_a_server_that_leaves_does_not_complain_that_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It looks for events of other processes while somebody reads, and for a while after; not while it waits for its calls."""
+    """It polls for events of other processes while a client reads, and for a while after; not while it waits for its calls."""
     monkeypatch.setattr(event_log, "_POLL_EVERY", 0.01)
     caplog.set_level(logging.WARNING)
     gate = Gate()

@@ -1,4 +1,4 @@
-"""Grants of artifacts exist as long as their artifact, and no longer."""
+"""Grants of artifacts exist exactly as long as their artifact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clicket.server import grants
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A grant is settled at once, so that a test need not wait an hour for it."""
+    """A grant counts as old at once, so that a test need not wait an hour."""
     monkeypatch.setattr(grants, "_MIN_AGE", -60.0)
 
 
@@ -25,7 +25,7 @@ async def on_record(it: Api) -> list[str]:
 
 
 async def remove(it: Api, folder: Path, keep: Keep) -> None:
-    """A sweep, long after every file was written: SQLite's leaves young ones alone."""
+    """A sweep long after every file was written: SQLite's sweep spares recent files."""
     for path in folder.rglob("??/*"):
         if path.is_file():
             os.utime(path, (time.time() - 7_200,) * 2)
@@ -38,14 +38,14 @@ async def test_grants_go_with_their_artifacts(store: str, tmp_path: Path) -> Non
         made = (await it.call("long", {}, headers=key)).json()["artifact"]
         upload = (await it.post("/artifacts", content=b"mine", headers=key)).json()["id"]
         assert sorted(await on_record(it)) == sorted([made, upload])
-        assert await it.parts.grants.sweep() == 0, "both are there"
-        await remove(it, tmp_path, Keep(since=time.time() + 60))  # the call goes; what was uploaded is pinned
+        assert await it.parts.grants.sweep() == 0, "both artifacts exist"
+        await remove(it, tmp_path, Keep(since=time.time() + 60))  # the call is removed; the upload is pinned
         assert (await it.get(f"/artifacts/{made}", headers=key)).status_code == 404
         assert await it.parts.grants.sweep() == 1
         assert await on_record(it) == [upload]
         assert (await it.get(f"/artifacts/{upload}", headers=key)).text == "mine"
         await remove(it, tmp_path, Keep(now=time.time() + 7_200))
-        assert await it.parts.grants.sweep() == 1, "its pin is over"
+        assert await it.parts.grants.sweep() == 1, "its pin has ended"
         assert await on_record(it) == []
 
 
@@ -67,7 +67,7 @@ async def test_a_sweep_goes_on_where_the_last_one_stopped(monkeypatch: pytest.Mo
 
 
 async def test_a_grant_is_written_again_when_it_is_not_trusted_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another server may have swept it: memory must not stand for what is not on record."""
+    """Another server may have swept it: the memory of this server must not replace the stored grant."""
     async with served() as it:
         key = await key_for(it, "a", "read", "call")
         name = (await it.post("/artifacts", content=b"mine", headers=key)).json()["id"]

@@ -48,7 +48,7 @@ async def test_ranges_and_refusals_have_no_body_either() -> None:
 
 @pytest.mark.parametrize("size", [0, 10, 3_000_000])
 async def test_a_connection_is_fit_for_use_after_head(size: int) -> None:
-    """A body that was sent all the same would be read as the next answer."""
+    """Otherwise the client would read a body as the next response."""
     async with served() as it:
         kept = (await it.post("/artifacts", content=b"x" * size)).json()
         for _ in range(3):

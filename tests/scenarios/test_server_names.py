@@ -1,4 +1,4 @@
-"""Several calls with one id: every route lets the client say which it means, and names the choices that it may see."""
+"""Several calls with one id: every route lets the client choose one, and lists the choices that it may see."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_thread_and_caller_are_required_only_where_they_differ() -> None:
         assert "t3" not in mine
         assert id_of(b) not in mine
         own = {"thread": "t1", "caller": id_of(a)}
-        assert (await it.get("/calls/x", params=own, headers=a)).status_code == 200, "its own name is no secret to it"
+        assert (await it.get("/calls/x", params=own, headers=a)).status_code == 200, "a key may use its own name"
         assert (await it.get("/calls/x", params={"caller": id_of(a)}, headers=b)).status_code == 403
 
 
@@ -91,8 +91,8 @@ async def test_scope_approve_names_the_caller_of_what_waits(store: str) -> None:
         assert (await it.get("/calls/quiet", params=params, headers=boss)).status_code == 404
         assert (await it.post("/calls/w/deny", params=params, headers=boss)).json()["approved"] is False
         blind = await it.post("/calls/w/approve", headers=boss)
-        assert blind.status_code == 409, "one is left, and it need not be the one that was seen"
-        assert id_of(keys[1]) not in blind.json()["detail"], "what waits no more is not the approver's to see"
+        assert blind.status_code == 409, "one is left, but it may not be the one that the approver saw"
+        assert id_of(keys[1]) not in blind.json()["detail"], "an approver may not see a call that does not wait"
         params = {"caller": id_of(keys[0])}
         assert (await it.post("/calls/w/approve", params=params, headers=boss)).json()["approved"] is True
         states = [(await it.get("/calls/w", headers=key)).json()["success"] for key in keys]
@@ -114,7 +114,7 @@ async def test_sentences_are_about_what_is_wrong() -> None:
             assert "(arguments)" not in refused.text, refused.text
         assert (await it.post("/calls", json={})).json()["detail"].startswith("(body): ")
         judged = await it.call("add", [1])
-        assert "(arguments)" in judged.json()["detail"], "these are the arguments"
+        assert "(arguments)" in judged.json()["detail"], "the error names the arguments"
 
 
 async def test_an_empty_last_event_id_is_none(store: str) -> None:

@@ -1,4 +1,4 @@
-"""`clicket serve` and `clicket keys` as processes: their output, how they end, and what they leave behind."""
+"""`clicket serve` and `clicket keys` as processes: their output, their exit, and what they leave on disk."""
 
 from __future__ import annotations
 

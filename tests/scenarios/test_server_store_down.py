@@ -35,7 +35,7 @@ def down(it: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             if hasattr(store, name):
                 broken.setattr(store, name, gone)
         broken.setattr(store, "document_now", not_now)
-        it.parts.authenticator.checked_at = 0.0  # it is time to look again
+        it.parts.authenticator.checked_at = 0.0  # the next check is due
         yield
 
 
@@ -69,7 +69,7 @@ async def test_clients_do_not_learn_where_the_store_is(
             assert "clerk" not in answer.text
             assert "store" in answer.text, answer.text
         assert [answer.status_code for answer in answers[:2]] == [503, 503]
-        assert caplog.text.count("10.1.2.3") >= len(answers)  # the log has it
+        assert caplog.text.count("10.1.2.3") >= len(answers)  # the log contains it
 
 
 @pytest.mark.parametrize("key", [None, ADMIN, READER])
@@ -83,7 +83,7 @@ async def test_metrics_tell_that_the_store_is_down(key: str | None, monkeypatch:
             page = await it.get("/metrics", headers=headers)
             assert page.status_code == 200, page.text
             assert "\nclicket_store_up 0.0\n" in page.text
-            assert "clicket_tool_executions_total" not in page.text  # a zero would look like a new count
+            assert "clicket_tool_executions_total" not in page.text  # a zero would look like a reset counter
             assert (await it.get("/report", headers=headers)).status_code == 503
             if key is None:
                 stranger = {"authorization": "Bearer ck_0123456789ab_secret"}

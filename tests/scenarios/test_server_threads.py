@@ -20,7 +20,7 @@ ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 class Turns:
-    """`await turns.next()` is the server that the next turn of the conversation goes to."""
+    """`await turns.next()` is the server for the next turn of the conversation."""
 
     def __init__(self, kind: str, url: str) -> None:
         self.kind = kind
@@ -29,7 +29,7 @@ class Turns:
         self.servers: list[Api] = []
 
     async def next(self) -> Api:
-        if self.kind == "restart":  # each turn has a server of its own; the one before is gone
+        if self.kind == "restart":  # each turn has a new server; the previous one is closed
             await self.stack.aclose()
             self.stack = AsyncExitStack()
             return await self.stack.enter_async_context(served(SEED, self.url))
@@ -136,7 +136,7 @@ async def test_what_cannot_be_set() -> None:
         assert (await it.post(f"{STATES}/reset", json={"tool": "base_tool"})).status_code == 422
         assert (await it.post(f"{STATES}/reset")).status_code == 200
         assert (await it.get("/agents/never%2Fseen/tool-states")).json()["data"]["agentId"] == "never/seen"
-        # From unavailable to failed is no edge of the table.
+        # The table has no edge from unavailable to failed.
         await it.put(f"{STATES}/base_tool", json={"status": "unavailable"})
         refused = await it.put(f"{STATES}/base_tool", json={"status": "failed"})
         assert refused.status_code == 409

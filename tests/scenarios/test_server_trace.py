@@ -1,4 +1,4 @@
-"""The call of a request that belongs to a trace is part of that trace."""
+"""The call of a request with a trace context is part of that trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Closing a runtime while calls wait, or in the middle of something."""
+"""Closing a runtime while calls wait, or in the middle of an operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.scenarios.shutdown_kit import Body, outcome, until_state, why
 from clicket import Policy, RetryableError, State, tool
 from clicket.errors import UsageError
 
-# Calls that wait ------------------------------------------------------------------------------------------------------
+# Waiting calls - ------------------------------------------------------------------------------------------------------
 
 
 async def test_waiting_calls_are_handed_back_and_run_by_the_next_runtime(sqlite: str) -> None:
@@ -25,7 +25,7 @@ async def test_waiting_calls_are_handed_back_and_run_by_the_next_runtime(sqlite:
         closing = asyncio.create_task(rt.close())
         assert [await why(handle.result()) for handle in waiting] == ["closed"] * 3
         assert await why(watching) == "closed"
-        work.gate.set()  # what runs may finish
+        work.gate.set()  # a running call may finish
         await closing
         assert (await running.result()).output == 1
     assert work.runs == ["c0"]
@@ -123,11 +123,11 @@ async def test_a_call_whose_worker_is_not_ready_yet_never_started_and_is_handed_
     assert "InvalidTransition" not in caplog.text
 
 
-# In the middle of something -------------------------------------------------------------------------------------------
+# During an operation ------ -------------------------------------------------------------------------------------------
 
 
 async def test_closing_starts_no_call_that_waited_for_another_process(sqlite: str) -> None:
-    """Equal calls that wait for the flight of another runtime are handed back; they must not run beside it."""
+    """Equal calls that wait for the flight of another runtime are handed back; they must not run concurrently with it."""
     work = Body(cache=60)
     async with make([work.tool], sqlite) as leading:
         leader = await leading.submit("work")
@@ -174,7 +174,7 @@ async def test_a_call_that_is_about_to_get_its_slot_is_handed_back_not_cancelled
 
         await store.hold("tool:work", 0, 1)
         rt.engine.limiter.block(("tool", "work", 1))
-        handle = await rt.submit("work", id="s")  # durable, in line
+        handle = await rt.submit("work", id="s")  # durable, in the queue
         store.hold = slow
         rt.engine.gate.look_again()
         await asked.wait()

@@ -13,7 +13,7 @@ from tests.scenarios.shutdown_kit import Body, outcome, until_state, why
 
 from clicket import State, tool
 
-# Calls that run -------------------------------------------------------------------------------------------------------
+# Running calls - -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{"idempotent": True}, {"read_only": True}, {"recovery": "rerun"}], ids=repr)

@@ -1,4 +1,4 @@
-"""Equal calls at the same time: one leads and runs, the others get its result; nobody waits for a leader that is gone."""
+"""Equal calls at the same time: one leads and runs, the others get its result; no call waits for a dead leader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Body = Callable[[int], Any]
 
 
 class Gated:
-    """A cached tool whose runs wait for the gate; `body(number)` says how each run ends, the first is number 1."""
+    """A cached tool whose runs wait for the gate; `body(number)` decides how each run ends, the first is number 1."""
 
     def __init__(self, body: Body = lambda number: number, **options: Any) -> None:
         self.runs: list[Any] = []
@@ -41,7 +41,7 @@ class Gated:
 
 
 def assert_at_rest(*runtimes: Runtime) -> None:
-    """Nothing is kept of flights that are over."""
+    """Finished flights leave nothing in memory."""
     for rt in runtimes:
         assert rt.engine.flights.is_idle
 
@@ -153,7 +153,7 @@ async def test_when_the_leader_fails_the_others_get_a_good_result(store: str) ->
 
 @pytest.mark.parametrize("how", ["cancel", "timeout", "deadline", "caller"])
 async def test_when_the_leader_is_stopped_one_follower_takes_over(store: str, how: str) -> None:
-    """That somebody did not want to wait any longer says nothing about the others, and is no reason for all to run."""
+    """Cancelling the leader does not cancel the followers, and does not make all of them run."""
     work = Gated(timeout=60)
     async with make([work.tool], store) as rt:
         limits: dict[str, Any] = {"timeout": {"timeout": 0.2}, "deadline": {"deadline": 0.2}}.get(how, {})
@@ -178,7 +178,7 @@ async def test_when_the_leader_is_stopped_one_follower_takes_over(store: str, ho
 
 
 async def test_a_leader_whose_result_is_not_kept_leaves_no_old_one_to_the_others() -> None:
-    """A result that expired long ago is nobody's, also if one who ran on its own once left it."""
+    """A result that expired long ago is not served, even if a call outside the flight once stored it."""
     clock = StepClock()
     work = Gated(lambda number: ValueError("no") if number == 1 else "x" * 2000 if number == 3 else f"run {number}",
                  max_result_size=1000)  # fmt: skip
@@ -211,7 +211,7 @@ async def test_a_leader_in_another_runtime_that_fails_or_closes_is_followed_by_o
             closing = await theirs.submit("work", id="closing")
             await work.running(runs + 1)
             handles = await waiting(ours, 5)
-        # It was stopped, and handed back: it goes on, and so do the others.
+        # It was stopped, and handed back: it continues, and so do the others.
         await work.running(runs + 2)
         work.gate.set()
         assert all(result.success for result in await results(handles))
@@ -220,7 +220,7 @@ async def test_a_leader_in_another_runtime_that_fails_or_closes_is_followed_by_o
 
 
 async def test_a_leader_that_could_not_look_does_not_keep_the_flight(sqlite: str) -> None:
-    """The store fails just after it said that we lead: the call runs, and who comes later must not wait for ever."""
+    """The store fails just after it granted the lead: the call runs, and later calls must not wait for ever."""
     work = Gated()
     work.gate.set()
     async with make([work.tool], sqlite) as rt:
@@ -299,7 +299,7 @@ async def test_a_follower_of_another_runtime_can_leave_too(sqlite: str) -> None:
         late = await two.submit("work", deadline=0.05)
         assert (await late.result()).metadata["phase"] == "deadline"
         assert await first.cancel()
-        assert await one.cancel(second.id)  # from outside
+        assert await one.cancel(second.id)  # from the other runtime
         assert [result.state for result in await results([first, second])] == [State.CANCELLED] * 2
         work.gate.set()
         assert (await leader.result()).success
@@ -319,7 +319,7 @@ async def test_followers_do_not_wait_longer_than_a_queue_may(store: str) -> None
 
 
 async def test_a_full_queue_refuses_new_calls_and_loses_no_follower(store: str) -> None:
-    """Who follows was accepted: when the leader fails there must be a place for each, whatever the queue's limit."""
+    """A follower was accepted: when the leader fails, each needs a place in the queue, whatever the limit."""
     work = Gated(lambda number: ValueError("no") if number == 1 else number)
     async with make([work.tool], store, max_concurrency=1, max_queue=1) as rt:
         handles = await waiting(rt, 10)
@@ -330,7 +330,7 @@ async def test_a_full_queue_refuses_new_calls_and_loses_no_follower(store: str) 
     assert all(result.success for result in rest)
 
 
-# Others have a say ----------------------------------------------------------------------------------------------------
+# Other processes -- ----------------------------------------------------------------------------------------------------
 
 
 async def test_a_required_approval_comes_before_a_cached_result(store: str) -> None:

@@ -1,4 +1,4 @@
-"""What stages handled, in bytes; and how long the last one takes with its write, which no event can say."""
+"""Bytes that stages handled; and how long the last stage takes including its write, which no event can record."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_persist_is_timed_with_its_write() -> None:
     clock = StepClock()
 
     class Slow(MemoryStore):
-        """Its commit of an outcome takes 3 seconds, once the test says so."""
+        """Its commit of an outcome takes 3 seconds, once the test enables it."""
 
         seconds = 0.0
 
@@ -63,7 +63,7 @@ async def test_persist_is_timed_with_its_write() -> None:
     store = Slow()
     async with with_clock(Runtime([say], store=store, settings=Settings()), clock) as rt:
         await rt.call("say", {"text": "x"})
-        assert (await persisted(rt))["clicket_persist_seconds_count"] == 0  # counted from the first look on
+        assert (await persisted(rt))["clicket_persist_seconds_count"] == 0  # counted from the first scrape on
         store.seconds = 3.0
         await rt.call("say", {"text": "x"})
         await asyncio.sleep(0)
@@ -73,4 +73,4 @@ async def test_persist_is_timed_with_its_write() -> None:
         assert (found["clicket_persist_seconds_bucket2.5"], found["clicket_persist_seconds_bucket5.0"]) == (0, 1)
         assert (await rt.acting_for("ann").report()).totals.total == 0
         page, _ = await scrape(rt.acting_for("ann"))
-        assert b"clicket_persist_seconds" not in page  # of the process, not of a caller
+        assert b"clicket_persist_seconds" not in page  # of the process, so no caller sees it

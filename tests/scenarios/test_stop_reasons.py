@@ -1,4 +1,4 @@
-"""What happens to a call between being told to stop and having stopped, and to words that cannot be stored."""
+"""A call between its cancellation and its end, and reasons that cannot be stored."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_text_that_is_no_utf8_does_not_fail_the_call(store: str) -> None:
 
 async def test_progress_takes_numbers_of_other_libraries(store: str) -> None:
     class Strange(float):
-        """As numpy's are."""
+        """Like numpy's scalars."""
 
     @tool
     async def count(ctx: ToolContext) -> str:

@@ -1,4 +1,4 @@
-"""What happens to the file under a runtime: refused by name when it is not ours, waited for when it is locked, full or slow."""
+"""The file under a runtime: refused by name when it is not clicket's, waited for when it is locked, full or slow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def big(size: int, ctx: ToolContext) -> str:
 
 
 def made(folder: Path, calls: int = 20) -> Path:
-    """A file of ours with some calls in it."""
+    """A clicket file with some calls in it."""
 
     async def fill() -> None:
         async with make([add], sqlite_url(folder)) as rt:
@@ -43,7 +43,7 @@ def made(folder: Path, calls: int = 20) -> Path:
     return folder / "calls.db"
 
 
-# Files that are not ours to write ------------------------------------------------------------------------------------
+# Files that clicket may not write ------------------------------------------------------------------------------------
 
 
 def garbage(folder: Path) -> Path:
@@ -112,7 +112,7 @@ def test_a_file_that_is_corrupt_newer_or_foreign_is_refused_by_name_and_left_alo
         asyncio.run(use())
     assert refused.value.code == "store_unavailable"
     assert "at 0x" not in refused.value.message
-    if fault is not overwritten and fault is not truncated:  # those may be found out only by reading what is damaged
+    if fault is not overwritten and fault is not truncated:  # only reading the damaged part finds those
         assert path.read_bytes() == before
     assert path.stat().st_size == len(before)
 
@@ -134,7 +134,7 @@ async def test_a_path_that_cannot_be_a_store_is_refused_by_name(tmp_path: Path, 
 async def test_folders_that_are_missing_are_made(tmp_path: Path) -> None:
     async with make([add], sqlite_url(tmp_path / "a" / "b")) as rt:
         assert (await rt.call("add", {"a": 1, "b": 1})).output == 2
-    assert (tmp_path / "a" / "b" / "calls.db").stat().st_mode & 0o077 == 0  # nobody else's business
+    assert (tmp_path / "a" / "b" / "calls.db").stat().st_mode & 0o077 == 0  # not readable by other users
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -174,10 +174,10 @@ async def test_a_locked_file_refuses_new_calls_in_bounded_time_and_recovers(tmp_
         assert refused.value.code == "store_unavailable"
         assert "locked" in refused.value.message
         assert 1 < took < 15
-        assert lag.worst < 0.1  # seconds of waiting, none of them on the loop
-        assert [r.arguments for r in (await rt.history()).items] == [{"a": 1, "b": 1}]  # reading goes on
+        assert lag.worst < 0.1  # seconds of waiting, but not on the event loop
+        assert [r.arguments for r in (await rt.history()).items] == [{"a": 1, "b": 1}]  # reads still work
         lock.release()
-        assert (await rt.call("add", {"a": 2, "b": 2}, id="locked out")).output == 4  # the id was never taken
+        assert (await rt.call("add", {"a": 2, "b": 2}, id="locked out")).output == 4  # the id is still free
         assert len((await rt.history()).items) == 2
         assert not any(rt.engine.limiter.used.values())
 
@@ -194,7 +194,7 @@ async def test_a_call_under_way_waits_for_the_lock_and_loses_nothing(tmp_path: P
         handle = await rt.submit("wait")
         lock = Lock(tmp_path / "calls.db")
         gate.set()
-        with pytest.raises(TimeoutError):  # nothing is shown before the store has it
+        with pytest.raises(TimeoutError):  # no state is visible before it is stored
             await asyncio.wait_for(handle.result(), 0.3)
         assert await rt.state(handle.id) is not State.COMPLETED
         lock.release()
@@ -204,7 +204,7 @@ async def test_a_call_under_way_waits_for_the_lock_and_loses_nothing(tmp_path: P
 
 async def test_two_submits_of_one_id_on_a_locked_file_both_get_an_answer(tmp_path: Path) -> None:
     async with make([add], sqlite_url(tmp_path)) as rt:
-        rt.store._writer._busy_timeout = 200  # milliseconds; that the usual bound is kept is shown above
+        rt.store._writer._busy_timeout = 200  # milliseconds; the test above covers the default limit
         lock = Lock(tmp_path / "calls.db")
         asks = [asyncio.create_task(rt.call("add", {"a": 1, "b": 1}, id="x")) for _ in range(3)]
         await asyncio.sleep(0)
@@ -247,7 +247,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Take what is left of the disk."""
+    """Fill the rest of the disk."""
     ballast = folder / "ballast"
     with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(b"\0" * 4096):
@@ -274,7 +274,7 @@ async def test_a_full_disk_refuses_calls_keeps_what_it_has_and_goes_on_when_ther
             with pytest.raises(StoreUnavailable, match="full"):
                 await rt.submit("add", {"a": 1, "b": 1}, id="refused", metadata={"padding": "x" * 50_000})
         assert lag.worst < 0.1
-        for id in kept:  # reading goes on
+        for id in kept:  # reads still work
             assert_sound(await rt.get(id))
         ballast.unlink()
         assert (await asyncio.wait_for(rt.call("add", {"a": 1, "b": 1}, id="refused"), 10)).output == 2
@@ -299,7 +299,7 @@ async def test_an_artifact_that_does_not_fit_is_store_unavailable_and_leaves_no_
 
 
 async def test_an_outcome_that_could_not_be_written_for_long_is_returned_and_still_stored(small_disk: Path) -> None:
-    """The caller is told in time; the outcome is written when there is room; the slot comes back."""
+    """The caller gets an answer in time; the outcome is written when there is room; the slot is freed."""
     gate = asyncio.Event()
 
     @tool
@@ -323,7 +323,7 @@ async def test_an_outcome_that_could_not_be_written_for_long_is_returned_and_sti
 
 
 def test_a_limit_on_file_sizes_is_store_unavailable_too(tmp_path: Path) -> None:
-    """RLIMIT_FSIZE makes every write beyond it fail, in a process of its own, where the limit can be taken back."""
+    """RLIMIT_FSIZE makes every write beyond it fail. In a child process, where the limit can be reset."""
     script = textwrap.dedent(
         """
         import asyncio, resource, sys
@@ -370,7 +370,7 @@ def test_a_limit_on_file_sizes_is_store_unavailable_too(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_vanishes_while_in_use_is_not_recreated_in_silence(tmp_path: Path) -> None:
-    """What is written to a deleted file is lost; whoever opens the path next gets a new file, and says so by having no calls."""
+    """Writes to a deleted file are lost; the next process that opens the path gets a new, empty file."""
     url = sqlite_url(tmp_path)
     async with make([add], url) as rt:
         await rt.call("add", {"a": 1, "b": 1})
@@ -384,7 +384,7 @@ async def test_a_file_that_vanishes_while_in_use_is_not_recreated_in_silence(tmp
 
 
 async def test_the_store_does_not_hold_up_the_loop(tmp_path: Path) -> None:
-    """Two thousand durable calls with payloads: no single turn of the loop takes 50 ms because of the store."""
+    """Two thousand durable calls with payloads: the store never blocks a turn of the loop for 50 ms."""
 
     async with make([echo], sqlite_url(tmp_path), max_concurrency=50) as rt:
 

@@ -1,4 +1,4 @@
-"""What a running tool says reaches its readers in order, without gaps, and without growing anybody's memory."""
+"""A running tool's output reaches its readers in order, without gaps, and in bounded memory."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ async def test_events_arrive_while_the_tool_still_runs_and_end_with_the_outcome(
             seen.append(event)
             if event.type == "output" and event.data["content"] == "one":
                 assert event.state is State.STREAMING
-                gate.set()  # the second chunk can only come because the first one was seen
+                gate.set()  # the second chunk depends on reading the first
     assert contents(seen) == ["one", "two"]
     assert [e.seq for e in seen] == list(range(1, len(seen) + 1))
-    assert seen[-1].is_terminal  # the last element is not dropped
+    assert seen[-1].is_terminal  # the last event is not dropped
     assert seen[-1].data["output"] == "onetwo"
     assert [e.is_terminal for e in seen].count(True) == 1
 
@@ -282,17 +282,17 @@ async def test_a_call_that_fails_or_reports_nothing_does_not_report_100(store: s
 
 @pytest.mark.parametrize("step", [float("nan"), float("inf"), "3", None])
 async def test_progress_takes_finite_numbers_only(store: str, step: Any) -> None:
-    said = []
+    pieces = []
 
     @tool
     async def odd(ctx: ToolContext) -> None:
         with pytest.raises(UsageError, match="finite"):
             ctx.progress(step)
-        said.append(True)
+        pieces.append(True)
 
     async with make([odd], store) as rt:
         assert (await rt.call("odd")).success
-    assert said
+    assert pieces
 
 
 @pytest.mark.parametrize("kind", ["progress", "heartbeat"])

@@ -15,7 +15,7 @@ from clicket.subscription import CallEvent, EventFilter, Gap, Subscription
 
 
 def plain(event: CallEvent | Gap) -> Event:
-    """As the record of its call has it."""
+    """The event as in its call's record."""
     assert isinstance(event, CallEvent)
     return Event(event.call_id, event.seq, event.at, event.type, event.state, event.data)
 
@@ -133,7 +133,7 @@ async def test_a_client_that_was_away_misses_nothing_or_gets_a_gap() -> None:
         await proxy.drop_all()
         await it.runtime.call("add", {"a": 1, "b": 2}, id="two")
         assert plain(await asyncio.wait_for(anext(events), 5)).call_id == "two"
-        proxy.target = port_of(restarted.url)  # another server over the same store numbers its events anew
+        proxy.target = port_of(restarted.url)  # another server over the same store numbers its events from 1
         await proxy.drop_all()
         assert await asyncio.wait_for(anext(events), 5) == Gap(None)
         await events.close()

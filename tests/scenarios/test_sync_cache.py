@@ -1,4 +1,4 @@
-"""The blocking face of what runtimes over one store share: cached results, recovery, calls for workers."""
+"""The blocking API of what runtimes over one store share: cached results, recovery, calls for workers."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def test_recover_reports_its_progress(sqlite: str, name: str, field: str, state:
     def pay() -> str:
         return "paid twice"
 
-    told = []
+    reported = []
     with sync.Runtime((), settings=Settings(store=sqlite)) as rt:
         for each in (look, pay):
             rt.add(each)
-        report = rt.recover(progress=lambda so_far: told.append(so_far.total))
+        report = rt.recover(progress=lambda so_far: reported.append(so_far.total))
         assert getattr(report, field) == report.total == 1
         assert rt.handle(name).result().state == state
         assert rt.recover().total == 0
-    assert told == [1]
+    assert reported == [1]

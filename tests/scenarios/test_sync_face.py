@@ -1,4 +1,4 @@
-"""The blocking face: the same names without a loop, from any thread; inside a running loop a clear error, never a deadlock."""
+"""The blocking API: the same names without a loop, from any thread; inside a running loop a clear error, never a deadlock."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_it_opens_closes_and_opens_again(sqlite: str) -> None:
     with pytest.raises(UsageError, match="not open"):
         rt.stream("add", {"a": 1, "b": 1})
     for wrong in (lambda: rt.hub("t").watch(), lambda: rt.acting_for("ann")):
-        with pytest.raises(UsageError, match=r"with clicket\.sync\.Runtime"):  # in the words of this face
+        with pytest.raises(UsageError, match=r"with clicket\.sync\.Runtime"):  # the message names the blocking API
             wrong()
 
 
@@ -281,7 +281,7 @@ def test_both_faces_have_the_same_names() -> None:
     def public(cls: type) -> set[str]:
         return {name for name, value in vars(cls).items() if not name.startswith("_") and inspect.isfunction(value)}
 
-    # What servers and commands build on is there for programs with a loop only.
+    # The base of servers and commands exists in the async API only.
     for_servers = {
         "activity", "arguments_of", "examine", "held_calls", "is_held", "on_close", "pin_until", "retention",
         "spawn", "stop_claiming", "subscribe", "sweep", "workers",

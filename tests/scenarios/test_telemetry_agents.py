@@ -1,4 +1,4 @@
-"""Agents in figures and traces: a turn is counted for its agent, never for a tool."""
+"""Agents in figures and traces: a turn counts for its agent, never for a tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clicket.testing import ScriptedModel
 
 
 class Priced:
-    """Answers once, for money."""
+    """Answers once, at a price."""
 
     name = "priced"
 
@@ -30,7 +30,7 @@ class Priced:
 
 async def test_turns_are_counted(tmp_path: Path) -> None:
     async with make(TOOLS) as rt:
-        await scrape(rt)  # turns are counted from the first scrape on
+        await scrape(rt)  # turns count from the first scrape on
         agent, dear = (
             ReActAgent(rt, ScriptedModel([*TURN, *TURN, ValueError("no")]), name="helper", max_steps=2),
             ReActAgent(rt, Priced(), name="dear"),
@@ -86,7 +86,7 @@ async def test_the_reason_that_stopped_a_turn_is_reported() -> None:
 
 
 async def test_turns_are_no_tools_runs(tmp_path: Path) -> None:
-    """A turn takes as long as all it does: in a tool's report it would count everything twice, and be an anomaly."""
+    """A turn lasts as long as all its calls: in a tool's report it would count everything twice, and be an anomaly."""
     for _ in range(2):
         async with make(TOOLS, sqlite_url(tmp_path)) as rt:
             agent = ReActAgent(rt, ScriptedModel(TURN), name="helper")
@@ -141,4 +141,4 @@ async def test_spans() -> None:
     assert call.parent.span_id == turn.context.span_id
     assert facts(failed)["clicket.agent.stopped"] == "error"
     assert failed.status.status_code.name == "ERROR"
-    assert {tool for tool, _ in collector.durations()} == {"add"}, "the turns' time is not a tool's"
+    assert {tool for tool, _ in collector.durations()} == {"add"}, "the turns' time does not count for a tool"

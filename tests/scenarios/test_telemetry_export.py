@@ -71,7 +71,7 @@ print([name for name in sys.modules if name.startswith(("opentelemetry", "promet
 
 
 class Receiver:
-    """What a collector was sent, as the official messages."""
+    """What a collector received, as the official messages."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
@@ -170,7 +170,7 @@ def test_off_means_not_even_imported(tmp_path: Path, environment: dict[str, str]
 
 @pytest.mark.parametrize("mode", ["otel", "auto"])
 def test_without_the_packages(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked for by our own setting it is an error; variables that others set are only worth a warning."""
+    """With clicket's own setting it is an error; with OpenTelemetry's variables only a warning."""
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
     if mode == "otel":
@@ -231,7 +231,7 @@ async def test_a_call_that_was_taken_over_is_linked_to_the_span_that_it_was_made
 
 
 async def _taken_up(folder: Path, traceparent: object) -> Any:
-    """The span of a call whose first event says this about its parent."""
+    """The span of a call whose first event has this parent."""
     await crash(folder, "plain")
     seen = Collector()
     rt = make(TOOLS, sqlite_url(folder))

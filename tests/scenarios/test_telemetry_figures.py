@@ -65,7 +65,7 @@ TOOLBOX = [works, breaks, flaky, hangs, cached, odd, asked]
 
 
 async def agree(rt: Runtime) -> None:
-    """The store's sums are those of its calls: page by page, from records, and as one caller has them."""
+    """The store's sums equal those of its calls: page by page, from records, and for each caller."""
     store = rt.store
     stored = sums(await store.figures(None))
     assert stored == sums(await of_journal(store))
@@ -79,7 +79,7 @@ async def agree(rt: Runtime) -> None:
 
 
 async def every_way(rt: Runtime) -> None:
-    """Ends of every kind that one process can make."""
+    """Every kind of outcome that one process can produce."""
     for x in range(3):
         await rt.call("works", {"x": x})
     await rt.call("works", {"x": "not a number"})
@@ -102,7 +102,7 @@ async def every_way(rt: Runtime) -> None:
     await waits.cancel()
     for each in (denied, given, waits):
         await each.result()
-    await rt.submit("asked")  # goes on waiting: no call that has not ended is counted
+    await rt.submit("asked")  # still waits: a call that has not ended does not count
 
 
 async def test_every_way_to_end_is_counted_as_the_journal_has_it(store: str) -> None:
@@ -126,7 +126,7 @@ async def test_every_way_to_end_is_counted_as_the_journal_has_it(store: str) -> 
         assert report.tools["works"].errors == {"invalid_input": 1}
         assert report.tools["odd"].errors == {"result_unserializable": 1}
         assert report.tools[UNKNOWN].errors == {"tool_not_found": 1}
-        assert report.tools["works"].error_types == {}  # its arguments were refused: it raised nothing
+        assert report.tools["works"].error_types == {}  # its arguments were refused: the body raised nothing
         assert report.tools["breaks"].errors == {"tool_error": 1}
         assert report.tools["breaks"].error_types == {"ValueError": 1}
 

@@ -39,7 +39,7 @@ TOOLS = [works, breaks, waits, cached, asked]
 
 
 async def counted(rt: Runtime) -> dict[tuple[str, ...], float]:
-    """Ended calls by state and tool, as the page has them, without the noughts."""
+    """Ended calls by state and tool on the page, without zeros."""
     page, _ = await scrape(rt)
     promtool(page)
     return {key: count for key, count in samples(page, "clicket_tool_executions_total").items() if count}

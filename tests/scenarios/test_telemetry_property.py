@@ -1,7 +1,7 @@
-"""The figures of a store are what its journal says, to the call, after every step of whatever happens.
+"""The figures of a store equal its journal, call by call, after every step.
 
-The world of the journal's property test (crashes, take-overs, lost answers, failing disks, several processes over one store) is
-played once more; after every step the store's sums are compared with those that its calls add up to.
+Repeats the simulation of the journal's property test (crashes, takeovers, lost answers, failing disks, several
+processes over one store); after every step the store's sums are compared with those of its calls.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _Key = tuple[str, str, str, str, int | None]
 
 
 def sums(figures: Iterable[Figure]) -> dict[_Key, tuple[int, float, float, float]]:
-    """Figures without the noise of the order in which seconds were added."""
+    """Figures without the rounding errors of the order of addition."""
     found: dict[_Key, tuple[int, float, float, float]] = {}
     for f in figures:
         key = (f.caller, f.tool, f.outcome, f.error, f.bucket)
-        assert key not in found, f"{key} is told twice"
+        assert key not in found, f"{key} is listed twice"
         found[key] = (f.count, round(f.seconds, 6), round(f.least, 6), round(f.most, 6))
     return found
 

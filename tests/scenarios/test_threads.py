@@ -1,4 +1,4 @@
-"""The list of threads: conversations with their last activity, counts and agents, each to its own caller."""
+"""The list of threads: conversations with their last activity, counts and agents, each visible to its own caller."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ async def test_a_conversation_with_an_agent(tmp_path: Path) -> None:
             if page["cursor"] is None:
                 break
             cursor = f"&cursor={page['cursor']}"
-        assert names == ["talk", "chat"], "turns and tool calls are one thread, on one page"
+        assert names == ["talk", "chat"], "turns and tool calls form one thread, on one page"
         await it.runtime.sweep(it.runtime.retention(since=1e11))
         left = (await it.get("/threads")).json()["items"]
         assert sorted((item["name"], item["agent_state"], item["total"]) for item in left) == [
             ("chat", "finished", 0),
             ("talk", "finished", 0),
-        ], "what an agent remembers outlives its calls"
+        ], "an agent's memory outlives its calls"
 
 
 async def test_each_key_sees_its_own() -> None:

@@ -1,4 +1,4 @@
-"""Timeouts and cancels stop work, end a call once, and say what was left behind."""
+"""Timeouts and cancellation stop work, end a call once, and report abandoned bodies."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ async def test_a_deadline_ends_a_call_that_runs(store: str) -> None:
     async with make([slow], store) as rt:
         result = await rt.call("slow", deadline=0.05)
     assert_timeout(result, "deadline")
-    assert result.attempts == 1  # a deadline is the call's, not the attempt's: no second try
+    assert result.attempts == 1  # a deadline applies to the call, not the attempt: no second try
 
 
 async def test_a_deadline_ends_a_call_that_backs_off(store: str) -> None:
@@ -226,7 +226,7 @@ async def test_the_wait_in_the_queue_does_not_count_against_the_attempt(store: s
     async with make([hold, quick], store, max_concurrency=1) as rt:
         first = await rt.submit("hold")
         second = await rt.submit("quick")
-        with pytest.raises(TimeoutError):  # longer than the whole timeout of the one that waits
+        with pytest.raises(TimeoutError):  # longer than the whole timeout of the waiting call
             await asyncio.wait_for(second.result(), 0.25)
         gate.set()
         assert (await second.result()).output == "in time"

@@ -1,4 +1,4 @@
-"""When a tool raises, the developer sees where; the model and other keys never do."""
+"""When a tool raises, the developer sees the traceback; the model and other keys never do."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_record_has_the_traceback_of_each_attempt(store: str) -> None:
             assert (first, last) == ("Traceback (most recent call last):", "KeyError: 'id'")
             assert "helper(name)" in attempt.traceback  # the user's line
             assert "raise KeyError(key)" in attempt.traceback
-            assert "clicket/" not in attempt.traceback  # none of ours
+            assert "clicket/" not in attempt.traceback  # no line of clicket
         result = await rt.call("unsteady")
         record = await rt.get(result.call_id)
         assert ["RetryableError: not yet" in attempt.traceback for attempt in record.attempts] == [True, True]
@@ -133,9 +133,9 @@ async def test_a_worker_says_it(capfd: pytest.CaptureFixture[str], json_lines: b
         rt.observers.add(WorkerLog(Terminal(json=json_lines), quiet=False))
         await rt.call("login", {"password": "swordfish-77"})
     out, err = capfd.readouterr()
-    said = json.loads(out.splitlines()[-1])["traceback"] if json_lines else err
-    assert "ValueError: no user with [secret]" in said
-    assert "in login" in said
+    output = json.loads(out.splitlines()[-1])["traceback"] if json_lines else err
+    assert "ValueError: no user with [secret]" in output
+    assert "in login" in output
 
 
 async def test_other_keys_do_not_see_it(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ async def test_other_keys_do_not_see_it(tmp_path: Path) -> None:
         failed = (await it.call("lookup", {"name": "id"}, headers=keys["owner"])).json()["call_id"]
         await it.post("/calls", json={"tool": "odd", "id": "odd"}, headers=keys["owner"])
         await eventually(lambda: _attempts(it, "odd") == 2)
-    async with served([odd, *TOOLS], url) as it:  # closed in the second attempt: a person is asked
+    async with served([odd, *TOOLS], url) as it:  # closed in the second attempt: it needs an approval
 
         async def seen(name: str, path: str) -> tuple[int, bool]:
             response = await it.get(path, headers=keys[name])

@@ -1,4 +1,4 @@
-"""Unknown outcomes: listed by age, settled once by a person, over every interface. The outcome on record stays."""
+"""Unknown outcomes: listed by age, settled once by a person, over every interface. The recorded outcome stays."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_unknown_outcomes_are_listed_by_age_until_they_are_settled(store: 
         assert (after.state, after.error, after.output) == (State.FAILED, before.error, None), "the outcome stays"
         assert after.events[: len(before.events)] == before.events
         assert [call.id for call in (await rt.unknown()).items] == ["b", "c"]
-        assert "a" not in [call.id for call in (await rt.dead()).items], "it happened, so it is not run again"
+        assert "a" not in [call.id for call in (await rt.dead()).items], "it happened, so it is not requeued"
         (entry,) = await rt.audit.list(limit=1)
         assert (entry.who, entry.what, entry.details["call"], entry.details["happened"]) == (
             "ann", "call.resolved", "a", True,
@@ -219,9 +219,9 @@ async def test_over_http_by_scope() -> None:
         for id in ("one", "two", "three"):
             await it.call("pay", {"amount": 1}, id=id, headers=key["ann"])
         assert await ids(it, key["ann"]) == ["one", "two", "three"]
-        assert await ids(it, key["bob"]) == [], "a key sees its own"
+        assert await ids(it, key["bob"]) == [], "a key sees its own calls only"
         assert await ids(it, key["boss"]) == await ids(it, key["ops"], "?limit=3") == ["one", "two", "three"]
-        assert (await it.get("/calls/one", headers=key["boss"])).status_code == 200, "to see what to settle"
+        assert (await it.get("/calls/one", headers=key["boss"])).status_code == 200, "the approver reads it"
         assert (await it.get("/unknown")).status_code == 401
 
         async def settle(name: str, id: str, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -246,11 +246,11 @@ async def test_over_http_by_scope() -> None:
         assert (status, made["metadata"]["again_of"], made["caller"]) == (200, "two", record["caller"])
         assert (await settle("ops", "three", happened=False))[0] == 200
         assert await ids(it, key["ann"]) == []
-        assert (await it.get("/calls/one", headers=key["boss"])).status_code == 404, "nothing is left to settle"
+        assert (await it.get("/calls/one", headers=key["boss"])).status_code == 404, "the call is settled"
         shown = (await it.get("/calls?tool=pay", headers=key["ann"])).json()["items"]
         assert [call["resolution"] is not None for call in shown if call["id"] == "one"] == [True]
-        said = (await it.get("/audit", headers=key["ops"])).json()
-        assert "call.resolved" in json.dumps(said)
+        audit = (await it.get("/audit", headers=key["ops"])).json()
+        assert "call.resolved" in json.dumps(audit)
 
 
 async def test_by_the_client() -> None:
@@ -283,7 +283,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
             rt.call("pay", {"amount": 3}, id=id)
     assert [call["id"] for call in place.ask("unknown")["items"]] == ["first", "second"]
     assert "first" in place.inside("unknown").stdout
-    assert place.inside("resolve", "first").returncode == 2, "it must be said what happened"
+    assert place.inside("resolve", "first").returncode == 2, "the option is required"
     done = place.ask("resolve", "first", "--happened", "--output", '{"id": 7}', "--note", "seen", "--by", "ann")
     assert (done["resolution"]["output"], done["resolution"]["by"], done["state"]) == ({"id": 7}, "ann", "failed")
     shown = place.inside("show", "first", "--events").stdout

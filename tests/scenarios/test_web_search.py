@@ -1,4 +1,4 @@
-"""A deep search over a web on loopback: a search service, pages that are linked by what they say, and two steps to the answer."""
+"""A deep search over a simulated web on loopback: a search service, linked pages, and two steps to the answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def words(text: str) -> list[str]:
 
 
 class FakeWeb:
-    """A search service that knows titles and beginnings, as services do, and the pages themselves."""
+    """A search service that indexes titles and beginnings, as real ones do, and the pages."""
 
     def __init__(self) -> None:
         self.web: Web | None = None

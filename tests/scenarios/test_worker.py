@@ -1,4 +1,5 @@
-"""Submitted in one process, run by a worker in another, steered from a third; real signals end workers, in order or at once."""
+"""Submitted in one process, run by a worker in another, controlled from a third; real signals stop workers, gracefully
+or at once."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def submitter(place: Place, policy: Policy | None = None) -> Runtime:
 
 
 async def submit(place: Place, *calls: tuple[str, str, dict[str, Any]]) -> None:
-    """Calls by id, tool and arguments; their maker is gone when this returns."""
+    """Calls by id, tool and arguments; the submitter has closed when this returns."""
     async with submitter(place) as runtime:
         for id, tool, arguments in calls:
             await runtime.submit(tool, arguments, id=id)
@@ -232,7 +233,7 @@ class TestDraining:
         worker = place.worker()
         worker.until(lambda: written(place) == ["stuck"])
         worker.signal(signal.SIGTERM)
-        worker.signal(signal.SIGINT)  # two different ones: the kernel would make one of two equal ones
+        worker.signal(signal.SIGINT)  # two different ones: the kernel would merge two equal ones
         assert worker.ended() in (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 

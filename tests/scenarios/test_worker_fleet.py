@@ -1,4 +1,4 @@
-"""Worker processes as an operator sees them: listed, drained, lost, ended when nothing waits, probed over HTTP."""
+"""Worker processes for an operator: listed, drained, lost, stopped when idle, probed over HTTP."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_worker_is_listed_drained_and_ends(place: Place) -> None:
     assert state_of(place, ready["id"]) is None
     with Runtime((), settings=Settings(store=place.store)) as runtime:
         assert runtime.get("held").attempts[0].worker == ready["id"]
-        assert runtime.get("later").attempts == [], "a worker that drains takes nothing new"
+        assert runtime.get("later").attempts == [], "a draining worker claims nothing new"
 
 
 def test_a_killed_worker_is_listed_as_lost_and_its_call_runs_elsewhere(place: Place) -> None:

@@ -1,4 +1,5 @@
-"""Workers of a store: each is listed with what it offers, and an operator cordons and drains them, over every store and every interface."""
+"""Workers of a store: each is listed with its tools and labels; an operator cordons and drains them, over every store
+and interface."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def shared(request: pytest.FixtureRequest, urls: dict[str, str], tmp_path: Path)
 
 
 class Gate:
-    """A tool whose calls wait until the gate opens, and which counts those that run."""
+    """A tool whose calls wait until the gate opens, and which counts the running ones."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -75,7 +76,7 @@ async def workers_that_ran(rt: Runtime, handles: list[Any]) -> set[str]:
 
 
 async def heeds(rt: Runtime, state: str) -> None:
-    """Wait until the worker itself knows its state."""
+    """Wait until the worker itself has read its state."""
     await eventually(lambda: rt.engine.worker_entry.state == state)
 
 
@@ -97,7 +98,7 @@ async def test_each_worker_is_listed_with_what_it_offers(shared: str) -> None:
         (attempt,) = (await one.get(result.call_id)).attempts
         assert (attempt.worker, attempt.host) == (second.id, second.host)
     async with make([], shared) as reader:
-        assert await reader.workers.list() == [], "a worker that closes is not listed, nor is a runtime without tools"
+        assert await reader.workers.list() == [], "a closing worker is not listed, nor is a runtime without tools"
 
 
 async def _running(rt: Runtime, id: str) -> int:
@@ -115,8 +116,8 @@ async def test_a_cordoned_worker_takes_nothing_new_until_it_is_uncordoned(shared
         await eventually(lambda: gate.running == 4)
         gate.open.set()
         assert [(await handle.result()).output for handle in [held, *handles]] == ["done"] * 4
-        assert await workers_that_ran(one, [held]) == {other.workers.id}, "what it held goes on there"
-        assert await workers_that_ran(one, handles) == {one.workers.id}, "also its own program's calls run elsewhere"
+        assert await workers_that_ran(one, [held]) == {other.workers.id}, "another worker runs the call that it held"
+        assert await workers_that_ran(one, handles) == {one.workers.id}, "its own program's calls run elsewhere, too"
         assert (await other.workers.uncordon(other.workers.id)).state == "active"
         await heeds(other, "active")
         later = await other.submit("gated")

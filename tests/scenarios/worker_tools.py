@@ -1,4 +1,4 @@
-"""Tools for workers that run in processes of their own. What they do is written down outside, where every process sees it."""
+"""Tools for workers in their own processes. They append their effects to files that every process can read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOOLS = "tests.scenarios.worker_tools"
 
 
 def note(log: str, text: str) -> None:
-    """One line that no other writer can break."""
+    """One line in one write, so that lines never mix."""
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(file, f"{text}\n".encode())
@@ -32,7 +32,7 @@ async def quick(log: str, name: str) -> str:
 
 @tool(read_only=True, timeout=None)
 async def look(log: str, gate: str) -> str:
-    """May be repeated; ends when the gate is there."""
+    """May be repeated; ends when the gate exists."""
     note(log, "look")
     await file_exists(gate)
     return "seen"
@@ -40,7 +40,7 @@ async def look(log: str, gate: str) -> str:
 
 @tool(timeout=None)
 async def pay(log: str, gate: str) -> str:
-    """May not be repeated; ends when the gate is there."""
+    """May not be repeated; ends when the gate exists."""
     note(log, "pay")
     await file_exists(gate)
     return "paid"
@@ -54,7 +54,7 @@ async def double(number: int) -> int:
 
 @tool(isolation="process", timeout=None)
 def tree(log: str) -> None:
-    """Starts a child that ignores TERM, writes both pids down, and hangs."""
+    """Starts a child that ignores SIGTERM, writes both pids to a file, and hangs."""
     script = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
     )
@@ -67,12 +67,12 @@ def tree(log: str) -> None:
 
 @tool(isolation="inline", timeout=None)
 def stuck(log: str) -> None:
-    """Holds the worker's loop up."""
+    """Blocks the worker's event loop."""
     note(log, "stuck")
     file_exists_sync(f"{log}.never")
 
 
 @tool
 async def told(ctx: ToolContext, text: str) -> str:
-    """Asked for by a policy."""
+    """Needs an approval by the policy."""
     return f"{text} in attempt {ctx.attempt}"

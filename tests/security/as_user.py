@@ -1,5 +1,6 @@
-"""Run a command as an ordinary user. The interpreter and the checkout may lie below folders that only root may enter: in a
-mount namespace of the child's own such a folder is covered by an empty one that everybody may enter, with just them inside."""
+"""Run a command as an ordinary user. The interpreter and the checkout may lie below folders that only root may enter.
+So the child gets a mount namespace in which an empty folder, open to all users, covers each of them and shows only the
+needed paths."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ __all__ = ["ROOT", "UID", "as_user"]
 
 ROOT = Path(__file__).resolve().parents[2]
 UID = 41_731 + os.getpid() % 10_000
-"""Each process of the tests has its own: the kernel counts the processes of a user, whoever started them."""
+"""Each test process has its own user: the kernel counts a user's processes over all test processes."""
 
 
 def _needed() -> list[Path]:
@@ -27,13 +28,13 @@ def _is_closed(folder: Path) -> bool:
 
 
 def _closed() -> list[Path]:
-    """The topmost folders that others may not enter, of those that are needed and those above them."""
+    """The topmost folders, of those needed and their parents, that other users may not enter."""
     found = (next(filter(_is_closed, (*reversed(path.parents), path)), None) for path in _needed())
     return sorted({folder for folder in found if folder is not None})
 
 
 def _shown(path: Path, spot: str) -> list[str]:
-    """Commands that show `path` at `spot`. A bind mount keeps the mode: of a closed folder the entries are shown, each by itself."""
+    """Commands that show `path` at `spot`. A bind mount keeps the mode, so a closed folder's entries are mounted one by one."""
     here, there = shlex.quote(str(path)), shlex.quote(spot)
     if path.is_symlink():
         return [f"cp -P {here} {there}"]
@@ -62,7 +63,7 @@ def _covering() -> str:
 def as_user(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float = 90, cwd: str = "/tmp"
 ) -> subprocess.CompletedProcess[str]:
-    """`command` as a user without any power. Started by an ordinary user, it is simply run."""
+    """`command` as a user without privileges. An ordinary user runs it directly."""
     clean = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent", **(env or {})}
     if os.getuid() == 0:
         drop = f"exec setpriv --reuid {UID} --regid {UID} --clear-groups --inh-caps=-all --bounding-set=-all"

@@ -1,5 +1,5 @@
-"""`python edge_run.py`: programs that go round the edges of the sandbox's bounds, run as the user who starts this. Prints what
-came of each. None is timed: each is held by what it tries, or is ended for it."""
+"""`python edge_run.py`: programs that try to get around the sandbox's limits, run as the user who starts this. Prints
+the outcome of each. None is timed: the sandbox refuses what it tries, or ends it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from clicket.interpreter import Interpreter  # after the path
+from clicket.interpreter import Interpreter  # after sys.path is set
 from clicket.sandbox import Limits
 
 MIB = 1024 * 1024
@@ -191,7 +191,7 @@ if os.fork() == 0:
                 file.write(bytes(1 << 20))
     time.sleep(600)
 """
-"""Leaves a process that fills the disk, and a worker that does not answer, as soon as somebody asks it anything."""
+"""Leaves a process that fills the disk, and a worker that does not answer its next request."""
 
 
 def interpreter() -> Interpreter:

@@ -1,8 +1,8 @@
-"""One hostile program, and what must come of it.
+"""One hostile program, and its expected outcome.
 
-A program that reaches something of the host prints ESCAPED. `{NAMES}` are canaries that the test sets out on the host: a secret
-file, a folder that every user may write to, listening sockets, a process to be signalled. A program that a weaker tier does not
-hold is bounded in itself, so that the test can show it.
+A program that reaches something of the host prints ESCAPED. `{NAMES}` are canaries that the test places on the host: a secret
+file, a folder that every user may write to, listening sockets, a process to be signalled. A program that a weaker tier lets
+through limits itself, so that the test can show it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Hostile(NamedTuple):
     code: str
     status: frozenset[str] = OK
     reason: frozenset[str] = frozenset()
-    """One of these, where any is named."""
+    """The status is one of these, unless empty."""
     says: str = ""
     """Must be in stdout."""
     error: str = ""
-    """The type of the error, where one is named."""
+    """The type of the error, unless empty."""
     held_by: frozenset[str] = EVERYWHERE
-    """The tiers in which it does not get through."""
+    """The tiers that stop it."""
     kept: bool | None = None
-    """Whether the session's variables must be there afterwards (True), must not (False), or may be."""
+    """Whether the session's variables must exist afterwards (True), must not (False), or may."""
     timeout: float = 20.0
-    """Seconds; short for what would not end by itself, long for what must have the time to."""
+    """Seconds; short for programs that would not end by themselves, long for those that need the time."""
     dangerous: bool = False
-    """Never to be run in a tier that does not hold it."""
+    """Never to be run in a tier that does not stop it."""
 
 
 def attempt(body: str) -> str:

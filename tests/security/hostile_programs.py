@@ -1,4 +1,4 @@
-"""All hostile programs. Each must be held by the tiers that it names."""
+"""All hostile programs. The tiers that a program names must stop it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.security.hostile_program import Hostile
 __all__ = ["FENCES", "PROGRAMS", "Hostile"]
 
 FENCES: list[Hostile] = [*FILES, *SECRETS, *NETWORK, *POWERS, *PROCESSES]
-"""Those whose outcome depends on the layers."""
+"""Programs whose outcome depends on the layers."""
 
 PROGRAMS: list[Hostile] = [
     *FILES,

@@ -1,4 +1,4 @@
-"""What somebody else may write into a store, and how to write it there behind the store's back."""
+"""Hostile rows, and how to write them into a store without clicket."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ __all__ = ["PICKLE", "ROWS", "SENSELESS", "UNREADABLE", "Rows", "SqliteRows", "c
 BITS = 20  # a unit of events has the number `call << BITS | first event`
 
 
-# Stores, and how to write into them behind their back ----------------------------------------------------------------
+# Stores, and how to write into them without clicket ------------------------------------------------------------------
 
 
 class Rows(Protocol):
-    """A store's own door for those who are not clicket. Used while no runtime is open."""
+    """Direct access to a store's rows, without clicket. Used while no runtime is open."""
 
     url: str
 
     def plant(self, id: str, units: list[bytes], last: int | None = None) -> None:
-        """These bytes are the call's events from now on. `last`: the number that the store has for the last one, if not the old."""
+        """Replaces the call's events by these bytes. `last`: the number that the store has for the last event, if it
+        changes."""
         ...
 
 
@@ -60,14 +61,14 @@ class SqliteRows:
 ROWS: dict[str, Callable[[Path], Rows]] = {"sqlite": SqliteRows}
 
 
-# What they write -----------------------------------------------------------------------------------------------------
+# Hostile rows -- -----------------------------------------------------------------------------------------------------
 
 
 CREATED: list[Any] = [1, 100.0, "created", "pending", {"tool": "held", "thread": "default", "arguments": {"n": 1}}]
 
 
 def count(units: list[bytes]) -> int | None:
-    """How many events there are, if anybody can say."""
+    """How many events the bytes hold, if they can be decoded."""
     try:
         return sum(len(json.loads(unit)) for unit in units)
     except (ValueError, TypeError, RecursionError):
@@ -249,7 +250,7 @@ later = st.tuples(st.floats(0, 1e10), st.sampled_from(TYPES), st.sampled_from([s
 
 @st.composite
 def call_units(draw: st.DrawFn) -> list[bytes]:
-    """Events that decode: numbered, of known types and states, and with any sense or none."""
+    """Events that decode: numbered, of known types and states, but with random content."""
     events: list[Any] = [draw(first)]
     events += [(number, *draw(later)) for number in range(2, draw(st.integers(2, 7)))]
     return [json.dumps(events).encode()]

@@ -1,6 +1,6 @@
-"""`python hostile_run.py JSON`: run hostile programs in one tier, as the user who starts this, and print what came of each.
+"""`python hostile_run.py JSON`: run hostile programs in one tier, as the user who starts this, and print each outcome.
 
-For every program: its result, whether a variable set before was there afterwards, whether a session beside it went on, and what
+For every program: its result, whether a variable set before it still exists, whether a concurrent session still works, and what
 was left on the host once everything was closed.
 """
 
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.security.hostile_programs import FENCES, PROGRAMS, Hostile
 
-from clicket.interpreter import Interpreter  # after the path
+from clicket.interpreter import Interpreter  # after sys.path is set
 from clicket.sandbox import Limits
 
 MIB = 1024 * 1024
@@ -37,7 +37,7 @@ WITHOUT = {
 
 @contextmanager
 def canaries() -> Iterator[dict[str, Any]]:
-    """What a program could reach if it were not held."""
+    """What a program could reach if the sandbox did not stop it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="canary-")))
         folder.chmod(0o777)
@@ -62,7 +62,7 @@ def canaries() -> Iterator[dict[str, Any]]:
             "TCP": tcp.getsockname()[1], "UDP": udp.getsockname()[1], "UNIX": str(folder / "socket"),
             "ABSTRACT": f"{MARK}-{os.getpid()}",
         }  # fmt: skip
-        assert victim.poll() is None, "a program ended a process of the host"
+        assert victim.poll() is None, "a program killed a process of the host"
         made = sorted(p.name for p in folder.iterdir())
         assert set(made) <= {"secret", "socket", "mine", "renamed"}, made
         assert secret.read_text() == MARK
@@ -93,7 +93,7 @@ def interpreter(tier: str, timeout: float = 20.0, grace: float = 0.3) -> Interpr
 async def one(program: Hostile, tier: str, names: dict[str, Any]) -> dict[str, Any]:
     grace = (
         5.0 if program.kept else 0.3
-    )  # who can be interrupted does not wait for its end, however busy the machine is
+    )  # an interruptible program need not run to its end, however busy the machine is
     async with interpreter(tier, program.timeout, grace) as ci:
         before = await ci.run("kept_from_before = 41")
         assert before.status == "ok", before
@@ -101,7 +101,7 @@ async def one(program: Hostile, tier: str, names: dict[str, Any]) -> dict[str, A
         r = await ci.run(f"````python\n{code}\n````" if "```" in code else code)
         after = await ci.run("print(globals().get('kept_from_before', 'nothing'))")
         again = await ci.run("print('still here')")
-        if "still here" not in again.stdout:  # it broke its own session: then a new one must be had
+        if "still here" not in again.stdout:  # it broke its own session: then a new one must work
             await ci.reset()
             again = await ci.run("print('still here')")
         return {

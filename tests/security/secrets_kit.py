@@ -1,4 +1,4 @@
-"""A tool that does with its secrets all that a careless tool does, and a look at every byte that is left of it."""
+"""A tool that leaks its secrets in every way, and a search of every stored byte for them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import msgspec
 from clicket import NativeTool, RetryableError, ToolContext, tool
 
 logger = logging.getLogger("clicket.tests")
-FILLER = secrets.token_hex(600_000)  # no store makes it smaller, so what is beside it stays readable
+FILLER = secrets.token_hex(600_000)  # no store can compress it, so its neighbours stay readable
 
 
 class Canary:
-    """Two secrets of one test, and a name that is none: who does not find the name does not look well."""
+    """Two secrets of one test, and a name that is no secret: a search that misses the name is faulty."""
 
     def __init__(self) -> None:
         self.password = f'canary {secrets.token_hex(8)}/ü"{secrets.token_hex(4)}'
@@ -39,7 +39,7 @@ class Canary:
         }
 
     def traces(self) -> list[str]:
-        """What must be nowhere: the secrets, whole and in parts, and what anybody could compute from them to compare."""
+        """What must not be found: the secrets, whole and in parts, and hashes of them."""
         number = str(self.arguments()["card"]["number"])
         plain = [self.password, self.password[:14], self.password[-9:], self.token, self.token[13:30], number]
         coded = [base64.b64encode(each.encode()).decode()[:-4] for each in (self.password, self.token)]
@@ -48,23 +48,23 @@ class Canary:
 
 
 def found_in(canary: Canary, data: bytes) -> list[str]:
-    """Each trace with what stands around it."""
+    """Each trace with its surroundings."""
     found = [(trace, data.find(trace.encode())) for trace in canary.traces()]
     return [f"{trace} in {data[max(at - 120, 0) : at + 120]!r}" for trace, at in found if at >= 0]
 
 
 def assert_clean(canary: Canary, *seen: Any) -> None:
-    """Nothing of the secrets is in what people see: results, records, log lines."""
+    """Results, records and log lines contain nothing of the secrets."""
     for each in seen:
         data = each.encode() if isinstance(each, str) else msgspec.json.encode(each)
         assert found_in(canary, data) == []
 
 
 def assert_folder_clean(canary: Canary, *folders: Path) -> None:
-    """No file holds anything of the secrets, and the look is a good one: the name is there."""
+    """No file contains anything of the secrets. The search works: it finds the name."""
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     contents = {path: path.read_bytes() for path in files}
-    assert any(canary.name.encode() in content for content in contents.values()), "the look is blind"
+    assert any(canary.name.encode() in content for content in contents.values()), "the search does not find the name"
     for path, content in contents.items():
         assert found_in(canary, content) == [], path
 
@@ -136,7 +136,7 @@ def apart(how: str, name: str, password: str, header: str, ctx: ToolContext, car
 
 
 class Session(NativeTool, sensitive=["password", "/card/number"], failure_threshold=1_000):
-    """Remembers what it should not."""
+    """Keeps the secret in its state."""
 
     input_schema: ClassVar = {
         "type": "object",
@@ -153,7 +153,7 @@ class Session(NativeTool, sensitive=["password", "/card/number"], failure_thresh
 
 @tool(cache=300)
 async def plain(name: str, header: str) -> str:
-    """Declares nothing; only the shape of a token tells."""
+    """Declares no secret; only the shape of a token is recognizable."""
     return f"{name}: {header}"
 
 
@@ -169,7 +169,7 @@ async def measure(text: str) -> int:
 
 @tool(sensitive="password")
 async def pay(name: str, password: str, amount: int, folder: str, header: str = "") -> int:
-    """Leaves on disk what it got, by its hash."""
+    """Writes the password's hash to a file."""
     Path(folder, f"{name}.got").write_text(f"{sha3_256(password.encode()).hexdigest()} {amount}\n")
     return amount
 

@@ -109,7 +109,7 @@ CONTEXT = ToolContext(Quiet(), call_id="c", tool="t", thread="t", attempt=1, ide
 
 
 class Network(httpcore2.AsyncNetworkBackend):
-    """Notes where connections would go, and leads them all to one port on loopback."""
+    """Records where connections would go, and redirects them all to one port on loopback."""
 
     def __init__(self, port: int | None = None) -> None:
         self.port = port
@@ -123,7 +123,7 @@ class Network(httpcore2.AsyncNetworkBackend):
 
 
 class Resolver:
-    """Gives the next list of addresses at each look-up; the last is repeated."""
+    """Returns the next list of addresses at each look-up; repeats the last."""
 
     def __init__(self, *answers: Iterable[str]) -> None:
         self.answers = [list(answer) for answer in answers]
@@ -169,7 +169,7 @@ async def serving(ssl_context: ssl.SSLContext | None = None) -> AsyncIterator[Se
         yield server
     finally:
         listener.close()
-        for _ in range(10):  # connections on their way in or out
+        for _ in range(10):  # connections being opened or closed
             await asyncio.sleep(0)
         for task, writer in served.items():
             task.cancel()

@@ -1,5 +1,5 @@
-"""A decision is about what was seen: the caller's call, with these arguments, and this question about it. Never about another call that
-has the same id and thread by now, nor about a later question of the same call."""
+"""A decision applies to what the approver saw: the caller's call, its arguments, and this request for approval. It
+applies neither to a newer call with the same id and thread, nor to a later request of the same call."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ async def test_a_decision_about_something_else_changes_nothing(store: str) -> No
         assert (await (await rt.handle("one")).result()).output == "paid ann"
         given = next(event for event in (await rt.get("one")).events if event.type == "approval_given")
         assert given.data["seen"] == seen_in(one)
-        assert await rt.approve("one", seen=seen_in(one)) is False  # it waits no more
+        assert await rt.approve("one", seen=seen_in(one)) is False  # it does not wait any more
 
 
 async def test_a_decision_is_not_for_a_later_question_of_the_same_call(store: str) -> None:
-    """Approved once, then its process died: whoever approves what was asked first does not say yes to running it again."""
+    """Approved once, then its process died: an approval of the first request does not approve running it again."""
     async with make([pay], store, policy=ASK) as rt:
         first = await waiting(rt, "ann", id="one")
         stored = await rt.engine.stored_calls.find("one", None, None)
@@ -107,28 +107,28 @@ async def asks(it: Api, to: str, headers: dict[str, str]) -> None:
     assert (await it.post("/calls", json=body, headers=headers)).status_code == 202
 
 
-@pytest.mark.parametrize("word", ["approve", "deny"])
-async def test_the_same_id_and_thread_of_another_caller_is_not_decided(word: str) -> None:
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+async def test_the_same_id_and_thread_of_another_caller_is_not_decided(decision: str) -> None:
     async with served([pay], policy=ASK) as it:
         a, b, boss = await bound(it)
         await asks(it, "ann", a)
         (saw,) = await listed(it, boss)
         assert (await it.post("/calls/order-1/cancel", headers=a)).status_code == 200
         await asks(it, "eve", b)
-        path, where = f"/calls/order-1/{word}", {"thread": "t"}
+        path, where = f"/calls/order-1/{decision}", {"thread": "t"}
         blind = await it.post(path, params=where, headers=boss)
         assert (blind.status_code, blind.json()["code"]) == (409, "conflict")
         assert "caller=" in blind.json()["detail"]
         stale = await it.post(path, params=where, json={"seen": seen_in(saw)}, headers=boss)
         assert (stale.status_code, stale.json()["code"]) == (409, "conflict")
         theirs = await it.post(path, params={**where, "caller": saw["caller"]}, headers=boss)
-        assert theirs.status_code == 404  # it waits no more, so there is nothing to see
+        assert theirs.status_code == 404  # it does not wait any more, so the route does not show it
         (now,) = await listed(it, boss)
         assert now["caller"] != saw["caller"]
         done = await it.post(path, params=where, json={"seen": seen_in(now)[:16]}, headers=boss)
         assert done.status_code == 200
         state = (await it.get("/calls/order-1", headers=b)).json()["approval"]
-        assert state["approved"] is (word == "approve")
+        assert state["approved"] is (decision == "approve")
 
 
 async def test_a_hash_or_a_caller_distinguishes_two_waiting_calls() -> None:
@@ -155,7 +155,7 @@ async def test_an_approver_with_a_call_of_the_same_id_does_not_decide_about_its_
         await asks(it, "me", boss)
         assert (await it.post("/calls/order-1/approve", params={"thread": "t"}, headers=boss)).status_code == 409
         assert len(await listed(it, boss)) == 2
-        mine = (await it.get("/calls/order-1", headers=boss)).json()  # looking at one's own is as it was
+        mine = (await it.get("/calls/order-1", headers=boss)).json()  # reading its own call works as before
         assert mine["arguments"] == {"to": "me"}
 
 

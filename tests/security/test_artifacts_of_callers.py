@@ -1,5 +1,5 @@
-"""An artifact is named by its hash, so its name is no secret. A caller reads what it uploaded and what its calls stored, nothing else:
-whatever it writes into its requests, and whatever its tools write into their journal."""
+"""An artifact is named by its hash, so its name is no secret. A caller reads what it uploaded and what its calls
+stored, nothing else, whatever it writes into its requests, and whatever its tools write into their journal."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_call_that_no_server_runs_grants_its_caller_what_it_stored() -> 
             assert name is not None
             assert await granted(rt.store, "a", name)
             assert await own.artifact(name) == content
-            assert await rt.artifact(name) == content  # the program itself may read all
+            assert await rt.artifact(name) == content  # the program itself may read all artifacts
             with pytest.raises(NotFound):
                 await other.artifact(name)
 

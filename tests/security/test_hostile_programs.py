@@ -1,4 +1,5 @@
-"""Every hostile program, in every tier, as root and as an ordinary user: what comes of it, and that nothing of it is left."""
+"""Every hostile program, in every tier, as root and as an ordinary user: its outcome, and that it leaves nothing on the
+host."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ OPEN = {
     "signal a process of the host",
     "see the host's processes",
 }
-"""What the weakest tier lets through; its gaps say so."""
+"""What the weakest tier lets through; its reported gaps name it."""
 
 
 def outcome(user: str, tier: str) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def outcome(user: str, tier: str) -> dict[str, Any]:
     return found
 
 
-# One test for all programs of a tier: they share a child, and run side by side in it.
+# One test for all programs of a tier: they run concurrently in one child.
 @pytest.mark.parametrize("user", ["root", "user"])
 @pytest.mark.parametrize("tier", ["full", "partial", "process"])
 def test_hostile_programs_are_held(user: str, tier: str) -> None:
@@ -66,7 +67,7 @@ def test_hostile_programs_are_held(user: str, tier: str) -> None:
 
 
 def wrongs(program: Hostile, tier: str, found: dict[str, Any]) -> Iterator[str]:
-    """What is not as it must be."""
+    """What differs from the expected outcome."""
     if "broken" in found:
         yield "the host was harmed"
         return
@@ -98,7 +99,7 @@ def wrongs(program: Hostile, tier: str, found: dict[str, Any]) -> Iterator[str]:
 
 @contextmanager
 def adopting() -> Iterator[list[str]]:
-    """Orphans of our children become our own meanwhile; those that still live at the end are in the list."""
+    """Inside, orphans of our children become our own children; the list holds those that still live at the end."""
     left: list[str] = []
     before = children()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -107,7 +108,7 @@ def adopting() -> Iterator[list[str]]:
     finally:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         for pid in children() - before:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()  # empty for the dead
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()  # empty for a dead process
             if command:
                 left.append(command.decode(errors="replace"))
                 os.kill(pid, signal.SIGKILL)

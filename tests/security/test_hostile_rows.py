@@ -1,5 +1,5 @@
-"""Somebody else writes into the store. What they wrote is refused in words or shown as text; no other call suffers for it, and nothing
-that they named is imported or run.
+"""Another program writes into the store. clicket refuses its rows with an error or shows them as text. No other call is
+affected, and no module or command that a row names is imported or run.
 
 A store is one row of `ROWS` in hostile_rows.py: how to put raw bytes in the place of a call's events.
 """
@@ -63,7 +63,7 @@ def opened(url: str) -> Runtime:
 
 
 async def fill(url: str) -> None:
-    """Some calls have ended, some wait for a person, and so for the next runtime."""
+    """Some calls have ended, some wait for an approval, and so for the next runtime."""
     async with opened(url) as rt:
         for n, id in enumerate(ENDED):
             assert (await rt.call("add", {"a": n, "b": 1}, id=id)).success
@@ -72,7 +72,7 @@ async def fill(url: str) -> None:
 
 
 async def answer(question: Any) -> Any:
-    """What somebody is told: a value, or an error of ours with words in it. Nothing else may come out."""
+    """What a caller gets: a value, or an error of clicket with a message. Nothing else may be raised."""
     name = getattr(question, "__qualname__", "")
     try:
         return await asyncio.wait_for(question, 5)
@@ -85,7 +85,7 @@ async def answer(question: Any) -> Any:
 
 
 async def ask_about(rt: Runtime, id: str) -> list[Any]:
-    """Everything that can be asked about one call, and that ends by itself."""
+    """Every read of one call that ends by itself."""
     answers = [
         await answer(question)
         for question in (
@@ -103,7 +103,7 @@ async def ask_about(rt: Runtime, id: str) -> list[Any]:
 
 
 async def others_are_well(rt: Runtime) -> None:
-    """Listed with all they had, recovered, and as easy to steer as ever."""
+    """The other calls are listed complete, recovered, and can be controlled as before."""
     items = (await rt.history(limit=1_000)).items
     assert all(isinstance(item, Record) for item in items)
     listed = {item.id: item for item in items}
@@ -126,7 +126,7 @@ async def others_are_well(rt: Runtime) -> None:
 
 @pytest.fixture
 def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A module that leaves a trace when it is imported, and a trace that a command would leave. Neither may be there."""
+    """A module that leaves a trace when imported, and the trace that a command would leave. Neither may exist."""
     trace = tmp_path / "canary"
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "hostile_canary.py").write_text(
@@ -140,7 +140,7 @@ def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @asynccontextmanager
 async def no_new_modules(url: str) -> AsyncIterator[None]:
-    """Whatever clicket itself imports late was imported by the runs before this."""
+    """The runs before this have imported everything that clicket imports late."""
     before = set(sys.modules)
     yield
     assert set(sys.modules) - before == set()
@@ -157,7 +157,7 @@ async def test_a_foreign_row_affects_no_other_call_and_is_refused_or_shown(rows:
         for id in VICTIMS:
             answers = await ask_about(rt, id)
             assert answers
-    async with opened(rows.url) as rt:  # and once more: nothing was made worse
+    async with opened(rows.url) as rt:  # and once more: the first run damaged nothing
         listed = {item.id: item for item in (await rt.history(limit=1_000)).items}
         for id in OTHERS:
             assert_sound(listed[id])
@@ -178,7 +178,7 @@ async def test_a_row_that_disagrees_with_its_events_affects_no_other_call(rows: 
 @pytest.mark.usefixtures("canary")
 @pytest.mark.parametrize("what", sorted(UNREADABLE))
 async def test_a_call_that_cannot_be_read_is_refused_by_its_name(rows: Rows, what: str) -> None:
-    """No outcome is made up for it, and it is not written to: whoever mends the store finds what was there."""
+    """clicket invents no outcome for it and does not write to it: a repair finds the original bytes."""
     await fill(rows.url)
     for id in VICTIMS:
         rows.plant(id, UNREADABLE[what], count(UNREADABLE[what]))
@@ -190,7 +190,7 @@ async def test_a_call_that_cannot_be_read_is_refused_by_its_name(rows: Rows, wha
                 assert refused.value.code == "store_unavailable"
         for item in (await rt.history(limit=1_000)).items:
             if item.id in VICTIMS:
-                assert item.error is not None  # listed, if at all, as what it is
+                assert item.error is not None  # a listing shows the error, if it shows the call
                 assert item.error.code == "store_unavailable"
         before = await rt.store.history(Query(limit=1_000))
         await rt.recover()
@@ -255,7 +255,7 @@ def test_random_bytes_affect_no_other_call(store: str, planted: list[list[bytes]
     asyncio.run(many(rows, planted))
 
 
-# Questions that are statements ---------------------------------------------------------------------------------------
+# Arguments with SQL in them--- ---------------------------------------------------------------------------------------
 
 STATEMENTS = [
     "x' OR '1'='1", "' OR 1=1 --", "'; DROP TABLE calls; --", '" OR ""="', "%", "_", "*", "ended-%", "default' --", "\\", "x\0y",

@@ -1,5 +1,5 @@
-"""What goes round the edges of the bounds: bytes that nobody can count, memory that no process shows, clocks that wake who was
-stopped, processes that are left behind. As root, and as an ordinary user without cgroups."""
+"""Edge cases of the limits: bytes that no counter sees, memory that belongs to no process, timers that wake stopped
+processes, processes left behind. As root, and as an ordinary user without cgroups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A secret is nowhere but in its tool: not in the store, an artifact, the cache, a record, a result, an event or a log line."""
+"""Only its tool sees a secret: the store, artifacts, cache, records, results, events and log lines do not contain it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY = "a key of more than sixteen characters"
 
 
 class Lines(logging.Handler):
-    """Every line that our loggers say, as a file would have it."""
+    """Every line of our loggers, as a log file would contain it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def lines() -> Iterator[Lines]:
 
 @contextmanager
 def a_store(kind: str, folder: Path) -> Iterator[tuple[str, Path, Callable[[], object]]]:
-    """A store's URL, the folder that it writes to, and what makes it write all that it has."""
+    """A store's URL, its folder, and a function that makes it write everything to disk."""
     if kind == "redis":
         with redis_server(folder / "redis", "--appendonly", "yes", "--rdbcompression", "no") as server:
             yield server.url, server.folder, lambda: (server.ask("SAVE"), server.stop())
@@ -78,7 +78,7 @@ async def all_that_is_seen(rt: Runtime) -> AsyncIterator[Any]:
 
 
 async def be_careless(rt: Runtime, canary: Canary) -> list[Any]:
-    """Every way in which a secret may come back."""
+    """Every way in which a tool may return a secret."""
     seen: list[Any] = []
     for name in ("echo", "threaded", "apart", "session"):
         for how in WAYS:
@@ -119,7 +119,7 @@ async def _running(handle: Any) -> None:
             return
 
 
-# Each store, for what it writes by itself; and each way to hide, which is over before a store is asked.
+# Each store, for what it writes; and each way to hide a secret, which happens before the store.
 @pytest.mark.parametrize(
     ("kind", "key"),
     [
@@ -147,7 +147,7 @@ async def test_a_canary_is_nowhere(kind: str, key: str | None, tmp_path: Path, l
                 await rt.call("plain", {"name": canary.name, "header": canary.token})
             assert (await rt.cache.stats()).items == 0
             seen += [each async for each in all_that_is_seen(rt)]
-            if kind == "sqlite":  # while it is open the log beside the database is the interesting one
+            if kind == "sqlite":  # while the store is open, the log beside the database holds the data
                 assert_folder_clean(canary, folder)
         settle()
         assert_folder_clean(canary, folder)
@@ -218,18 +218,18 @@ async def test_the_same_call_is_the_same_and_another_secret_is_a_conflict(tmp_pa
         assert again.output == first.output
         with pytest.raises(Conflict):
             await rt.call("echo", canary.arguments() | {"password": other.password}, id="one")
-        with pytest.raises(Conflict):  # the mask is no password
+        with pytest.raises(Conflict):  # the mask does not count as the password
             await rt.call("echo", (await rt.get("one")).arguments, id="one")
         bad = {**canary.arguments(), "password": 5}
         await rt.call("echo", bad, id="bad")
         assert (await rt.call("echo", bad, id="bad")).error is not None
         with pytest.raises(Conflict):
             await rt.call("echo", {**bad, "password": 6}, id="bad")
-    async with make(TOOLS, url, secret_key=key) as rt:  # another process, as far as keys go
+    async with make(TOOLS, url, secret_key=key) as rt:  # stands for another process: it has the key only
         assert (await rt.call("echo", canary.arguments(), id="one")).output == first.output
         with pytest.raises(Conflict):
             await rt.call("echo", {**canary.arguments(), "how": "raise"}, id="one")
-        if key is not None:  # without it only what is shown can be compared
+        if key is not None:  # without the key only masked values can be compared
             with pytest.raises(Conflict):
                 await rt.call("echo", canary.arguments() | {"password": other.password}, id="one")
         assert (await rt.call("echo", bad, id="bad")).error is not None
@@ -336,7 +336,7 @@ async def test_a_key_in_a_query_is_in_no_log(caplog: pytest.LogCaptureFixture) -
         other = RestTool("other", "GET", f"{it.url}/healthz", parameters={"token": {"in": "query"}}, allow_private=True)
         async with make([ask, other]) as rt:
             with caplog.at_level(logging.DEBUG):
-                await rt.call("ask")  # what is answered does not matter
+                await rt.call("ask")  # the answer does not matter
                 await rt.call("other", {"token": key})
     assert "/healthz?… " in caplog.text
     assert key not in caplog.text

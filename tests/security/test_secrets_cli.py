@@ -1,4 +1,4 @@
-"""Commands show settings and records, and no secret."""
+"""Commands show settings and records without secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = "the key that nobody may read"
 HOOK = "the webhook's own secret"
 
 
-def said(*arguments: str) -> str:
+def output_of(*arguments: str) -> str:
     raw = io.BytesIO()
     with io.TextIOWrapper(raw, encoding="utf-8") as out, redirect_stdout(out), redirect_stderr(out):
         main(list(arguments))
@@ -34,8 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("how", [(), ("--json",)])
 def test_config_does_not_show_keys(folder: Path, how: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLICKET_HUB_WEBHOOK", "https://ann:hunter2hunter2@example.org/hook")
-    shown = said("config", *how)
-    assert "example" in shown  # the table may break the rest
+    shown = output_of("config", *how)
+    assert "example" in shown  # the table may wrap the rest
     assert "hunter2" not in shown
     assert "secret_key" in shown
     assert "CLICKET_SECRET_KEY" in shown  # where it comes from
@@ -46,7 +46,7 @@ def test_config_does_not_show_keys(folder: Path, how: tuple[str, ...], monkeypat
 
 def test_a_wrong_key_is_complained_about_without_being_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLICKET_SECRET_KEY", "tooshort")
-    shown = said("call", "plain", "{}", "--tools", "tests.security.secrets_kit:TOOLS")
+    shown = output_of("call", "plain", "{}", "--tools", "tests.security.secrets_kit:TOOLS")
     assert "16 characters" in shown
     assert "tooshort" not in shown
 
@@ -54,9 +54,9 @@ def test_a_wrong_key_is_complained_about_without_being_shown(folder: Path, monke
 def test_what_a_call_is_shown_as(folder: Path) -> None:
     canary = Canary()
     given = f'{{"name": "{canary.name}", "header": "{canary.token}"}}'
-    shown = said("call", "plain", given, "--tools", "tests.security.secrets_kit:TOOLS", "--json")
+    shown = output_of("call", "plain", given, "--tools", "tests.security.secrets_kit:TOOLS", "--json")
     assert canary.name in shown
     for command in (("ps", "--all"), ("ps", "--all", "--json")):
-        shown += said(*command)
+        shown += output_of(*command)
     assert_clean(canary, shown)
     assert_folder_clean(canary, folder)

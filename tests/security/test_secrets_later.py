@@ -1,5 +1,5 @@
-"""Secrets of calls that run later: after a crash, in another process, after an approval. With the key they run with the real
-thing, without it they end as `arguments_lost`; with the mask nothing ever runs."""
+"""Secrets of calls that run later: after a crash, in another process, after an approval. With the key they run with the
+real value, without it they end as `arguments_lost`. No call ever runs with the mask."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_without_the_key_they_are_lost_and_never_run(
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["without a key", "with a key"])
 async def test_calls_for_other_runtimes(tmp_path: Path, key: str | None) -> None:
-    """engine="workers": the runtime that takes a call never runs it."""
+    """engine="workers": the runtime that accepts a call never runs it."""
     canary = Canary()
     async with make(TOOLS, url(tmp_path), engine="workers", secret_key=key) as front:
         handle = await front.submit("pay", arguments(canary, tmp_path))
@@ -124,7 +124,7 @@ async def test_what_is_handed_back_at_closing_goes_on_with_the_key(tmp_path: Pat
     assert got(tmp_path, canary.name) == hash_of(canary, 3)
 
 
-# Approvals by people who see masks.
+# Approvals by people to whom clicket shows masks.
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["without a key", "with a key"])
@@ -213,7 +213,7 @@ async def test_a_weak_key_is_refused_before_anything_is_opened(tmp_path: Path) -
 
 
 async def test_an_approver_does_not_see_secrets_that_a_policy_quotes(tmp_path: Path) -> None:
-    """Masks that the approver left stand for the real values, and a policy that breaks may quote those."""
+    """Masks that the approver did not change stand for the real values, and a failing policy may quote those."""
     canary = Canary()
 
     def rule(request: Any) -> Any:

@@ -44,11 +44,9 @@ async def test_no_thread_of_another(store: str, tmp_path: Path) -> None:
         await say(it, "my secret plans", thread="shared", headers=a, wait=True)
         own = (await it.get("/agents/shared", headers=a)).json()
         assert own["turns"] == 1
-        nobody, other = (await it.get("/agents/unused", headers=b)), (await it.get("/agents/shared", headers=b))
+        unused, other = (await it.get("/agents/unused", headers=b)), (await it.get("/agents/shared", headers=b))
         assert other.status_code == 200
-        assert other.json() == {**nobody.json(), "thread": "shared"}, (
-            "not to be told from a thread that nobody has used"
-        )
+        assert other.json() == {**unused.json(), "thread": "shared"}, "it looks like an unused thread"
         history = await it.get("/agents/shared/messages", headers=b)
         assert history.json()["turns"] == []
         assert (await it.post("/agents/shared/stop", headers=b)).json() == {"stopped": False}
@@ -76,7 +74,7 @@ async def test_a_turn_under_way_is_hidden_from_other_callers(store: str, tmp_pat
         assert (await it.get("/agents/t", headers=b)).json()["state"] == "idle"
         cancelled = await it.post("/calls/turn-1/cancel", params={"thread": "agent:helper/t"}, headers=b)
         assert cancelled.status_code == 404
-        assert (await say(it, headers=b, wait=0)).status_code == 202, "it is not busy for another"
+        assert (await say(it, headers=b, wait=0)).status_code == 202, "the thread is not busy for another key"
         assert (await say(it, headers=a, wait=0)).status_code == 409
         gate.open.set()
         await it.parts.agents["helper"].acting_for(it.runtime.acting_for(id_of(a))).wait("t", 1)
@@ -88,15 +86,15 @@ async def test_an_admin_names_the_caller(store: str, tmp_path: Path) -> None:
         a, b = await key_for(it, "a", "read", "call"), await key_for(it, "b", "read", "call")
         root = await key_for(it, "root", "admin")
         await say(it, "mine", headers=a, wait=True)
-        assert (await it.get("/agents/t", headers=root)).json()["turns"] == 0, "its own threads are its own"
+        assert (await it.get("/agents/t", headers=root)).json()["turns"] == 0, "root has its own thread of that name"
         whose = {"caller": id_of(a)}
         assert (await it.get("/agents/t", params=whose, headers=root)).json()["turns"] == 1
         assert (await it.get("/agents/t/messages", params=whose, headers=root)).json()["turns"][0]["text"] == TURN[1]
         for method, path in (("GET", ""), ("GET", "/messages"), ("GET", "/events"), ("POST", "/stop")):
             refused = await it.request(method, f"/agents/t{path}", params=whose, headers=b)
             assert (refused.status_code, refused.json()["code"]) == (403, "missing_scope"), path
-        said = await it.post("/agents/t/messages", params=whose, json={"message": "x"}, headers=b)
-        assert said.status_code == 403
+        response = await it.post("/agents/t/messages", params=whose, json={"message": "x"}, headers=b)
+        assert response.status_code == 403
 
 
 async def test_scopes(store: str, tmp_path: Path) -> None:
@@ -112,7 +110,7 @@ async def test_scopes(store: str, tmp_path: Path) -> None:
 
 
 async def test_an_agent_may_do_what_its_key_may(store: str, tmp_path: Path) -> None:
-    """Tools are called in the key's name: its scopes judge, and its calls are its own."""
+    """The agent calls tools with its key's identity: the key's scopes apply, and the calls belong to the key."""
 
     @tool(permissions=["admin"])
     async def wipe() -> str:
@@ -138,10 +136,8 @@ async def test_the_inner_tool_is_not_there_for_callers(store: str, tmp_path: Pat
             "/calls", json={"tool": "agent:helper", "arguments": arguments, "thread": "agent:helper/t", "id": "turn-1"}
         )
         assert asked.status_code == 404
-        said = (await say(it, wait=True)).json()
-        assert (said["text"], said["turn"]) == (TURN[1], 2), (
-            "who takes the name of a turn has spoilt that one, and no other"
-        )
+        reply = (await say(it, wait=True)).json()
+        assert (reply["text"], reply["turn"]) == (TURN[1], 2), "a call with the id of a turn blocks that turn only"
 
 
 async def test_streams_end_when_their_key_is_revoked(store: str, tmp_path: Path) -> None:
@@ -181,7 +177,7 @@ async def test_secrets_are_not_at_rest_in_plain(tmp_path: Path) -> None:
     async with talking(tmp_path, sqlite_url(tmp_path), secret_key="k" * 32) as it:
         await say(it, f"my key is {SECRET}", wait=True)
         history = (await it.get("/agents/t/messages")).json()
-        assert SECRET in str(history), "who wrote it reads it"
+        assert SECRET in str(history), "the key that wrote it reads it"
         events = with_id(await streamed(it, f"again {SECRET}"))
         assert SECRET in str(events)
     whole = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.name.startswith("calls.db"))
@@ -190,7 +186,7 @@ async def test_secrets_are_not_at_rest_in_plain(tmp_path: Path) -> None:
 
 
 async def test_a_slow_reader_costs_a_bounded_memory(tmp_path: Path) -> None:
-    """Who does not read is dropped; the turn ends all the same."""
+    """The server drops a reader that does not read; the turn ends all the same."""
 
     @tool
     async def chatter(ctx: ToolContext) -> str:

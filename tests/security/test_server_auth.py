@@ -1,4 +1,4 @@
-"""Keys: every route needs one, no key sees data of another, scopes hold, and revocation works at once."""
+"""Keys: every route needs one, no key sees data of another, scopes are enforced, and revocation works at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def path_of(operation: Any, **names: str) -> str:
 
 
 async def ask(it: Api, operation: Any, headers: dict[str, str], **names: str) -> Any:
-    """One request that would do no harm, its body as small as it may be."""
+    """One harmless request, its body as small as possible."""
     body: dict[str, Any] = {}
     if operation.body is not None and operation.body.model is not None:
         body = {"json": {"tool": "add", "arguments": {"a": 1, "b": 1}} if operation.path == "/calls" else {}}
@@ -127,7 +127,7 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
         made = (await it.call("long", {}, thread="mine", id="guessable", headers=a)).json()
         upload = (await it.post("/artifacts", content=b"private", headers=a)).json()
         assert (await it.get(f"/artifacts/{made['artifact']}", headers=a)).text == "x" * 5000
-        nobody = await it.get("/calls/never-made", headers=b)
+        missing = await it.get("/calls/never-made", headers=b)
         for operation in it.parts.operations:
             if "{id}" not in operation.path:
                 continue
@@ -151,10 +151,10 @@ async def test_what_belongs_to_one_key_is_not_there_for_another(store: str) -> N
                 response = await ask(it, operation, admin, id=id)
                 assert response.status_code in (200, 202, 409), (operation.path, response.status_code)
         hidden = await it.get("/calls/guessable", headers=b)
-        assert hidden.json()["detail"].replace("guessable", "") == nobody.json()["detail"].replace("never-made", "")
+        assert hidden.json()["detail"].replace("guessable", "") == missing.json()["detail"].replace("never-made", "")
         assert (await it.get("/calls", headers=b)).json()["items"] == []
         assert (await it.get("/calls", params={"thread": "mine"}, headers=b)).json()["items"] == []
-        for key in (a, admin):  # and what it and the administrator ran again
+        for key in (a, admin):  # and the calls that the key and the administrator ran again
             seen = (await it.get("/calls", params={"order": "asc"}, headers=key)).json()["items"]
             assert [call["id"] for call in seen if call["id"] == "guessable"] == ["guessable"]
             assert {call["caller"] for call in seen} == {seen[0]["caller"]}
@@ -218,7 +218,7 @@ async def test_scope_approve_decides_for_anybody_and_sees_nothing_else(store: st
         assert [item["id"] for item in waiting] == ["w"]
         assert (await it.get("/calls/w", headers=boss)).json()["arguments"] == {"a": 1, "b": 1}
         assert (await it.get("/calls/e", headers=boss)).status_code == 404
-        assert (await it.get("/calls/w/events", headers=boss)).status_code == 403, "it would go on after the decision"
+        assert (await it.get("/calls/w/events", headers=boss)).status_code == 403, "it would outlast the decision"
         assert (await it.post("/calls/e/approve", headers=boss)).status_code == 404
         assert (await it.post("/calls/w/approve", headers=a)).status_code == 403
         assert (await it.post("/calls/w/cancel", headers=boss)).status_code == 403
@@ -239,7 +239,7 @@ async def test_a_revoked_key_fails_at_once_in_every_process(tmp_path: Path) -> N
         await keys.revoke(one.runtime.store, headers["authorization"].split("_")[1], now=time.time())
         for it in (one, two):
             assert (await it.get("/calls", headers=headers)).status_code == 401
-            assert (await it.get("/calls")).status_code == 401, "authentication that was turned on stays on"
+            assert (await it.get("/calls")).status_code == 401, "authentication stays on once it was on"
 
 
 async def test_an_expired_key_and_a_static_one() -> None:

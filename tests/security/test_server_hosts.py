@@ -1,4 +1,4 @@
-"""`Host` and `Origin`: requests that a foreign web page sends to a server on loopback are refused."""
+"""`Host` and `Origin`: the server on loopback refuses requests of foreign web pages."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_no_cors_unless_it_is_configured() -> None:
 
 
 async def test_a_form_of_another_page_does_nothing() -> None:
-    """What a browser sends without asking: a simple POST, with a body that looks like JSON."""
+    """What a browser sends without a preflight: a simple POST, with a body that looks like JSON."""
     async with served() as it:
         body = b'{"tool": "echo", "arguments": {"value": "="}}'
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a"):

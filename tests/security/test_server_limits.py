@@ -1,4 +1,4 @@
-"""Limits: clients that send too much or too slowly, or open too many connections, are refused, and the server stays up."""
+"""Limits: the server refuses clients that send too much or too slowly, or open too many connections, and stays up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL = {
 
 
 async def raw(it: Api, *pieces: bytes, patience: float = 10.0) -> bytes:
-    """Send bytes as they are; what came back until the server closed."""
+    """Send raw bytes; returns the answer until the server closed."""
     reader, writer = await asyncio.open_connection(it.served.host, it.served.port)
     try:
         with suppress(ConnectionError):
@@ -142,7 +142,7 @@ async def test_connections_are_kept_and_each_head_counts_for_itself() -> None:
 async def test_one_connection_too_many() -> None:
     async with served(options={"max_connections": 5}) as it:
         held: list[Any] = [await asyncio.open_connection(it.served.host, it.served.port) for _ in range(5)]
-        for _, writer in held:  # each has a request under way
+        for _, writer in held:  # each has an open request
             writer.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await eventually(lambda: _is_refused(it))
         for _, writer in held:
@@ -165,8 +165,8 @@ async def test_idle_connections_do_not_block_new_ones(said: bytes) -> None:
                 await reader.readuntil(b"\r\n\r\n")
             held.append((reader, writer))
         assert await _is_served(it)
-        assert await asyncio.wait_for(held[0][0].read(), 10) is not None, "the oldest made room"
-        assert not busy_reader.at_eof(), "one with a request did not"
+        assert await asyncio.wait_for(held[0][0].read(), 10) is not None, "the server closed the oldest"
+        assert not busy_reader.at_eof(), "the server kept one with a request"
         for writer in (busy, *(writer for _, writer in held)):
             writer.close()
 

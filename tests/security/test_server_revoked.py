@@ -27,7 +27,7 @@ LEGACY = {"mcp-protocol-version": "2025-11-25", "accept": "application/json, tex
 
 @tool(timeout=None)
 async def forever(ctx: ToolContext) -> None:
-    """Says one thing, and waits."""
+    """Emits one piece, and waits."""
     ctx.emit("here")
     await asyncio.Event().wait()
 
@@ -46,7 +46,7 @@ async def revoke(it: Api, headers: dict[str, str]) -> None:
 
 
 class Reader:
-    """What a stream said, and whether it ended."""
+    """The events of a stream, and whether it ended."""
 
     def __init__(self, it: Api, method: str, path: str, headers: dict[str, str], **more: Any) -> None:
         self.events: list[Sse] = []
@@ -57,7 +57,7 @@ class Reader:
         async with it.stream(method, path, headers=headers, timeout=30, **more) as response:
             self.status = response.status_code
             async for event in read_sse(response):
-                self.events.append(event)  # others look while it grows
+                self.events.append(event)  # tests read it while it grows
 
     async def __aenter__(self) -> Self:
         await eventually(lambda: self.status or self._task.done())
@@ -99,11 +99,11 @@ async def test_all_streams_of_a_revoked_key_end_and_no_others(tmp_path: Path) ->
         await two.call("add", {"a": 1, "b": 1}, headers=good)
         await eventually(lambda: any(event["data"].get("state") == "completed" for event in staying[0].events))
         assert (await two.get("/events", headers=bad)).status_code == 401
-        assert len(two.parts.revocation.streams) == 1, "nothing is kept of streams that ended"
+        assert len(two.parts.revocation.streams) == 1, "the server forgets ended streams"
 
 
 async def test_a_busy_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
-    """Events come faster than the key is looked at."""
+    """Events arrive more often than the server checks the key."""
     async with served(store=sqlite_url(tmp_path)) as it:
         admin, other = await key_for(it, "root", "admin"), await key_for(it, "other", "call")
         async with Reader(it, "GET", "/events", admin) as reader:
@@ -111,7 +111,7 @@ async def test_a_busy_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> Non
             calls = 0
             until = time.monotonic() + PATIENCE
             while not reader.is_over:
-                assert time.monotonic() < until, "it goes on and on"
+                assert time.monotonic() < until, "the stream does not end"
                 await it.call("add", {"a": calls, "b": 1}, headers=other)
                 calls += 1
             received = len(reader.events)
@@ -121,13 +121,13 @@ async def test_a_busy_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> Non
 
 
 async def test_a_key_whose_time_is_over_and_the_first_key_of_all() -> None:
-    async with served() as it, Reader(it, "GET", "/events", {}) as anybody:
+    async with served() as it, Reader(it, "GET", "/events", {}) as anonymous:
         now = time.time()
         _, text = await keys.create(it.runtime.store, name="short", scopes=["read"], now=now, expires_at=now + 1.0)
         async with Reader(it, "GET", "/events", {"x-api-key": text}) as brief:
             await brief.end()
             assert time.time() >= now + 1.0
-            await anybody.end()  # keys are needed now
+            await anonymous.end()  # keys are required now
 
 
 async def test_an_unreachable_store_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

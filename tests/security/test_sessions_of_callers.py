@@ -1,4 +1,4 @@
-"""What a thread keeps belongs to the caller whose thread it is: another key that uses the same name finds nothing of it."""
+"""The state of a thread belongs to its caller: another key that uses the same thread name does not find it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Counter(NativeTool):
 
 
 class Slow(NativeTool):
-    """Waits until it is let go."""
+    """Waits until the test releases it."""
 
     input_schema = NO_ARGUMENTS
 
@@ -129,7 +129,7 @@ async def test_what_a_tool_kept_is_read_by_its_caller_alone() -> None:
         sent = (await it.post("/artifacts", content=b"his", headers=bob)).json()["id"]
         assert (await it.call("look", {"name": sent}, headers=bob)).json()["output"] == "his"
         assert (await it.call("look", {"name": sent}, headers=ann)).json()["error"]["code"] == "tool_error"
-        # Who keeps the very same bytes may read them, too.
+        # A caller that stores the same bytes may read them, too.
         assert (await it.call("keep", {"text": "mine"}, headers=bob)).json()["output"] == name
         assert (await it.get(f"/artifacts/{name}", headers=bob)).text == "mine"
 
@@ -147,7 +147,7 @@ async def test_what_a_call_kept_goes_with_it(store: str) -> None:
         name = (await rt.call("keep", {"text": "mine"})).output
         assert (await rt.call("keep", {"text": "mine"}, thread="other")).output == name
         await rt.store.sweep(Keep(calls=1), 10)
-        assert (await rt.call("look", {"name": name}, thread="other")).output == "mine", "one call names it still"
+        assert (await rt.call("look", {"name": name}, thread="other")).output == "mine", "one call still names it"
         await rt.store.sweep(Keep(calls=0), 10)
         assert not (await rt.call("look", {"name": name})).success
 

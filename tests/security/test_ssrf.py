@@ -50,7 +50,7 @@ async def test_host_of_the_declaration_makes_the_tool_unavailable() -> None:
 
 
 async def test_rebinding_resolver_gets_one_question() -> None:
-    """Public at the first look-up, loopback at the second: the second look-up must not exist."""
+    """Public at the first look-up, loopback at the second: there must be no second look-up."""
     resolver = Resolver([PUBLIC], ["127.0.0.1"])
     async with serving() as server:
         network = Network(server.port)
@@ -201,7 +201,7 @@ arzydN/fOSH+HSxnAiEAvuigBScntAgN4s4cEZGDjELzHUIw1aqoE/j/CJZxf/Y=
 
 @pytest.fixture
 def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext, list[str | None]]:
-    """The server's context, a client's that trusts it, and the names that clients asked for."""
+    """The server's context, a client context that trusts it, and the server names that clients requested."""
     pem = tmp_path / "api.pem"
     pem.write_text(CERTIFICATE)
     asked: list[str | None] = []

@@ -21,9 +21,9 @@ def test_there_are_many_spellings() -> None:
 
 
 async def test_no_spelling_reaches_a_forbidden_address() -> None:
-    """Judged twice: when the arguments are bound, and, for what would slip through there, when the socket is opened."""
+    """Checked twice: when the arguments are bound, and again when the socket is opened."""
     network = Network()
-    resolver = Resolver(["127.0.0.1"])  # the most harmful resolver: it finds something for every text
+    resolver = Resolver(["127.0.0.1"])  # the most harmful resolver: it has an address for every text
     passed = []
     async with fetching(network=network, resolve=resolver) as tool:
         for host in HOSTS:
@@ -41,7 +41,7 @@ async def test_no_spelling_reaches_a_forbidden_address() -> None:
 
 @pytest.mark.parametrize("address", FORBIDDEN)
 def test_numeric_spellings_are_read_as_inet_aton_reads_them(address: str) -> None:
-    """Refused for what they mean: a spelling that the C library reads as an address is read as the same one here."""
+    """A spelling that the C library reads as an address is read as the same address here, and refused."""
     for host in ipv4_spellings(address):
         try:
             meant = socket.inet_ntoa(socket.inet_aton(host.removesuffix(".")))

@@ -1,4 +1,4 @@
-"""Names and ids are chosen by strangers. Printed or logged, they move no cursor, and no line break in them makes a line of its own."""
+"""Untrusted names and ids, printed or logged, move no cursor, and a line break in them starts no new line."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def assert_tame(said: str) -> None:
-    assert not CONTROLS.search(said), CONTROLS.findall(said)
-    for line in said.split("\n"):
-        assert not line.startswith("FORGED"), said
+def assert_tame(output: str) -> None:
+    assert not CONTROLS.search(output), CONTROLS.findall(output)
+    for line in output.split("\n"):
+        assert not line.startswith("FORGED"), output
 
 
 @pytest.fixture
 def inside(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A command in a folder of its own, without a new process."""
+    """A command in its own folder, without a new process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("CLICKET_STORE", f"sqlite:///{tmp_path}/calls.db")
@@ -44,8 +44,8 @@ def inside(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     def go(*arguments: str) -> subprocess.CompletedProcess[str]:
         capsys.readouterr()
         code = main(arguments)
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, code, said.out, said.err)
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, captured.out, captured.err)
 
     return go
 
@@ -63,7 +63,7 @@ async def pay() -> str:
 
 
 async def fill(store: str) -> None:
-    """Calls of every kind, with wild names wherever a stranger chooses them."""
+    """Calls of every kind, with hostile names in every untrusted field."""
     async with Runtime([wild, pay], store=store, policy=Policy(ask=["pay"])) as rt:
         for view, mark in ((rt, ""), (rt.acting_for(WILD), "other ")):
             for _ in range(4):
@@ -106,14 +106,14 @@ COMMANDS = (
 def test_no_command_prints_a_strangers_controls_or_lines(inside: Run, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/calls.db"
     asyncio.run(fill(store))
-    said = [(command, inside(*command)) for command in COMMANDS]
-    for command, done in said:
+    outputs = [(command, inside(*command)) for command in COMMANDS]
+    for command, done in outputs:
         try:
             assert_tame(done.stdout + done.stderr)
         except AssertionError as error:
             error.add_note(f"{command}")
             raise
-    assert sum(command[0] in ("show", "tail", "ps") and done.returncode < 2 for command, done in said) >= 6
+    assert sum(command[0] in ("show", "tail", "ps") and done.returncode < 2 for command, done in outputs) >= 6
 
 
 def test_what_a_command_forgets_to_clean_is_cleaned(
@@ -128,9 +128,9 @@ def test_what_a_command_forgets_to_clean_is_cleaned(
         console.print(WILD, Text(WILD))
     terminal.say(WILD)
     terminal.complain("usage", WILD)
-    said = "".join(capsys.readouterr())
-    assert not CONTROLS.search(said)
-    assert "[red]" in said  # no markup of theirs either
+    output = "".join(capsys.readouterr())
+    assert not CONTROLS.search(output)
+    assert "[red]" in output  # nor is their markup interpreted
 
 
 def test_a_name_is_one_line_and_a_text_may_have_several() -> None:
@@ -164,18 +164,18 @@ async def test_names_of_calls_forge_no_log_line(lines: io.StringIO) -> None:
 
 
 def test_lines_of_others_and_tracebacks_begin_no_line_of_their_own(lines: io.StringIO) -> None:
-    """A tool may log several lines; those after the first are indented, so that none looks like a new record."""
+    """A tool may log several lines; lines after the first are indented, so none looks like a new record."""
     log = logging.getLogger("a.tool")
     log.warning("first\n2026-01-01 INFO clicket.calls FORGED\x1b[2J")
     try:
         raise ValueError(f"x\nFORGED {WILD}")
     except ValueError:
         log.exception("failed")
-    said = lines.getvalue()
-    assert "\x1b" not in said
-    new = [line for line in said.splitlines() if not line.startswith(" ")]
+    output = lines.getvalue()
+    assert "\x1b" not in output
+    new = [line for line in output.splitlines() if not line.startswith(" ")]
     assert len(new) == 2
-    assert "Traceback" in said
+    assert "Traceback" in output
 
 
 @pytest.mark.parametrize("name", LOGGERS)

@@ -1,4 +1,5 @@
-"""Pages of strangers: where fetching one may lead, how much of it is taken, and what hostile markup can do. Traffic stays on loopback."""
+"""Untrusted pages: where fetching one may lead, how much of it is read, and what hostile markup can do. Traffic stays
+on loopback."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ async def test_redirects_are_judged_like_addresses(location: str) -> None:
     async with serving(lambda _: answer(b"", "302 Found", location=location)) as web:
         with pytest.raises(PageFailed):
             await here().read(f"{web.url}/start")
-        assert len(web.seen) <= 6  # an empty one leads to itself
+        assert len(web.seen) <= 6  # an empty link points to its own page
 
 
 async def test_redirects_end_and_carry_nothing() -> None:
@@ -136,7 +137,7 @@ async def test_a_page_of_100_megabytes_is_read_as_far_as_allowed() -> None:
         assert got.truncated
         assert 1_900_000 < len(got.text) <= 2_100_000
         assert peak < 40_000_000
-        assert web.sent < 20_000_000  # what was on its way when we left
+        assert web.sent < 20_000_000  # in transit when the client closed
 
 
 async def test_what_grows_when_it_is_unpacked_is_cut_too() -> None:
@@ -204,17 +205,17 @@ async def test_a_page_that_fails_leaves_its_excerpt_and_is_reported() -> None:
     async with serving(handle) as web:
         urls = [f"{web.url}/{path}" for path in ("good", "bad", "wall", "good#again", "later")]
         pages = here(*urls, "http://10.0.0.1/x", top=4)
-        told = await pages.ask("x", k=10, deadline=5)
+        answer = await pages.ask("x", k=10, deadline=5)
         again = await pages.ask("y", k=10, deadline=5)
-    texts = [document.text for document in told.documents]
+    texts = [document.text for document in answer.documents]
     assert texts[0].startswith("Words that matter.")
     assert texts[1:3] == ["An excerpt."] * 2
     assert texts[3] == texts[0]
     assert texts[4:] == ["An excerpt."] * 2
-    assert len(told.notes) == 1
-    assert "1 of 4 pages could not be read (127.0.0.1: its server answered 404" in told.notes[0]
-    assert again.documents == told.documents
-    assert sorted(request.path for request in web.seen) == ["/bad", "/good", "/wall"]  # each once
+    assert len(answer.notes) == 1
+    assert "1 of 4 pages could not be read (127.0.0.1: its server answered 404" in answer.notes[0]
+    assert again.documents == answer.documents
+    assert sorted(request.path for request in web.seen) == ["/bad", "/good", "/wall"]  # each fetched once
     assert pages.failures == 1
 
 
@@ -224,9 +225,9 @@ async def test_pages_end_before_the_deadline_and_keep_what_came() -> None:
         yield b""
 
     async with serving(lambda request: hangs() if request.path == "/hang" else page(ARTICLE)) as web:
-        told = await asyncio.wait_for(here(f"{web.url}/hang", f"{web.url}/good").ask("x", k=5, deadline=0.6), 3)
-    assert told.documents[0].text == "An excerpt."
-    assert told.documents[1].text.startswith("Words")
+        answer = await asyncio.wait_for(here(f"{web.url}/hang", f"{web.url}/good").ask("x", k=5, deadline=0.6), 3)
+    assert answer.documents[0].text == "An excerpt."
+    assert answer.documents[1].text.startswith("Words")
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ async def test_what_is_no_page_is_not_read(kind: str) -> None:
 
 
 def pdf(text: str) -> bytes:
-    """One page that says so."""
+    """One page with this text."""
     drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode()
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -297,6 +298,6 @@ async def test_a_pdf_that_takes_too_long_leaves_no_process(monkeypatch: pytest.M
 
 async def test_hosts_that_are_to_be_left_alone_are() -> None:
     async with serving(lambda _: page(ARTICLE)) as web:
-        told = await here(web.url, skip=["127.0.0.1"]).ask("x", k=5, deadline=None)
+        answer = await here(web.url, skip=["127.0.0.1"]).ask("x", k=5, deadline=None)
         assert not web.seen
-    assert told.documents[0].text == "An excerpt."
+    assert answer.documents[0].text == "An excerpt."

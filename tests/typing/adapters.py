@@ -1,4 +1,4 @@
-"""How the adapters look to a type checker: awaited with an async runtime, plain with a blocking one."""
+"""The adapters for a type checker: awaited with an async runtime, plain with a blocking one."""
 
 from __future__ import annotations
 

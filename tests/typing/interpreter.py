@@ -1,4 +1,4 @@
-"""How the code interpreter, its tool and the sandbox look to a type checker. Read, never run."""
+"""The code interpreter, its tool and the sandbox for a type checker. Read, never run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from clicket.sandbox import (
 
 
 class FakeStore:
-    """Anything with these two methods is a keeper; there is nothing to inherit from."""
+    """Any class with these two methods fits; there is no base class."""
 
     async def put(self, pieces: bytes | Sequence[bytes]) -> str:
         return ""

@@ -1,6 +1,6 @@
-"""Read by mypy and pyright, never run: what users write has the types that they expect, and wrong use is refused.
+"""Read by mypy and pyright, never run: user code gets the expected types, and wrong use is an error.
 
-Each refusal is marked for both checkers; both report a mark that has become unnecessary.
+Each error is marked for both checkers; both report a mark that has become unnecessary.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the search looks to type checkers: right uses pass, wrong ones are refused by both."""
+"""The search API for type checkers: right uses pass, both checkers report wrong ones."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_kinds_and_options(model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agents", "said"),
+    ("agents", "reason"),
     [
         ({"a": 1}, r"\[agents.a\] of Settings: an agent is a table"),
         ({"a": {}}, "it has no model"),
@@ -82,12 +82,12 @@ def test_kinds_and_options(model: str) -> None:
         ({"a": {"model": "M", "kind": "plan", "executor": "x"}}, "executor: 'x'"),
     ],
 )
-def test_what_is_wrong_is_named(agents: Any, said: str, model: str) -> None:
+def test_what_is_wrong_is_named(agents: Any, reason: str, model: str) -> None:
     for table in agents.values():
         for key in ("model", "executor"):
             if isinstance(table, dict) and table.get(key) == "M":
                 table[key] = model
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=reason):
         made(agents)
 
 

@@ -85,13 +85,13 @@ async def test_a_waiter_that_leaves_does_not_stop_the_function(workers: Workers)
 
 
 async def test_done_is_called_on_the_callers_loop(workers: Workers) -> None:
-    told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def done(value: Any, error: BaseException | None) -> None:
-        told.set_result((value, error, threading.get_ident()))
+        answer.set_result((value, error, threading.get_ident()))
 
     workers.submit(lambda: "v", done)
-    assert await told == ("v", None, threading.get_ident())
+    assert await answer == ("v", None, threading.get_ident())
 
 
 async def test_an_idle_thread_keeps_no_result_alive(workers: Workers) -> None:
@@ -140,7 +140,7 @@ def test_errors_come_back_as_they_are(loop_thread: LoopThread) -> None:
 
     with pytest.raises(ValueError, match="mine"):
         loop_thread.call(fail(ValueError("mine")))
-    with pytest.raises(RuntimeError):  # not swallowed, not turned into anything else
+    with pytest.raises(RuntimeError):  # neither swallowed nor translated
         loop_thread.call(fail(RuntimeError("nested loop")))
     with pytest.raises(asyncio.CancelledError):
         loop_thread.call(fail(asyncio.CancelledError()))
@@ -187,7 +187,7 @@ async def test_a_running_loop_is_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match="event loop") as refused:
         refuse_running_loop("This")
     assert "await" in refused.value.message
-    assert await asyncio.to_thread(refuse_running_loop, "This") is None  # a thread of its own is fine
+    assert await asyncio.to_thread(refuse_running_loop, "This") is None  # another thread may
 
 
 def test_without_a_loop_nothing_is_refused() -> None:

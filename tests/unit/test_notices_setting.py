@@ -1,4 +1,4 @@
-"""The setting `notices`: which bus, and what is said about one that cannot be used."""
+"""The setting `notices`: which bus, and the errors for an unusable one."""
 
 from __future__ import annotations
 

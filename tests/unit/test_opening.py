@@ -1,4 +1,4 @@
-"""Opening a runtime while its store cannot be reached: it waits, says for what, and gives up in time."""
+"""Opening a runtime while its store is unreachable: it waits, logs the reason, and gives up in time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clicket.stores.memory import MemoryStore
 
 
 class Restarting(MemoryStore):
-    """A server that is away for the first questions."""
+    """A server that is unreachable for the first requests."""
 
     def __init__(self, away: int, *, transient: bool = True) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Whose files ours are, from the first moment: nothing is made for all and closed later."""
+"""Only the user may read clicket's files, from their creation: no file is created open and closed later."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clicket.search.run.checkpoints import FileCheckpoints
 
 @pytest.fixture(autouse=True)
 def generous(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No mask helps, and a mode that is set later does not count."""
+    """No umask helps, and a mode that is set later does not count."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("the mode is set after the file was made")
@@ -33,7 +33,7 @@ def generous(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """All that others may do with what is in a folder, by name; empty when that is nothing."""
+    """What other users may do with the files in a folder, by name; empty if nothing."""
     found = {str(path.relative_to(folder)): path.stat().st_mode for path in folder.rglob("*")}
     assert found
     return {name: stat.filemode(mode) for name, mode in found.items() if mode & 0o077}

@@ -1,4 +1,4 @@
-"""One PostgreSQL server for these tests, and a schema of its own for each."""
+"""One PostgreSQL server for these tests, and a new schema for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="package")
 def server() -> Iterator[PostgresServer]:
-    """For all tests that do it no harm."""
+    """Shared by all tests that do not break it."""
     with postgres_server() as running:
         yield running
 
@@ -30,7 +30,7 @@ def schema() -> str:
 
 @pytest.fixture
 def make(server: PostgresServer, schema: str) -> Make:
-    """Makes stores on one new schema; their timeout is long, because the machine may be busy."""
+    """Makes stores on one new schema. Their timeout is long because the machine may be busy."""
     return lambda **options: PostgresStore(f"{server.url()}?schema={schema}", **{"timeout": 30.0, **options})
 
 

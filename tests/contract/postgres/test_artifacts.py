@@ -43,7 +43,7 @@ async def test_an_artifact_goes_with_the_last_call_that_names_it(make: Make, sql
             await store.put_artifact(_NAME, [b"x" * 5000])
         await ended(store, "a", at=200.0, artifacts=((_NAME, 5000),))
         await ended(store, "b", at=300.0, artifacts=((_NAME, 5000),))
-        assert (await store.sweep(Keep(calls=0), 10)).artifacts == 0, "it was put thrice: a third call is to come"
+        assert (await store.sweep(Keep(calls=0), 10)).artifacts == 0, "put three times: a third call may still name it"
         assert await store.read_artifact(_NAME, 0, 1) == b"x"
         await ended(store, "c", at=300.0, artifacts=((_NAME, 5000),))
         swept = await store.sweep(Keep(calls=0), 10)
@@ -62,7 +62,7 @@ async def test_what_was_put_and_never_named_goes_in_time(make: Make, sql: Any) -
     async with opened(make) as left:
         await left.put_artifact(_NAME, [b"x"])
     async with opened(make) as store:
-        assert (await store.sweep(Keep(calls=0), 10)).artifacts == 1, "its owner has left"
+        assert (await store.sweep(Keep(calls=0), 10)).artifacts == 1, "its owner has closed"
 
 
 async def test_the_same_artifact_from_two_sides(make: Make, sql: Any) -> None:

@@ -13,9 +13,9 @@ from clicket.testing.store_kit import ANY_TOOL, append, created, creation, news,
 class _Ear:
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
-        self.heard: list[tuple[str, int]] = []
+        self.hints: list[tuple[str, int]] = []
         self.bodies: list[tuple[str, int, bytes]] = []
-        store.on_hint = lambda kind, key: self.heard.append((kind, key))
+        store.on_hint = lambda kind, key: self.hints.append((kind, key))
 
     async def listens(self) -> None:
         await until(lambda: self.store.notices.trouble is None)
@@ -31,19 +31,19 @@ async def test_others_hear_of_work_requests_slots_and_watched_events(make: Make)
         waiting = creation("w")
         waiting.owned = False
         await append(two, waiting)
-        await until(lambda: ("work", waiting.key) in ear.heard)
+        await until(lambda: ("work", waiting.key) in ear.hints)
         first = await created(two, "a")
         request = news(first, fence=-1, request=True)
         await append(one, request)
-        await until(lambda: ("request", first.key) in own.heard)
-        assert ("events", first.key) not in ear.heard, "no process follows it"
+        await until(lambda: ("request", first.key) in own.hints)
+        assert ("events", first.key) not in ear.hints, "no process follows the call"
         assert len(await one.events(first.key, "a", 0)) == 2
         after = news(request)
         assert await append(two, after) == [None]
-        await until(lambda: ("events", first.key) in ear.heard)
+        await until(lambda: ("events", first.key) in ear.hints)
         assert await two.hold("x", 1, 1)
         assert await two.hold("x", 0, 1)
-        await until(lambda: ("slot", 0) in ear.heard)
+        await until(lambda: ("slot", 0) in ear.hints)
 
 
 async def test_a_call_that_was_given_away_is_offered_to_one_worker_and_its_events_come_back(make: Make) -> None:
@@ -62,7 +62,7 @@ async def test_a_call_that_was_given_away_is_offered_to_one_worker_and_its_event
         assert await append(two, start) == [None]
         await until(lambda: bool(giver.bodies))
         assert [(kind, key) for kind, key, _ in giver.bodies] == [("events", given.key)]
-        assert (other.heard, other.bodies) == ([], []), "the others are not woken"
+        assert (other.hints, other.bodies) == ([], []), "the other stores get no notice"
 
 
 async def test_many_notices_are_split_and_strange_ones_passed_over(make: Make, sql: Any) -> None:
@@ -80,8 +80,8 @@ async def test_many_notices_are_split_and_strange_ones_passed_over(make: Make, s
         sql("SELECT pg_notify(%s, %s)", channel, "0" * 32 + '[99,[["work",7]]]')
         for key in range(10**15, 10**15 + 2000):
             other.notices.post("events", key)
-        await until(lambda: len(ear.heard) >= 2000)
-        assert sorted(ear.heard) == [("events", key) for key in range(10**15, 10**15 + 2000)]
+        await until(lambda: len(ear.hints) >= 2000)
+        assert sorted(ear.hints) == [("events", key) for key in range(10**15, 10**15 + 2000)]
 
 
 async def test_all_goes_on_without_notices_and_they_come_back(make: Make, sql: Any) -> None:
@@ -98,9 +98,9 @@ async def test_all_goes_on_without_notices_and_they_come_back(make: Make, sql: A
         assert await append(store, change) == [None]
         assert [c.id for c in await other.claim_waiting(ANY_TOOL, 1)] == ["a"]
         await until(lambda: store.notices.trouble is None and other.notices.trouble is None)
-        ear.heard.clear()
+        ear.hints.clear()
         await other.hand_back([change.key])
-        await until(lambda: ("work", change.key) in ear.heard)
+        await until(lambda: ("work", change.key) in ear.hints)
 
 
 async def test_a_failing_listener_harms_no_other(make: Make) -> None:
@@ -108,13 +108,13 @@ async def test_a_failing_listener_harms_no_other(make: Make) -> None:
     async with opened(lambda: store), opened(lambda: other):
         await _Ear(store).listens()
         await _Ear(other).listens()
-        heard: list[int] = []
+        hints: list[int] = []
 
         def on_hint(kind: str, key: int) -> None:
-            heard.append(key)
+            hints.append(key)
             raise RuntimeError("a listener that fails")
 
         store.on_hint = on_hint
         for number in (1, 2):
             other.notices.post("work", number)
-            await until(lambda number=number: number in heard)  # type: ignore[misc]  # a default argument
+            await until(lambda number=number: number in hints)  # type: ignore[misc]  # a default argument

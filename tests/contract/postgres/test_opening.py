@@ -61,7 +61,7 @@ def test_a_schema_must_have_a_plain_name(name: str) -> None:
 
 
 async def test_a_password_is_never_shown(server: PostgresServer) -> None:
-    with socket.socket() as taken:  # bound and not listening: nobody answers there
+    with socket.socket() as taken:  # bound and not listening: connections are refused
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         url = f"postgresql://joe:s3cret@127.0.0.1:{port}/db?password=s3cret&application_name=x"

@@ -43,10 +43,10 @@ async def test_a_clock_that_is_set_forward_ends_no_lease(make: Make, sql: Any) -
         await created(alive, "a")
         await created(gone, "b")
         sql("UPDATE owners SET renewed = renewed - interval '2 hours'")
-        assert await judge.claim_orphans(ANY_TOOL, 10) == [], "its own lease has run out, too: that proves nothing"
+        assert await judge.claim_orphans(ANY_TOOL, 10) == [], "the judge's own lease has expired, too"
         await alive.renew()
         sql("UPDATE owners SET judges_from = judges_from - interval '61 seconds'")  # a lease later
-        assert [c.id for c in await judge.claim_orphans(ANY_TOOL, 10)] == ["b"], "who has not renewed since is dead"
+        assert [c.id for c in await judge.claim_orphans(ANY_TOOL, 10)] == ["b"], "not renewed since: dead"
 
 
 async def test_a_clock_that_is_set_back_extends_no_lease(make: Make, sql: Any) -> None:
@@ -92,7 +92,7 @@ async def test_each_waiting_call_is_claimed_once(make: Make) -> None:
             return taken
 
         shares = await asyncio.gather(*(claim_all(store) for store in (first, second, third)))
-        rest = await claim_all(first)  # what was locked in the very moment that everybody looked
+        rest = await claim_all(first)  # calls that were locked by another store at that moment
         everything = [id for share in (*shares, rest) for id in share]
         assert sorted(everything) == sorted(f"c{n}" for n in range(300))
 

@@ -22,7 +22,7 @@ async def test_what_comes_at_once_is_one_transaction(make: Make, sql: Any) -> No
 
 
 async def test_names_of_any_length_have_one_identity_each(make: Make) -> None:
-    long = "\U0001f600" * 512  # 2,048 bytes: three of them are more than an index entry takes
+    long = "\U0001f600" * 512  # 2,048 bytes: three of them exceed an index entry
     async with opened(make) as store:
         await created(store, long, thread=long, caller=long, tool=long)
         await created(store, long, thread=long, caller=long[1:], tool=long)
@@ -75,7 +75,7 @@ async def test_big_groups_are_sent_in_portions(make: Make) -> None:
         assert sum(len(stored.events) for stored in await store.history(Query())) == 12
 
 
-# Rows that somebody else wrote.
+# Rows that another program wrote.
 
 
 async def test_hostile_rows_are_shown_as_damaged_and_block_no_other_call(make: Make, sql: Any) -> None:
@@ -128,4 +128,4 @@ async def test_a_read_that_is_given_up_leaves_the_connection_usable(make: Make, 
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert await store.owned() == []
-        assert len(store._open.pool._all) == 1, "and it was the same one all the time"
+        assert len(store._open.pool._all) == 1, "the same connection all the time"

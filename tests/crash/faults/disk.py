@@ -1,8 +1,8 @@
-"""A disk that can lose its power, played back from what a program did to it.
+"""A simulated disk that can lose power, replayed from the recorded steps of a program.
 
-The model is the strict one: data is on the disk once a sync of its file covered it, a name once a sync of its folder did. Of
-everything later any part may be there or not, in any order, torn at the borders of sectors. A sync that failed has lost what it
-should have covered: a later one that succeeds says nothing about it.
+The model is strict: data is durable once an fsync of its file covered it, a name once an fsync of its folder did. Any
+part of later writes may survive, in any order, torn at sector boundaries. A failed fsync has lost what it should have
+covered: a later successful fsync does not bring it back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Op(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One step of the program. `place` is where it stands in the log."""
+    """One step of the program. `place` is its position in the log."""
 
     place: int
     op: Op
@@ -65,7 +65,7 @@ def _entries(log: bytes) -> Iterator[Entry]:
 @dataclass(slots=True)
 class _File:
     safe: bytearray = field(default_factory=bytearray)
-    """What no loss of power can take."""
+    """What survives any power loss."""
     pending: list[Entry] = field(default_factory=list)
 
 
@@ -78,7 +78,7 @@ class _Folder:
 
 
 class Disk:
-    """`play` the log up to some place, then `cut` the power as often as you like: each time another part survives."""
+    """`play` the log up to some place, then `cut` the power any number of times: each time another part survives."""
 
     def __init__(self, log: list[Entry], *, seed: int = 0) -> None:
         self._log = log
@@ -91,7 +91,7 @@ class Disk:
         self._root: _Folder | None = None
 
     def play(self, until: int) -> None:
-        """Take in every step before the place `until`."""
+        """Apply every step before the place `until`."""
         while self._next < len(self._log) and self._log[self._next].place < until:
             self._step(self._log[self._next])
             self._next += 1
@@ -154,7 +154,7 @@ class Disk:
             node.safe = _survivor(node.safe, lost, self._chance)
 
     def cut(self, chance: random.Random, target: Path) -> None:
-        """What is there when the power is back, as files under `target`."""
+        """Write the files that survive the power loss to `target`."""
         assert self._root is not None
         self._write(self._root, chance, target)
 
@@ -192,20 +192,20 @@ def _apply(content: bytearray, entry: Entry) -> None:
 
 
 def _survivor(safe: bytearray, later: list[Entry], chance: random.Random) -> bytearray:
-    """A file after a loss of power: what was safe, and of each later step all, nothing, or some sectors."""
+    """A file after a power loss: its durable part, and of each later step all, nothing, or some sectors."""
     content = bytearray(safe)
     share = chance.choice((0.0, 0.3, 0.7, 0.95, 1.0))
     for entry in later:
-        fate = chance.random()
-        if fate < share * 0.8 or share == 1.0:
+        dice = chance.random()
+        if dice < share * 0.8 or share == 1.0:
             _apply(content, entry)
-        elif fate < share and entry.op is Op.WRITE:
+        elif dice < share and entry.op is Op.WRITE:
             _tear(content, entry, chance)
     return content
 
 
 def _tear(content: bytearray, entry: Entry, chance: random.Random) -> None:
-    """Some sectors of a write arrive; where the file grew over one that did not, there is whatever lay on the disk."""
+    """Some sectors of a write survive. Where the file grew over a lost sector, it has the disk's old content."""
     at, end = entry.at, entry.at + len(entry.data)
     junk = chance.choice((bytes(_SECTOR), chance.randbytes(_SECTOR)))
     while at < end:

@@ -1,4 +1,4 @@
-"""Starts `program` in a child process, asks it, and sees to it that it is gone at the end."""
+"""Starts `program` in a child process, sends it requests, and ends it after the test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 class Child:
-    """`ask` waits for the answer; `begin` gives a task, for what is to last."""
+    """`ask` waits for the answer; `begin` returns a task, for requests that take long."""
 
     def __init__(self, process: asyncio.subprocess.Process, errors: Path) -> None:
         self.process = process
@@ -64,14 +64,14 @@ class Child:
     async def _read(self) -> None:
         assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
-            said = json.loads(line)
-            waiting = self._waiting.pop(said["n"], None)
+            response = json.loads(line)
+            waiting = self._waiting.pop(response["n"], None)
             if waiting is None or waiting.done():
                 continue
-            if "error" in said:
-                waiting.set_exception(Refused(**said["error"]))
+            if "error" in response:
+                waiting.set_exception(Refused(**response["error"]))
             else:
-                waiting.set_result(said["value"])
+                waiting.set_result(response["value"])
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(EOFError(f"the child ended: {self.errors[-2000:]}"))
@@ -97,7 +97,7 @@ class Child:
         return await asyncio.wait_for(self.begin(what, **given), PATIENCE)
 
     async def close(self) -> None:
-        """Let it close its runtime and leave."""
+        """Ask the child to close its runtime and exit."""
         self.begin("close")
         await asyncio.wait_for(self._closed, PATIENCE)
         await asyncio.wait_for(self.process.wait(), PATIENCE)
@@ -107,7 +107,7 @@ class Child:
         await self.process.wait()
 
     async def end(self) -> None:
-        """Whatever its state: it is gone afterwards."""
+        """Kill the child in any state."""
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
@@ -116,7 +116,7 @@ class Child:
             await self._reader
         for answer in [*self._waiting.values(), *self._begun]:
             if answer.done() and not answer.cancelled():
-                answer.exception()  # nobody has to have asked
+                answer.exception()  # mark the error as retrieved
         assert self.process.stdin is not None
         self.process.stdin.close()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):

@@ -1,4 +1,4 @@
-"""A runtime in a process of its own, told by lines of JSON what to do. What it is asked to run may be hit by faults.
+"""A runtime in its own process that reads requests as JSON lines. Faults may hit the tools that it runs.
 
 `python -m tests.crash.faults.program SETTINGS`; a line in is `{"n": 1, "do": "submit", ...}`, the line out for it
 `{"n": 1, "value": ...}` or `{"n": 1, "error": {"type": ..., "code": ..., "message": ...}}`. Several may be under way.
@@ -102,7 +102,7 @@ def apart(ctx: ToolContext) -> str:
 
 @tool(isolation="thread", timeout=1.5)
 def threaded(ctx: ToolContext) -> str:
-    """A thread cannot be stopped: this one comes back by itself, after its call has ended."""
+    """A thread cannot be stopped: this one returns by itself, after its call has ended."""
     time.sleep(2.0)
     return "too late"
 
@@ -117,7 +117,7 @@ TOOLS = [echo, held, talking, again, asked, silent, flaky, big, apart, threaded,
 
 
 class Program:
-    """`do_NAME` for each thing that can be asked."""
+    """`do_NAME` for each request."""
 
     def __init__(self, rt: Runtime) -> None:
         self._rt = rt
@@ -141,7 +141,7 @@ class Program:
         return msgspec.to_builtins(await (await self._rt.handle(id)).result())
 
     async def do_timed(self, tool: str, arguments: Any = None, **options: Any) -> Any:
-        """Run a call; its result, and how many seconds really went by."""
+        """Run a call; returns its result and the seconds that passed."""
         begun = time.monotonic()
         result = await self._rt.call(tool, arguments, **options)
         return {"result": msgspec.to_builtins(result), "took": time.monotonic() - begun}
@@ -176,7 +176,7 @@ class Program:
         return runs.get(id, [])
 
     async def do_lag(self) -> float:
-        """The longest time that the loop did not come round since the last question."""
+        """The longest time that the event loop was blocked since the last request."""
         lag, self._lag = self._lag, 0.0
         return lag
 
@@ -184,7 +184,7 @@ class Program:
         return {"date": time.time(), "monotonic": time.monotonic()}
 
     async def do_spend_descriptors(self) -> int:
-        """Take every file descriptor that this process may have; how many there were."""
+        """Open every file descriptor that this process may have; returns how many."""
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
         with contextlib.suppress(OSError):
@@ -197,7 +197,7 @@ class Program:
             os.close(self._spare.pop())
 
     async def do_open_another(self, store: str) -> int:
-        """Open a second runtime over a store; how many calls it sees."""
+        """Open a second runtime over a store; returns how many calls it sees."""
         async with Runtime([], settings=Settings(store=store, cancel_grace=0.1)) as other:
             return len((await other.history(limit=1_000)).items)
 
@@ -239,7 +239,7 @@ async def take(program: Program, lines: asyncio.StreamReader) -> None:
     async with asyncio.TaskGroup() as group:
         while line := await lines.readline():
             group.create_task(do(program, json.loads(line)))
-    program.done.set()  # whoever asked is gone
+    program.done.set()  # the parent has closed the pipe
 
 
 async def do(program: Program, line: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The library that stands between a child process and its disk and clock, and the page through which a test steers it."""
+"""The library that intercepts a child's disk and clock calls, and the shared page through which a test controls it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Place(IntEnum):
-    """Where an error can be given."""
+    """The operation that fails."""
 
     WRITE = 0
     SYNC = 1
@@ -37,7 +37,7 @@ class Place(IntEnum):
 
 
 class Files(IntFlag):
-    """Which files an error strikes."""
+    """The files whose operations fail."""
 
     ALL = 0
     DB = 1
@@ -61,7 +61,7 @@ class _Page(ctypes.Structure):
 
 
 class Control:
-    """Errors and the date, changed while the child runs; it sees each change at its next step."""
+    """Errors and the date, changed while the child runs; each change applies to its next operation."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,7 +71,7 @@ class Control:
         self._page = _Page.from_buffer(self._memory)
 
     def fail(self, place: Place, error: int, *, files: Files = Files.ALL, skip: int = 0, every: int = 0) -> None:
-        """From now on (after `skip` more that pass) the disk answers so: always, or each `every`-th time."""
+        """From now on (after `skip` more successes) the disk returns this error: always, or each `every`-th time."""
         assert error in errno.errorcode
         self._page.files = files
         self._page.skip[place] = skip
@@ -79,19 +79,19 @@ class Control:
         self._page.error[place] = error
 
     def mend(self) -> None:
-        """The disk is well again."""
+        """Remove all errors."""
         for place in Place:
             self._page.error[place] = self._page.skip[place] = 0
         self._page.files = 0
 
     @property
     def struck(self) -> int:
-        """How many errors were given so far."""
+        """How many errors the shim has injected."""
         return int(self._page.struck)
 
     @property
     def clock(self) -> float:
-        """How many seconds the date is off."""
+        """By how many seconds the date is wrong."""
         return float(self._page.clock_ns / 1e9)
 
     @clock.setter
@@ -103,7 +103,7 @@ class Control:
 
 
 def environment(control: Control | None, *, root: Path | None = None, log: Path | None = None) -> dict[str, str]:
-    """The environment of a child that sees its disk (under `root`) and its date through the library."""
+    """The environment of a child whose disk (under `root`) and date the library controls."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("CLICKET_", "COV_", "COVERAGE_"))}
     source = Path(clicket.__file__).parents[1]
     env = {**clean, "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)]), "LD_PRELOAD": str(_library())}
@@ -113,7 +113,7 @@ def environment(control: Control | None, *, root: Path | None = None, log: Path 
 
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="clicket-shim-")  # gone with the test run
+    return tempfile.TemporaryDirectory(prefix="clicket-shim-")  # removed with the test run
 
 
 @functools.cache

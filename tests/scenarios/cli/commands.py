@@ -1,4 +1,4 @@
-"""Commands of tests: the tools that they find, and what to read from a process or a terminal."""
+"""Helpers of the command-line tests: tools, and readers of a process's or a terminal's output."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 def read_until(process: subprocess.Popen[str], wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
-    """JSON lines of a process, up to the first that is wanted."""
+    """JSON lines of a process, up to the first that matches."""
     assert process.stdout is not None
     seen = []
     for line in process.stdout:
@@ -88,7 +88,7 @@ def no_traceback(done: subprocess.CompletedProcess[str]) -> bool:
 
 
 def in_terminal(folder: Path, *arguments: str) -> str:
-    """What a command writes to a terminal."""
+    """A command's output to a terminal."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
     process = subprocess.Popen(
@@ -100,7 +100,7 @@ def in_terminal(folder: Path, *arguments: str) -> str:
         select.select([ours], [], [], 60)
         try:
             piece = os.read(ours, 65536)
-        except OSError:  # Linux says so when the other side is closed
+        except OSError:  # Linux raises it when the other side has closed
             break
         if not piece:
             break

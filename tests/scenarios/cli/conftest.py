@@ -1,4 +1,4 @@
-"""A folder as a user's, and three ways to run a command in it."""
+"""A folder like a user's, and three ways to run a command in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clicket.cli import main
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a user stands: a module of tools, and nothing else."""
+    """The current folder of a user: a module of tools, and nothing else."""
     place = tmp_path / "place"
     place.mkdir()
     (place / "cli_tools.py").write_text(TOOLS)
@@ -46,7 +46,7 @@ def run(folder: Path) -> Run:
 
 @pytest.fixture
 def inside(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The same without a new process, for what needs none."""
+    """The same without a new process, where none is needed."""
 
     def go(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         capsys.readouterr()
@@ -54,15 +54,15 @@ def inside(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
             for name, value in environment.items():
                 patch.setenv(name, value)
             code = main(arguments)
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, code, said.out, said.err)
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, captured.out, captured.err)
 
     return go
 
 
 @pytest.fixture
 def start(folder: Path) -> Iterator[Start]:
-    """Start a command and leave it running; whatever is left at the end is ended."""
+    """Start a command and leave it running; the fixture ends it after the test."""
     started: list[subprocess.Popen[str]] = []
 
     def go(*arguments: str) -> subprocess.Popen[str]:

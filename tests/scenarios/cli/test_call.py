@@ -1,4 +1,4 @@
-"""`clicket call`: arguments, results, signals, and what a terminal sees meanwhile."""
+"""`clicket call`: arguments, results, signals, and what a terminal shows meanwhile."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TestCall:
         assert done.returncode == 1
         assert done.stdout == ""
         assert "tool_error: KeyError:" in done.stderr
-        assert "[red]text[/red]" in done.stderr  # not taken for our own markup
+        assert "[red]text[/red]" in done.stderr  # not interpreted as our markup
         assert "\x1b" not in done.stderr
         assert no_traceback(done)
 
@@ -121,6 +121,6 @@ class TestCall:
         assert "\x1b[2J" not in wild
         assert "[2Jcleared" in wild
         seen = in_terminal(folder, "call", "flaky")
-        assert "half" in seen  # the moving line
+        assert "half" in seen  # the progress line
         assert "100 %" in seen
         assert "2 attempts" in seen

@@ -1,4 +1,4 @@
-"""Real exit codes, and errors in words."""
+"""Exit codes and error messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clicket.cli import main
 
 
 class TestExitCodes:
-    """In this process, as `main` returns what the program exits with."""
+    """In this process, as `main` returns the exit code."""
 
     @pytest.mark.parametrize(
         ("arguments", "says"),

@@ -59,11 +59,11 @@ class TestFindingTools:
 
 
 HIJACK = "open('hijacked', 'w').close()\nraise SystemExit(3)\n"
-"""What a program would leave for the host to import."""
+"""A module that a program could leave in the folder for the host to import."""
 
 
 class TestWhatLiesInTheFolder:
-    """A folder may hold files that a program made. Being there does not get them imported."""
+    """A folder may hold files that a program made. clicket does not import them just because they are there."""
 
     @pytest.mark.parametrize(
         "words", [("doctor",), ("ps",), ("tools", "--tools", "cli_tools")], ids=lambda words: words[0]

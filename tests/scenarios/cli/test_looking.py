@@ -1,4 +1,4 @@
-"""Commands that look at tools, calls and this machine."""
+"""Commands that show tools, calls and this machine."""
 
 from __future__ import annotations
 
@@ -136,10 +136,10 @@ class TestLooking:
 
     def test_tail_of_an_ended_call_prints_it_again(self, inside: Run) -> None:
         inside("call", "flaky", "--id", "one")
-        told = inside("tail", "one")
-        assert told.returncode == 0
-        assert "attempt 2 in" in told.stdout
-        assert "1/2  half" in told.stdout
+        done = inside("tail", "one")
+        assert done.returncode == 0
+        assert "attempt 2 in" in done.stdout
+        assert "1/2  half" in done.stdout
         later = inside("tail", "one", "--after", "5", "--json").stdout.splitlines()
         assert json.loads(later[0])["seq"] == 6
         inside("call", "boom", "--id", "two")
@@ -155,10 +155,10 @@ class TestLooking:
     def test_doctor_names_an_old_sqlite(self, inside: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("apsw.sqlite_lib_version", lambda: "3.40.1")
         monkeypatch.setenv("CLICKET_TOOLS", "cli_nothing")
-        told = inside("doctor")
-        assert told.returncode == 1
-        assert "can corrupt a database in WAL mode" in told.stdout
-        assert "✗ tools" in told.stdout
+        done = inside("doctor")
+        assert done.returncode == 1
+        assert "can corrupt a database in WAL mode" in done.stdout
+        assert "✗ tools" in done.stdout
 
     def test_reader_that_leaves_is_no_error(self, start: Start, run: Run) -> None:
         run("call", "add", "a=1", "b=2")

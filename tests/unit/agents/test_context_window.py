@@ -135,7 +135,7 @@ def test_whatever_was_said_pairs_stay_together_and_the_question_stays(
     if sizes[0] <= most:
         assert fits == request.messages
     assert sizes[1] <= max(sizes[0], 40)
-    # What became a reference can be read whole.
+    # The whole result behind a reference can be read.
     whole = {message.use_id: message.content for message in messages if message.role == "tool"}
     for message in fits:
         if message.role == "tool" and (named := re.search(r"artifact-\d+", message.content)):
@@ -155,11 +155,11 @@ async def test_a_question_that_is_too_long_by_itself_is_still_sent() -> None:
 
 
 def long_talk(turns: int = 12) -> tuple[ChatMessage, ...]:
-    said: list[ChatMessage] = []
+    messages: list[ChatMessage] = []
     for n in range(turns):
-        said.append(ChatMessage(role="user", content=f"question {n} " + "q" * 200))
-        said.append(ChatMessage(role="assistant", content=f"answer {n} " + "a" * 200))
-    return (*said, ChatMessage(role="user", content="and now?"))
+        messages.append(ChatMessage(role="user", content=f"question {n} " + "q" * 200))
+        messages.append(ChatMessage(role="assistant", content=f"answer {n} " + "a" * 200))
+    return (*messages, ChatMessage(role="user", content="and now?"))
 
 
 async def test_a_summary_is_written_once_and_gone_on_with() -> None:
@@ -170,10 +170,10 @@ async def test_a_summary_is_written_once_and_gone_on_with() -> None:
     fits = await window(now, request)
     assert any("they asked much" in message.content for message in fits.messages)
     assert len(model.requests) == 1
-    assert now.spent.usage.input_tokens == 5  # it is paid for by the run
+    assert now.spent.usage.input_tokens == 5  # the run pays for it
     assert await window(now, request) == fits
     assert len(model.requests) == 1
-    # Another process finds it on record.
+    # Another process finds it in the store.
     assert await ContextWindow(600, summarize=model)(turn(host), request) == fits
     assert len(model.requests) == 1
     longer = ChatRequest(messages=long_talk(20))
@@ -233,7 +233,7 @@ async def test_an_agent_reads_on_in_a_result_that_became_a_reference() -> None:
         check_pairs(result.messages)
         for request in model.requests:
             check_pairs(request.messages)
-        # The thread's own memory keeps what was said.
+        # The thread's own memory keeps all messages.
         assert result.messages[2].content.startswith("begin 0 ")
 
 

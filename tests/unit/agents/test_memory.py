@@ -79,7 +79,7 @@ async def test_a_turn_is_written_once_and_the_first_one_counts(host: AgentHost) 
     kept = await Memory("a").save(host, "t", turn(1, text="another"))
     assert kept.text == "a1"
     assert (await memory.head(host, "t"))[0].turns == 1
-    # It died between the two: its turn is there, and the thread does not know.
+    # The process died between the two writes: the turn is stored, but the thread's head does not count it.
     await host.records.put_document(
         TURN, f"{KEY}/{2:010d}", host.protect(TURN, "", b'{"turn":2,"messages":[],"state":"idle"}'), 0
     )
@@ -128,7 +128,7 @@ async def test_damaged_turns_are_passed_over_and_pages_go_on(host: AgentHost) ->
     assert len(await texts(memory, host)) == 490
     assert (await memory.page(host, "t", limit=3)).after == 3
     assert await memory.turn(host, "t", 2) is None
-    # What cannot be read is forgotten with the rest.
+    # Unreadable documents are removed with the rest.
     assert await memory.forget(host, "t") == 250
     assert await host.records.documents(TURN) == []
 
@@ -153,7 +153,7 @@ async def test_a_damaged_head_says_so_and_can_be_forgotten(host: AgentHost, body
         await memory.save(host, "t", turn(4))
     assert await memory.forget(host, "t") >= 3
     head, _ = await memory.head(host, "t")
-    assert head.turns >= 3  # no turn that comes has the name of one that was
+    assert head.turns >= 3  # no new turn reuses an old name
     await memory.save(host, "t", turn(head.turns + 1))
     assert len(await texts(memory, host)) == 2
 

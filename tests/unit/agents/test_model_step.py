@@ -1,4 +1,4 @@
-"""The model is asked again after transient errors, not before Retry-After, and not longer than the turn's time."""
+"""The model is called again after transient errors, not before Retry-After, and not longer than the turn's time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clicket.testing import ScriptedModel, StepClock, memory_runtime
 
 
 class Busy(Exception):
-    """As a vendor's SDK raises it."""
+    """The error of a vendor's SDK."""
 
     status_code = 429
 
@@ -27,7 +27,7 @@ class Busy(Exception):
 
 
 async def asked_at(answers: list[Any], **options: Any) -> tuple[list[float], asyncio.Task[Any], StepClock]:
-    """When the model was asked, in seconds after the first time, on a clock that runs for an hour."""
+    """When the model was called, in seconds after the first call, on a clock that runs for an hour."""
     clock, times = StepClock(), []
     script = iter(answers)
 

@@ -1,4 +1,4 @@
-"""Four commands change a plan, along its table; an invalid command changes nothing and says why."""
+"""Four commands change a plan, along its table; an invalid command changes nothing and returns the reason."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check(plan: Plan) -> None:
         assert step.text
         assert number not in step.depends_on
         assert all(1 <= need <= len(plan.steps) for need in step.depends_on)
-    # Some step can always be begun, or all that is open waits for what is blocked.
+    # Some step can always start, or all open steps wait for blocked ones.
     is_open = [step for step in plan.steps if step.status in (PlanStep.NOT_STARTED, PlanStep.IN_PROGRESS)]
     if is_open and not any(step.status is PlanStep.BLOCKED for step in plan.steps):
         assert plan.ready()
@@ -98,7 +98,7 @@ def test_a_step_moves_only_along_its_table(before: PlanStep, after: PlanStep) ->
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "reason"),
     [
         ({"command": "destroy"}, "command must be one of"),
         ({}, "command must be one of"),
@@ -115,8 +115,8 @@ def test_a_step_moves_only_along_its_table(before: PlanStep, after: PlanStep) ->
         ({"command": "finish"}, "Make one with create"),
     ],
 )
-def test_what_makes_no_sense_says_what_to_do(command: dict[str, Any], said: str) -> None:
-    with pytest.raises(ClicketError, match=said):
+def test_what_makes_no_sense_says_what_to_do(command: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ClicketError, match=reason):
         apply_command(None, command)
 
 

@@ -85,7 +85,7 @@ def test_results_plans_and_endings_are_masked() -> None:
     body = {"title": "correct-horse", "steps": [{"text": "use correct-horse", "notes": "", "status": "completed"}]}
     shown = found.entry(entries.plan(1, body, 0.0))["plan"]
     assert (shown["title"], shown["steps"][0]["text"]) == ("[secret]", "use [secret]")
-    assert body["title"] == "correct-horse"  # the turn goes on with the real one
+    assert body["title"] == "correct-horse"  # the turn continues with the real value
     assert found.plan(None) is None
 
 

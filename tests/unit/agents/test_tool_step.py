@@ -112,7 +112,7 @@ async def test_a_store_that_does_not_answer_leaves_no_call_unanswered(monkeypatc
 
 
 async def test_a_host_that_raises_is_an_observation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a call raises instead of returning: its id is in use with other arguments, or the line is full."""
+    """Errors that a call raises instead of returning: its id is in use with other arguments, or the queue is full."""
     async with memory_runtime([take]) as rt:
         monkeypatch.setattr("clicket.agents.agent.new_id", lambda: "run-12345678")
         await rt.call("take", {"a": 7}, id="u0:react.1.1.1~12345678", thread="t")

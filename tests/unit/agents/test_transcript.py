@@ -30,7 +30,7 @@ ANY_IDS: st.SearchStrategy[Any] = st.one_of(
 
 
 def _fresh(messages: list[ChatMessage]) -> list[ChatMessage]:
-    """Ids that no other message uses, as `said` makes them: what `paired` may rely on."""
+    """Ids that no other message uses, as `said` makes them; `paired` may rely on it."""
     made: list[ChatMessage] = []
     for place, message in enumerate(messages):
         uses = tuple(ToolUse(id=f"{use.id}{place}", name=use.name) for use in message.uses)
@@ -44,7 +44,7 @@ def test_any_transcript_becomes_a_paired_one(messages: list[ChatMessage]) -> Non
     fresh = _fresh(messages)
     whole = paired(fresh)
     check_pairs(whole)
-    # Nothing that is said is lost or moved, and an answer that there was is kept.
+    # No message is lost or moved, and an existing answer is kept.
     assert [m for m in whole if m.role != "tool"] == [m for m in fresh if m.role != "tool"]
     assert all(
         answer in fresh or (answer.content == INTERRUPTED and answer.failed)

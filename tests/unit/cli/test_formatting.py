@@ -106,7 +106,7 @@ class TestDescriptions:
 
 
 class TestTimeline:
-    """Bars are worked out from events alone."""
+    """Bars are computed from events alone."""
 
     def events(self, *rows: tuple[float, str, State, dict[str, Any]]) -> list[Event]:
         created = Event(

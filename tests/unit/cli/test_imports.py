@@ -1,4 +1,4 @@
-"""What commands import. On a busy machine imports are most of the time that a command takes."""
+"""The imports of commands. On a busy machine imports take most of a command's time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_command_that_reads_imports_no_engine(tmp_path: Path, arguments: tuple
     found = modules(tmp_path, *arguments)
     assert [name for name in HEAVY if name in found] == []
     ours = [name for name in found if name.partition(".")[0] == "clicket"]
-    assert len(ours) <= most, f"{len(ours)} modules of ours, {most} are allowed: {ours}"
+    assert len(ours) <= most, f"{len(ours)} modules of clicket, {most} are allowed: {ours}"
     assert len(found) <= 540, f"{len(found)} modules with those of other packages"
     if arguments == ("--help",):
         assert "asyncio" not in found

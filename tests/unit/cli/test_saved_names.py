@@ -1,4 +1,4 @@
-"""Files of a program that must not be saved under their names."""
+"""Names under which a program's files must not be saved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clicket.cli.saved_names import name_objection
 
 
 def imported_by_us() -> set[str]:
-    """Every package that some file of ours imports."""
+    """Every package that a file of clicket imports."""
     names: set[str] = set()
     for file in Path(clicket.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -69,6 +69,6 @@ def test_the_file_of_settings_may_have_another_name(out: Path, monkeypatch: pyte
 
 def test_every_package_that_we_import_is_known(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.cli.saved_names.find_spec", lambda name: None)  # as if no extra were installed
-    own = {"clicket", "libc", "process_table", "tree"}  # files of ours that run as scripts import by these names
+    own = {"clicket", "libc", "process_table", "tree"}  # files of clicket that run as scripts import by these names
     names = imported_by_us() - set(sys.stdlib_module_names) - own
     assert [name for name in sorted(names) if not name_objection(f"{name}.py", out)] == []

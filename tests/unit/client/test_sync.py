@@ -1,4 +1,4 @@
-"""The blocking client promises no more than the server's client can do."""
+"""The blocking client declares no more than the server's client can do."""
 
 from __future__ import annotations
 

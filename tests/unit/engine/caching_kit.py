@@ -1,4 +1,4 @@
-"""What the tests of `caching` share."""
+"""Shared by the tests of `caching`."""
 
 from __future__ import annotations
 

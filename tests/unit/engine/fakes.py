@@ -1,5 +1,5 @@
-"""Small stand-ins for the parts around the one under test: a store in memory that looks shared, and parts that write down how
-they are called. The layers below the engine (journal, limiter, stages) are the real ones."""
+"""Small fakes of the parts around the one under test: a memory store that looks shared, and parts that record their
+calls. The layers below the engine (journal, limiter, stages) are the real ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OWNER = Owner(host="h", boot="", pid=1, started="", lease=60.0)
 
 
 class SharedStore(MemoryStore):
-    """Looks like a store that other processes use. It can refuse appends, or hold them until the test lets them through."""
+    """Looks like a store that other processes use. It can refuse appends, or hold them until the test releases them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class SharedStore(MemoryStore):
             super().append(change, done)
 
     def let_through(self) -> None:
-        """Write what was held, and hold nothing more."""
+        """Write the held appends, and hold no more."""
         self.holding, held = False, self.held
         self.held = []
         for change, done in held:
@@ -76,13 +76,13 @@ class SharedStore(MemoryStore):
         return self._calls[call.entry.key].owned
 
     def steal(self, call: Call) -> Stored:
-        """Another process takes the call over: a new fence, one more claim."""
+        """Another process claims the call: a new fence, one more claim."""
         stored = self._calls[call.entry.key].claimed()
         stored.taken_from = 7
         return stored
 
     def disown(self, call: Call) -> None:
-        """The call is not this process's any more."""
+        """This process does not own the call any more."""
         self._calls[call.entry.key].owned = False
 
     def remove(self, call: Call) -> None:
@@ -90,7 +90,7 @@ class SharedStore(MemoryStore):
         self._remove(call.entry.key)
 
     def shut(self) -> None:
-        """Refuse everything from now on, as a closed store does."""
+        """Refuse every request from now on, as a closed store does."""
         self._owner = None
 
     def waiting_for(self, call: Call) -> str | None:
@@ -112,7 +112,7 @@ class SharedStore(MemoryStore):
 
 
 class Recorder:
-    """A part that writes down its calls as (method, first argument). Answers and attributes are given at construction."""
+    """A part that records its calls as (method, first argument). Results and attributes are given at construction."""
 
     def __init__(self, **answers: Any) -> None:
         self.calls: list[tuple[str, Any]] = []
@@ -134,7 +134,8 @@ class Recorder:
 
 
 class Lower:
-    """What lies below the engine's parts, and `ending`, which most of them need. Callbacks of `ending` are written to `log`."""
+    """The layers below the engine's parts, and `ending`, which most of them need. Callbacks of `ending` are recorded in
+    `log`."""
 
     def __init__(
         self,
@@ -152,7 +153,7 @@ class Lower:
         self.policy = policy or Policy()
         self.registry = Registry(tools)
         self.on_request: Callable[[Entry, list[Event]], None] = lambda entry, events: None
-        """What is done about requests that another process wrote into a call."""
+        """What handles requests that another process wrote into a call."""
         self.journal = Journal(
             self.store,
             self.clock,
@@ -175,7 +176,7 @@ class Lower:
         )
         self.live = LiveCalls()
         self.workers: list[WorkerInfo] = []
-        """The living workers, as their entries say."""
+        """The living workers, from their entries."""
 
         async def living() -> list[WorkerInfo]:
             return self.workers
@@ -211,7 +212,7 @@ class Lower:
         self.spawned.append(asyncio.get_running_loop().create_task(work))
 
     async def settle(self) -> None:
-        """Run what was spawned; an error in it fails the test."""
+        """Run the spawned tasks; an error in one fails the test."""
         await self.clock.settle()
         for task in self.spawned:
             if task.done():
@@ -225,10 +226,10 @@ class Lower:
     def logged(self, what: str) -> list[Any]:
         return [subject for name, subject in self.log if name == what]
 
-    # Calls, at one point of their life.
+    # Calls in each state.
 
     def made(self, tool: str, arguments: Any = None, *, id: str = "a", caller: str = "", **more: Any) -> Call:
-        """A call that was made and not judged yet."""
+        """A call that was created and not checked yet."""
         in_callers_task = more.pop("in_callers_task", False)
         scopes = frozenset(more.pop("scopes", ()))
         request = ToolCall(tool, arguments or {}, id=id, thread=more.pop("thread", "t"), **more)

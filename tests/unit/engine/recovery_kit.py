@@ -1,4 +1,4 @@
-"""What the tests of `recovery` share."""
+"""Shared by the tests of `recovery`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def secretive(key: str = "") -> str:
 
 
 class World(Lower):
-    """`low` calls live in the process that dies; `recover` is what the next one does."""
+    """`low` calls live in the process that dies; `recover` runs in the next process."""
 
     def __init__(self, *, gives_away: bool = False, limits: Limits | None = None, policy: Policy | None = None) -> None:
         super().__init__(plain, repeatable, rerun, asking, failing, secretive, limits=limits, policy=policy)
@@ -116,19 +116,19 @@ class World(Lower):
         self.entered = True
 
     def die(self, call: Call) -> None:
-        """The process that has the call dies: nothing of it is left here."""
+        """The process that owns the call dies and leaves nothing in memory."""
         self.live.remove(call)
         self.timers.cancel(call)
         self.limiter.release(call)
 
     async def recover(self, *calls: Call) -> tuple[str, Record]:
-        """Take the calls over; what became of the first one, and its record."""
+        """Claim the calls; returns what recovery did with the first one, and its record."""
         for call in calls:
             self.die(call)
         orphans = [self.store.steal(call) for call in calls]
 
         async def claim_orphans(tools: frozenset[str], limit: int) -> list[Stored]:
-            assert self.entered, "other processes know this one before it claims"
+            assert self.entered, "the worker's entry is written before it claims"
             claimed, orphans[:] = orphans[:limit], orphans[limit:]
             return claimed
 

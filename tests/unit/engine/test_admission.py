@@ -1,4 +1,5 @@
-"""Accepting calls: refused ones are on record, admitted ones go to a person, the cache, another process or a slot; nothing leaks."""
+"""Accepting calls: refused ones are recorded; admitted ones go to an approval, the cache, another process or a slot;
+nothing leaks."""
 
 from __future__ import annotations
 
@@ -108,7 +109,7 @@ async def test_a_refused_call_is_on_record_and_ends_at_once(name: str, arguments
     assert call.result.error is not None
     assert call.result.error.code == code
     assert world.store.record(call).refused is not None
-    assert world.audit.names == (["refused"] if name == "forbidden" else []), "what the policy refused is audited"
+    assert world.audit.names == (["refused"] if name == "forbidden" else []), "refusals of the policy are audited"
 
 
 async def test_a_call_that_its_maker_may_not_make_is_refused_with_its_reason() -> None:

@@ -1,4 +1,4 @@
-"""Calls that wait for a person: the recorded decision is applied, and edited arguments are judged like the first ones."""
+"""Calls that wait for approval: the recorded decision is applied, and edited arguments are checked like the first ones."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_edited_arguments_that_fit_are_the_calls_own_from_then_on() -> Non
     call = world.asked()
     world.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": 5}})
     assert (world.resumed, call.arguments) == ([call], {"amount": 5})
-    assert world.caching.names == ["fit"], "they make another key"
+    assert world.caching.names == ["fit"], "the edited arguments have another key"
 
 
 async def test_a_call_that_has_run_before_is_not_served_from_the_cache_after_an_edit() -> None:

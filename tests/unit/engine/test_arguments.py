@@ -1,4 +1,5 @@
-"""Arguments as the journal has them: with the key they are whole again, without it the call says so, and a mask never runs."""
+"""Arguments in the journal: with the key they are restored, without it the call fails with the reason, and a mask never
+runs."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class World(Lower):
         self.arguments = ArgumentsOnRecord(vault, self.registry, max_size=10_000)
 
     def decided(self, call: Any, arguments: Any, *, in_process: bool = True) -> dict[str, Any]:
-        """An approver of this or of another process wrote other arguments."""
+        """An approver in this or another process wrote other arguments."""
         record = read(call.id, self.store.events_of(call))
         decision = self.arguments.recorded_edit(record, call if in_process else None, arguments)
         self.store.write(call, "approval_given", approved=True, **decision)
@@ -66,7 +67,7 @@ async def test_without_a_key_only_the_process_that_had_the_call_can_go_on() -> N
     assert (arguments, lost) == ({"key": SECRET}, False)
     other = world.made("pay", {"key": "not the same one"})
     other.arguments = {"key": "not the same one"}
-    assert world.arguments.in_force("a", events, other)[2], "another call's arguments are not taken for these"
+    assert world.arguments.in_force("a", events, other)[2], "another call's arguments are not used for these"
 
 
 async def test_an_approvers_arguments_are_in_force_once_they_are_on_record() -> None:
@@ -98,7 +99,7 @@ async def test_a_mask_that_an_approver_left_stands_for_what_it_hid() -> None:
     shown = dict(record.arguments)
     assert shown["key"] == MASK
     assert world.arguments.unmasked(record, None, {**shown, "amount": 5}) == {"amount": 5, "key": SECRET}
-    assert world.arguments.unmasked(record, None, shown) is None, "nothing was changed"
+    assert world.arguments.unmasked(record, None, shown) is None, "the arguments are unchanged"
     assert world.arguments.unmasked(record, None, {"amount": 5, "key": "in full"}) == {"amount": 5, "key": "in full"}
 
 
@@ -139,7 +140,7 @@ async def test_a_refused_call_is_compared_by_its_fingerprint() -> None:
     assert not world.pipeline.admit(call)
     world.journal.commit(call.entry)
     first = world.store.events_of(call)[0]
-    assert "arguments" not in first.data, "refused arguments are not kept"
+    assert "arguments" not in first.data, "refused arguments are not stored"
     world.arguments.same_or_conflict(ToolCall("echo", {"text": 7}, id="a", thread="t"), first)
     with pytest.raises(Conflict):
         world.arguments.same_or_conflict(ToolCall("echo", {"text": 8}, id="a", thread="t"), first)

@@ -1,4 +1,4 @@
-"""The audit log: what was decided is kept, calls are not held up by it, and what was lost is counted."""
+"""The audit log: decisions are kept, calls do not wait for it, and lost entries are counted."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_what_has_happened_is_kept_though_its_writer_leaves(caplog: pytest
     await world.settle()
     assert [entry.what for entry in await entries(world.store)] == ["call.approved"]
     world.broken = True
-    await world.audit.kept("ann", "call.denied")  # it was denied: an error about the log would say otherwise
+    await world.audit.kept("ann", "call.denied")  # the call was denied: an error about the log would hide that
     assert "call.denied" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""Chores: each on its own timer, never twice at once, tried again after an error, ended in order."""
+"""Chores: each on its own timer, never concurrent with itself, retried after an error, ended in order."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_one_that_is_under_way_when_all_stop_is_not_begun_again(caplog: py
     gate.set()
     await world.clock.run(5.0)
     assert world.clock.pending == []
-    assert caplog.text == "", "a store that was closed is no news then"
+    assert caplog.text == "", "a closed store is not logged then"
 
 
 async def test_one_that_is_under_way_when_the_runtime_closes_is_not_begun_again() -> None:

@@ -1,4 +1,4 @@
-"""Keys of calls, and what an ending call stores: no secret makes a key, and only whole results are stored."""
+"""Keys of calls, and what an ending call stores: no secret is part of a key, and only complete results are stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def test_equal_is_what_means_the_same() -> None:
     assert world.call("look", {"day": 1, "city": "Bonn"}, thread="t2").cache_key == key
     assert world.call("look", '{"city": "Bonn", "day": 1}').cache_key == key
     assert world.call("look", {"city": "Köln", "day": 1}).cache_key != key
-    assert world.call("look", {"city": "Bonn", "day": 1}, caller="ann").cache_key != key, "callers share nothing"
+    assert world.call("look", {"city": "Bonn", "day": 1}, caller="ann").cache_key != key, "callers do not share results"
     assert world.call("plain").cache_key is None
 
 

@@ -1,4 +1,4 @@
-"""The chores: bounds as they are set, sweeping to the end, and calls that are ours without our knowing."""
+"""The chores: configured limits, complete sweeps, and owned calls that this process does not know."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ async def test_a_sweep_goes_on_until_there_is_no_more() -> None:
 
 
 async def test_a_call_whose_claim_reply_was_lost_is_handed_back(tmp_path: Any) -> None:
-    """The store says that it is ours, and nobody here knows it: seen twice, it goes back to those who can run it."""
+    """The store lists this process as owner, but the process does not know the call: seen twice, the call is handed back."""
     url = sqlite_url(tmp_path)
     async with make([echo], url, engine="workers") as front:
         await front.submit("echo", id="lost")
         async with make([], url) as rt:
             chores, store = rt.engine.chores, rt.store
-            assert len(await store.claim_waiting(frozenset({"echo"}), 10)) == 1  # and the answer is lost
+            assert len(await store.claim_waiting(frozenset({"echo"}), 10)) == 1  # and the claim's answer is lost
             await chores.release_strays()
-            assert await store.owned()  # it may only be on its way
+            assert await store.owned()  # the claim may still be in transit
             await chores.release_strays()
             assert not await store.owned()
             async with make([echo], url):
@@ -152,7 +152,7 @@ async def test_only_calls_that_another_process_wrote_to_are_brought_up_to_date()
     world.journal.fence_off(fenced.entry)
     await world.chores.read_requests()
     assert world.read == ["a"]
-    assert world.claimer.names == ["nudge"], "what waits for any process is looked for at the same time"
+    assert world.claimer.names == ["nudge"], "waiting calls are looked for at the same time"
 
 
 async def test_a_call_that_cannot_be_brought_up_to_date_does_not_keep_the_others() -> None:
@@ -201,7 +201,7 @@ async def test_strays_are_handed_back_on_second_sight_and_calls_that_are_known_o
     world.live.remove(broken)
     world.recovery.broken = {broken.entry.key}
     await world.chores.recover()
-    assert world.store.is_owned(stray), "it may only be on its way"
+    assert world.store.is_owned(stray), "the claim may still be in transit"
     await world.chores.recover()
     assert [world.store.is_owned(call) for call in (known, stray, broken)] == [True, False, True]
     assert world.logged("recover") == [None, None]
@@ -228,6 +228,6 @@ async def test_a_call_that_waits_here_and_belongs_to_another_process_is_let_go_o
     world.live.add(ours)
     world.store.disown(lost)  # another process claimed it while this one slept
     await world.chores.lose_waiting()
-    assert world.logged("lost") == [], "it may only be on its way"
+    assert world.logged("lost") == [], "the write may still be in transit"
     await world.chores.lose_waiting()
     assert world.logged("lost") == [lost]

@@ -1,4 +1,4 @@
-"""What is claimed is bounded tool by tool; the first tests of the claimer are in test_shared_slots.py."""
+"""Claims are limited per tool; the first tests of the claimer are in test_shared_slots.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clicket.testing import StepClock
 
 
 class World:
-    """Calls that wait for any process, by tool, and the room for each tool here."""
+    """Calls that wait for any process, by tool, and the free slots of each tool here."""
 
     def __init__(self, waiting: dict[str, int], rooms: dict[str, int]) -> None:
         self.waiting, self.rooms = waiting, rooms
@@ -26,7 +26,7 @@ class World:
         )
 
     def free(self) -> None:
-        """A call gives back its slot."""
+        """A call releases its slot."""
         if self.limiter.on_free is not None:
             self.limiter.on_free()
 
@@ -60,7 +60,7 @@ async def test_a_slot_of_a_tool_that_had_more_is_a_reason_to_look_also_when_othe
     world.rooms["few"] = 1  # a call of it has ended
     world.free()
     await StepClock().settle()
-    assert world.claimed == ["few"] * 3, "else it waits for the next look at requests, a quarter of a second"
+    assert world.claimed == ["few"] * 3, "otherwise it waits for the next poll, a quarter of a second"
 
 
 async def test_tools_with_the_same_room_are_claimed_together() -> None:

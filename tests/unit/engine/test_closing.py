@@ -1,4 +1,5 @@
-"""Leaving in order: nothing new, running calls finish or are stopped within a bound, waiting ones go back, every waiter hears."""
+"""Closing: no new calls, running calls finish or are stopped within a limit, waiting ones are handed back, every waiter
+gets an answer."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class World(Lower):
         async def close_store() -> None:
             assert self.admission.closing
             assert self.first.closed
-            assert not self.last.closed, "what is on its way can still be written"
+            assert not self.last.closed, "pending writes can still be made"
             self.order.append("store")
             await close()
 
@@ -132,7 +133,7 @@ async def test_a_call_whose_outcome_cannot_be_stored_is_dismissed_with_that_reas
     world.finish(call)
     waiter = asyncio.ensure_future(world.ending.outcome(call))
     await world.clock.settle()
-    call.result = result_from(call)  # so that the test need not wait for the real clock
+    call.result = result_from(call)  # so that the test does not wait for the real clock
     await world.closing.close(patience=0.0)
     with pytest.raises(Closed, match="before the outcome of call a could be stored"):
         await waiter

@@ -1,4 +1,4 @@
-"""What people decide, wherever the call runs: one decision counts, a cancel ends the call, and no secret goes on record."""
+"""Decisions of people, wherever the call runs: one decision counts, a cancellation ends the call, and no secret is recorded."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ class World(Lower):
 
 async def test_a_decision_is_written_audited_and_applied_to_a_call_of_ours() -> None:
     world = World()
-    told: list[str] = []
-    world.on_request = lambda entry, events: told.extend(event.type for event in events)
+    requests: list[str] = []
+    world.on_request = lambda entry, events: requests.extend(event.type for event in events)
     call = world.asked()
     assert await world.decide(call, reason="fine")
     assert world.given(call) == [{"approved": True, "by": "ann", "reason": "fine"}]
-    assert told == ["approval_given"], "this process hears of it as it would of another's"
+    assert requests == ["approval_given"], "this process reads its own decision like another process's"
     ((who, what, details),) = world.audited
     assert (who, what, details["call"], details["caller"], details["edited"]) == (
         "ann",
@@ -121,7 +121,7 @@ async def test_a_call_that_is_not_here_is_looked_for_by_the_process_that_has_it(
     world = World()
     call = world.asked(here=False)
     assert await world.decide(call, approved=False)
-    assert world.claimer.names == ["nudge"], "it may have no owner"
+    assert world.claimer.names == ["nudge"], "the call may have no owner"
     assert world.audited[0][1] == "call.denied"
 
 
@@ -183,7 +183,7 @@ async def test_a_secret_in_the_reason_is_hidden() -> None:
     assert SECRET not in msgspec.json.encode((world.store.events_of(call), world.audited)).decode()
 
 
-# Cancels.
+# Cancellation.
 
 
 async def test_a_live_call_has_ended_when_its_cancel_returns() -> None:

@@ -1,4 +1,4 @@
-"""How calls end here: every waiter gets an answer, every slot is given back once, and no outcome is lost without a trace."""
+"""How calls end: every waiter gets an answer, every slot is released once, and no outcome is lost without a log entry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_every_waiter_gets_the_result_and_the_slot_is_given_back_once() ->
     await low.settle()
     low.finish(call, "done")
     assert [result.output for result in await asyncio.gather(*waiters)] == ["done"] * 3
-    assert (await low.ending.outcome(call)).output == "done", "one that comes later gets it, too"
+    assert (await low.ending.outcome(call)).output == "done", "a later waiter gets it, too"
     assert low.logged("release") == low.logged("ended") == [call]
     assert (call.slot, list(low.live)) == (False, [])
 
@@ -136,8 +136,8 @@ async def test_an_outcome_that_comes_after_another_owner_took_the_call_is_kept_a
         await waiter
     last = low.store.events_of(call)[-1]
     assert (last.type, last.state, last.data["output"]) == ("late_result", State.RUNNING, "late")
-    assert low.store.of(call).fence == stored.fence, "the new owner still has it"
-    assert (low.logged("release"), low.logged("ended")) == ([call], []), "its outcome counts for nothing"
+    assert low.store.of(call).fence == stored.fence, "the new owner still owns it"
+    assert (low.logged("release"), low.logged("ended")) == ([call], []), "the old owner's outcome does not count"
     assert (low.ending.superseded, list(low.live)) == (set(), [])
 
 
@@ -166,7 +166,7 @@ async def test_the_call_takes_its_timers_its_trial_and_its_cache_place_with_it()
     assert (low.logged("slot"), low.logged("left")) == (["trial:echo"], [call])
     assert low.clock.pending == []
     low.ending.forget(call)
-    assert low.logged("slot") == ["trial:echo"], "a slot is given back once"
+    assert low.logged("slot") == ["trial:echo"], "a slot is released once"
 
 
 async def test_a_call_that_goes_to_another_process_answers_its_waiters_and_its_watchers() -> None:

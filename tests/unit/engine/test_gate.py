@@ -1,4 +1,4 @@
-"""Slots that processes share: a call starts when all processes together leave room, and gives back what it got, however it ends."""
+"""Slots that processes share: a call starts when all processes together have a free slot, and always releases its slot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def free() -> str:
 
 
 class Slots:
-    """What all processes hold, answered when the test says so."""
+    """Slots held by all processes, answered when the test allows it."""
 
     def __init__(self) -> None:
         self.spare = 0
@@ -81,7 +81,7 @@ class World:
 async def test_a_call_starts_at_once_where_nothing_is_shared() -> None:
     assert World(shares=False).gate.admits(World(shares=False).call())
     world = World()
-    assert world.gate.admits(world.call("free")), "a tool without a bound"
+    assert world.gate.admits(world.call("free")), "a tool without a limit"
     assert world.slots.asked == []
 
 
@@ -95,7 +95,7 @@ async def test_a_call_takes_what_another_call_here_gave_back() -> None:
     world.gate.release(call)
     assert (world.slots.given, call.slot, call.shared_slot) == (["tool:limited"], False, False)
     world.gate.release(call)
-    assert world.slots.given == ["tool:limited"], "given back once"
+    assert world.slots.given == ["tool:limited"], "released once"
 
 
 async def test_a_call_starts_when_the_store_grants_a_slot() -> None:
@@ -115,7 +115,7 @@ async def test_a_call_that_gets_none_waits_in_the_queue_and_tries_again() -> Non
     assert (world.log, call.queued, call.slot, call.shared_slot) == ([("wait", call)], True, False, False)
     assert world.low.limiter.used == {}, "meanwhile its slot here is free for others"
     world.low.clock.advance(0.1)
-    assert world.low.logged("start") == [call], "the limiter starts it, which asks the gate again"
+    assert world.low.logged("start") == [call], "the limiter starts it, and start asks the gate again"
 
 
 async def test_an_unreachable_store_grants_nothing() -> None:
@@ -133,7 +133,7 @@ async def test_a_call_that_was_stopped_meanwhile_does_not_start() -> None:
     call.stopping = "cancel"
     await world.answered(True)
     assert world.log == [("stopped", call)]
-    assert call.shared_slot, "the part that ends it gives it back"
+    assert call.shared_slot, "the part that ends the call releases it"
 
 
 async def test_a_call_that_ended_meanwhile_gives_back_what_it_was_granted() -> None:
@@ -177,7 +177,7 @@ async def test_a_call_without_a_token_gives_its_slots_back_and_waits() -> None:
     assert not world.gate.admits(first)
     await world.low.settle()
     assert world.log == [("start", first)]
-    assert world.gate.admits(first), "it has its token"
+    assert world.gate.admits(first), "it has a token"
     assert not world.gate.admits(second)
     await world.low.settle()
     assert world.log[1:] == [("wait", second)]

@@ -1,4 +1,5 @@
-"""Handles: events are replayed and then live, in order and without a gap, also when another process takes the call in the middle."""
+"""Handles: events are replayed and then live, in order and without a gap, also when another process claims the call
+meanwhile."""
 
 from __future__ import annotations
 
@@ -110,9 +111,9 @@ async def test_a_reader_goes_on_in_the_store_when_another_process_takes_the_call
     await world.clock.run(1.0)
     await reader.task
     assert reader.seen == world.store.events_of(call)
-    assert reader.numbers == list(range(1, len(reader.seen) + 1)), "no gap, and nothing twice"
+    assert reader.numbers == list(range(1, len(reader.seen) + 1)), "no gap, and no event twice"
     assert (await result).output == "from there"
-    assert not isinstance(handle.call, type(call)), "from now on the handle asks the store"
+    assert not isinstance(handle.call, type(call)), "from now on the handle reads the store"
 
 
 async def test_a_runtime_that_closes_ends_its_subscriptions() -> None:
@@ -151,7 +152,7 @@ async def test_a_cancel_names_the_whole_call_and_a_caller_that_left_need_not_hea
 
 
 async def test_a_call_that_was_given_away_is_not_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that wrote it knows it: it reads only what another process wrote after that."""
+    """The process that wrote it has its events: it reads only what another process wrote later."""
     world = World()
     call = world.pending("echo")
     world.journal.give_up_ownership(call.entry)

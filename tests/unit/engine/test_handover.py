@@ -1,4 +1,4 @@
-"""Calls that change hands: given away whole, claimed by key, and handed back on close only if running them again does no harm."""
+"""Calls that change owners: given away complete, claimed by key, and handed back on close only if repeating them is safe."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ async def test_the_trial_of_a_tool_lasts_until_the_call_has_ended_elsewhere() ->
     assert world.logged("slot") == ["trial:plain"]
 
 
-# Taking.
+# Claiming.
 
 
 async def test_a_call_without_an_owner_is_taken_and_one_with_an_owner_is_not() -> None:

@@ -55,7 +55,7 @@ def test_it_finds_what_a_look_at_every_call_finds(steps: list[tuple[bool, tuple[
         if adds:
             calls.append(live(*place))
             known.add(calls[-1])
-            known.add(calls[-1])  # whoever is taken up again is there already
+            known.add(calls[-1])  # a resumed call is registered already
         elif calls:
             call = calls.pop(pick % len(calls))
             known.remove(call)
@@ -73,4 +73,4 @@ def test_it_finds_what_a_look_at_every_call_finds(steps: list[tuple[bool, tuple[
     for call in calls:
         known.remove(call)
     assert (len(known), list(known)) == (0, [])
-    assert known._places == {}, "names of calls that are gone"
+    assert known._places == {}, "names of removed calls"

@@ -1,4 +1,4 @@
-"""Calls that never wait let others run: a crowd of callers goes on in portions, in the order in which it came."""
+"""Calls that never wait yield to others: many callers continue in portions, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clicket.engine.loop_share import _CROWD, LoopShare
 
 
 def breathless() -> LoopShare:
-    """Time runs a second each time that somebody looks: the breath of a turn is always over."""
+    """Each reading of the clock advances it by a second, so every time slice is over."""
     ticks = count()
     return LoopShare(lambda: float(next(ticks)))
 
@@ -42,9 +42,7 @@ async def test_a_crowd_goes_on_in_portions_and_in_order() -> None:
     turns.stop()
     assert [number for number, _ in went] == list(range(10 * _CROWD))
     times = [turn for _, turn in went]
-    assert (
-        max(times.count(turn) for turn in set(times)) <= 2 * _CROWD
-    )  # those who came first, and the first of the line
+    assert max(times.count(turn) for turn in set(times)) <= 2 * _CROWD  # the earlier ones, and the first of the queue
 
 
 async def test_a_few_lose_no_more_than_one_turn() -> None:
@@ -72,7 +70,7 @@ async def test_a_waiter_that_leaves_the_queue_delays_no_other() -> None:
 
 async def test_within_one_slice_nothing_waits() -> None:
     share, turns = LoopShare(lambda: 0.0), Turns()
-    await share.yield_to_loop()  # the first one opens the breath
+    await share.yield_to_loop()  # the first one starts the time slice
     before = turns.number
     for _ in range(100):
         await share.yield_to_loop()

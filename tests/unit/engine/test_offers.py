@@ -78,4 +78,4 @@ def test_room_is_told_when_it_comes_or_goes_and_not_else() -> None:
     world.offers.announce_room()
     world.notices.trouble = None
     world.offers.announce_changes()
-    assert world.notices.names == ["post"] * 3, "again, when notices were away"
+    assert world.notices.names == ["post"] * 3, "again, after notices were unavailable"

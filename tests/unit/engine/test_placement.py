@@ -1,4 +1,4 @@
-"""Which worker is told of a call."""
+"""Which worker gets the notice of a call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_worker_with_most_room_for_the_tool_gets_the_call() -> None:
     place.on_room(5, b'{"a":2,"b":1}')
     place.on_room(6, b'{"a":1}')
     assert [place.choose("a") for _ in range(3)] == [5, 5, 6]
-    assert place.choose("b") < 0, "its room was given to calls of the other tool"
+    assert place.choose("b") < 0, "calls of the other tool use its free slots"
 
 
 def test_without_a_worker_all_are_told_and_asked_once() -> None:
@@ -32,7 +32,7 @@ def test_without_a_worker_all_are_told_and_asked_once() -> None:
     place.ask_once()
     notices.trouble = None
     place.ask_once()
-    assert notices.names == ["post", "post"], "again, when notices were away"
+    assert notices.names == ["post", "post"], "again, after notices were unavailable"
 
 
 def test_full_workers_are_told_in_turn_that_there_is_work() -> None:
@@ -50,7 +50,7 @@ def test_a_call_that_ended_makes_room() -> None:
     place.ended(70)
     place.ended(70)
     place.ended(71)
-    assert (place.choose("a"), place.choose("a")) == (5, -5), "once, also if the notice comes twice"
+    assert (place.choose("a"), place.choose("a")) == (5, -5), "once, also if the notice is doubled"
 
 
 async def test_workers_that_left_or_fell_silent_are_forgotten() -> None:

@@ -68,7 +68,7 @@ async def test_a_blocking_caller_gets_the_blocking_body_where_there_is_one() -> 
         low.plans.fit(each)
     has_both = call.required_tool().run_sync is not None
     assert (sync.plan.lane, call.plan.lane) == ("thread" if has_both else "loop", "loop"), (
-        "and the plan of others is untouched"
+        "and the other call's plan is unchanged"
     )
 
 

@@ -1,4 +1,4 @@
-"""The question to a person is an event: who decides later, in any process, sees why and until when."""
+"""A request for approval is an event: a later approver, in any process, sees the reason and the deadline."""
 
 from __future__ import annotations
 

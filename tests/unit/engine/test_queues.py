@@ -72,8 +72,8 @@ async def test_a_queue_of_another_version_is_left_to_a_worker_that_takes_calls()
     world = World()
     assert not await world.adopted("price", "price", worker("old", price="1"))
     assert await world.adopted("price", "price", worker("new", price="2"))
-    assert not await world.adopted("price", "price", worker("old", price="1")), "there is one again"
-    assert await world.adopted("price", "price"), "all have gone"
+    assert not await world.adopted("price", "price", worker("old", price="1")), "such a worker is back"
+    assert await world.adopted("price", "price"), "all such workers have gone"
 
 
 @pytest.mark.parametrize("state", ["cordoned", "draining"])
@@ -85,14 +85,14 @@ async def test_a_worker_that_takes_no_calls_serves_no_queue(state: WorkerState) 
 
 @pytest.mark.parametrize("state", ["active", "cordoned", "draining"])
 async def test_a_living_worker_holds_its_sessions(state: WorkerState) -> None:
-    """Another worker that claimed such a call would begin a second session beside the one in which a call may still run."""
+    """Another worker that claimed such a call would open a second session while a call may still run in the first."""
     world = World()
     holder, queue = worker("holder", state, counter="1"), "counter#holder"
     assert not await world.adopted("counter", queue, holder)
     assert await world.queues.is_held(world.registry.find("counter").tool, "holder")
     assert is_served(QueueName.of(queue), [holder, worker("other", counter="1")]) is (state == "active")
-    assert await world.adopted("counter", queue, worker("holder", counter="2")), "it has another version now"
-    assert await world.adopted("counter", queue, worker("other", counter="1")), "it is gone"
+    assert await world.adopted("counter", queue, worker("holder", counter="2")), "the holder has another version now"
+    assert await world.adopted("counter", queue, worker("other", counter="1")), "the holder is gone"
     assert not await world.queues.is_held(world.registry.find("counter").tool, "holder")
 
 

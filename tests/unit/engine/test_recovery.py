@@ -22,7 +22,7 @@ async def test_a_call_that_never_started_runs() -> None:
     assert (what, record.state, call.arguments, call.request.priority) == ("queued", State.PENDING, {"n": 3}, 2)
     assert (list(world.live), call.idempotency_key, call.plan.needs[0][0]) == ([call], "key-a", "runtime")
     note = record.events[-1]
-    assert (note.type, note.data["claims"]) == ("note", 2), "the take-over is on record"
+    assert (note.type, note.data["claims"]) == ("note", 2), "the takeover is recorded"
 
 
 @pytest.mark.parametrize("name", ["repeatable", "rerun"])
@@ -58,7 +58,7 @@ async def test_a_call_between_two_attempts_goes_on() -> None:
     world.journal.advance(call.entry, State.RETRYING, {"attempt": 1, "error": error, "delay": 1.0})
     world.journal.commit(call.entry)
     what, _ = await world.recover(call)
-    assert (what, attempt_of(world.resumed[0]).retries) == ("queued", 1), "the retries that were spent count"
+    assert (what, attempt_of(world.resumed[0]).retries) == ("queued", 1), "earlier retries count"
 
 
 @pytest.mark.parametrize("name", ["plain", "repeatable"])
@@ -74,7 +74,7 @@ async def test_a_call_that_was_cancelled_before_it_started_is_cancelled(name: st
 
 @pytest.mark.parametrize(("name", "what"), [("repeatable", "cancelled"), ("plain", "unknown"), ("asking", "unknown")])
 async def test_a_call_that_was_cancelled_while_it_ran(name: str, what: str) -> None:
-    """Where its effect may not be repeated, `cancelled` would say that there was none: its outcome is unknown."""
+    """If its effect may not be repeated, `cancelled` would wrongly mean that there was none: its outcome is unknown."""
     world = World()
     call = world.running(name)
     world.store.write(call, "cancel_requested", reason="")

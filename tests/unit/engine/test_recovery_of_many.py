@@ -87,7 +87,7 @@ async def test_edited_arguments_are_judged_by_this_processs_policy_too() -> None
     assert record.error.code == "permission_denied"
 
 
-# A call that this process knows from before.
+# A call that this process already knows.
 
 
 async def test_a_call_that_was_lost_and_claimed_anew_is_held_once() -> None:
@@ -139,7 +139,7 @@ async def test_an_outcome_that_cannot_be_stored_yet_does_not_hold_up_the_others(
     call = world.running("plain")
     world.die(call)
     stored = world.store.steal(call)
-    world.store.steal(call)  # and the next process has it already
+    world.store.steal(call)  # and the next process has claimed it already
     await world.recovery.resume([stored])
     await world.settle()
     assert "not stored yet" in caplog.text

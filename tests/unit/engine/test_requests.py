@@ -1,4 +1,4 @@
-"""Requests into calls of other owners: written on top of what is there, and never into a call that has ended."""
+"""Requests to calls of other owners: appended after the newest event, and never to an ended call."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ async def test_a_call_that_has_ended_takes_a_late_result_alone() -> None:
     assert not await low.requests.write(seen, "cancel_requested", {})
     assert await low.requests.write(seen, "late_result", {"output": 1})
     assert low.store.record(call).state is State.COMPLETED
-    assert await low.store.requests() == [], "a late result asks nothing of the owner"
+    assert await low.store.requests() == [], "a late result is no request to the owner"
 
 
 async def test_a_resolution_is_written_only_into_a_call_of_unknown_outcome_and_once() -> None:
     low = Lower(echo)
     known = low.running("echo")
-    assert not await low.requests.write(low.store.of(known), "resolved", {"happened": True}), "it has not ended"
+    assert not await low.requests.write(low.store.of(known), "resolved", {"happened": True}), "the call has not ended"
     low.finish(known)
     assert not await low.requests.write(low.store.of(known), "resolved", {"happened": True})
     low = Lower(echo)
@@ -62,9 +62,9 @@ async def test_a_resolution_is_written_only_into_a_call_of_unknown_outcome_and_o
     low.journal.commit(lost.entry)
     seen = low.store.of(lost)
     assert await low.requests.write(seen, "resolved", {"happened": False})
-    assert not await low.requests.write(seen, "resolved", {"happened": True}), "of two resolutions one is first"
+    assert not await low.requests.write(seen, "resolved", {"happened": True}), "of two resolutions one wins"
     assert [event.data for event in low.store.events_of(lost) if event.type == "resolved"] == [{"happened": False}]
-    assert await low.store.requests() == [], "a resolution asks nothing of the owner"
+    assert await low.store.requests() == [], "a resolution is no request to the owner"
 
 
 async def test_an_approval_is_written_only_into_a_call_that_waits_for_one() -> None:
@@ -75,7 +75,7 @@ async def test_an_approval_is_written_only_into_a_call_that_waits_for_one() -> N
     low.journal.commit(call.entry)
     seen = low.store.of(call)
     assert await low.requests.write(seen, "approval_given", {"approved": True})
-    assert not await low.requests.write(seen, "approval_given", {"approved": False}), "of two decisions one is first"
+    assert not await low.requests.write(seen, "approval_given", {"approved": False}), "of two decisions one wins"
     assert [event.data for event in low.store.events_of(call) if event.type == "approval_given"] == [{"approved": True}]
 
 
@@ -108,7 +108,8 @@ async def test_a_store_that_refuses_and_has_nothing_newer_is_an_error_and_no_end
 
 
 async def test_an_approval_is_for_the_question_that_it_names() -> None:
-    """Somebody else decided meanwhile, and the call asks again: a decision about the first question is none about the second."""
+    """Another approver decided meanwhile, and the call asks again: a decision on the first request does not apply to
+    the second."""
     low = Lower(echo)
     call = low.pending("echo")
     ask_for_approval(low.journal, call, Question(), purpose="run", reason="", timeout=None)

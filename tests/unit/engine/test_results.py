@@ -1,4 +1,4 @@
-"""The result of a call that ended here equals the one that is folded from its events."""
+"""The result of a call that ended here equals the fold of its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls take a slot, start, and run: intent before effect, in the caller's task or in one of their own, and nothing runs twice."""
+"""Calls take a slot, start, and run: intent before effect, in the caller's task or their own, and no call runs twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots that processes share, and the pump that claims work: never more than there is, no question to the store in vain."""
+"""Slots that processes share, and the pump that claims work: never more than the limit, and no needless store request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clicket.testing import StepClock
 
 
 class Counter:
-    """A store as far as slots go: what we hold and what others do."""
+    """The slots of a store: ours and those of others."""
 
     def __init__(self, others: int = 0) -> None:
         self.others = others
@@ -35,7 +35,7 @@ class Counter:
 
 
 class Tasks:
-    """Starts what is spawned, and waits for it."""
+    """Starts spawned tasks, and waits for them."""
 
     def __init__(self) -> None:
         self.running: set[asyncio.Task[None]] = set()
@@ -81,7 +81,7 @@ async def test_concurrent_requests_are_answered_one_by_one() -> None:
         ours.give("tool:a")
     await tasks.rest()
     assert store.mine == 0
-    assert not ours._locks  # names come and go
+    assert not ours._locks  # no lock stays for an unused name
 
 
 async def test_a_slot_goes_from_call_to_call_without_a_question() -> None:
@@ -94,7 +94,7 @@ async def test_a_slot_goes_from_call_to_call_without_a_question() -> None:
         await tasks.rest()
     assert store.asked == [1]
     assert not ours.take_spare("tool:a")
-    clock.advance(1.5)  # it is other processes' turn
+    clock.advance(1.5)  # the other processes' turn
     ours.give("tool:a")
     assert not ours.take_spare("tool:a")
     await tasks.rest()
@@ -112,7 +112,7 @@ async def test_a_slot_that_could_not_be_given_back_is_said_again_until_the_store
     await clock.run(5.0)
     assert store.mine == 2
     asked = len(store.asked)
-    assert asked <= 15  # not all the time
+    assert asked <= 15  # not at every step
     store.broken = False
     await clock.run(1.0)
     assert store.mine == 1
@@ -156,7 +156,7 @@ ALL = ("runtime", 3)
 
 
 class Waiting:
-    """A store with calls that are nobody's: their tools' names."""
+    """A store with unowned calls: their tools' names."""
 
     def __init__(self, *calls: str) -> None:
         self.calls = list(calls)
@@ -175,7 +175,7 @@ class Waiting:
 
 
 class Slots:
-    """A limiter as far as the pump looks."""
+    """The part of a limiter that the pump reads."""
 
     def __init__(self) -> None:
         self.used: dict[Any, int] = {}
@@ -215,7 +215,7 @@ async def test_no_more_is_claimed_than_can_start_here() -> None:
     await world.nudge()
     assert len(world.taken) == 3
     world.slots.used[ALL] = 1
-    assert world.claimer.has_more  # last time
+    assert world.claimer.has_more  # from the last claim
     world.claimer.nudge()
     await world.tasks.rest()
     assert len(world.taken) == 5
@@ -235,14 +235,14 @@ async def test_tools_that_are_not_here_or_have_a_line_here_are_left_to_others() 
     await world.nudge()
     assert world.taken == ["a"]
     assert store.calls == ["b", "c"]
-    nobody = World(store)
-    await nobody.nudge()
+    idle = World(store)
+    await idle.nudge()
     assert store.calls == ["b", "c"]
 
 
 async def test_calls_that_take_no_slot_are_claimed_until_there_is_none() -> None:
     store = Waiting(*["a"] * 10)
-    world = World(store, "a", fills=False)  # they wait for a person, say
+    world = World(store, "a", fills=False)  # for example, they wait for an approval
     await world.nudge()
     assert len(world.taken) == 10
 

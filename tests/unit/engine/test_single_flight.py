@@ -51,7 +51,7 @@ async def test_of_equal_calls_at_once_one_runs_and_all_get_its_result() -> None:
     assert world.log[3:] == [("serve", (follower, "result")) for follower in followers]
     late = world.call(id="d")
     world.flights.enter(late)
-    assert world.log[-1] == ("run", late), "nothing of the flight is left"
+    assert world.log[-1] == ("run", late), "the flight leaves nothing"
 
 
 async def test_a_failure_is_not_shared_and_the_followers_run_on_their_own() -> None:

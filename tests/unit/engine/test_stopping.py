@@ -1,4 +1,4 @@
-"""Stopping: a call that waits ends at once, a call that runs is told through its attempt, and it happens once."""
+"""Stopping: a waiting call ends at once, a running call is cancelled through its attempt, and it happens once."""
 
 from __future__ import annotations
 
@@ -73,28 +73,28 @@ async def test_a_decision_on_record_counts_though_its_owner_reads_it_after_the_t
     await asyncio.gather(*low.spawned)
     await asyncio.sleep(0)
     assert decided == ["ann"]
-    assert (call.result is None) == (reason == "approval"), "the deadline bounds the whole call"
+    assert (call.result is None) == (reason == "approval"), "the deadline limits the whole call"
 
 
 async def test_a_running_call_is_stopped_through_its_attempt_and_ends_by_itself() -> None:
     low, stopping = parts()
     call = low.running("echo")
-    told: list[str | None] = []
-    set_stopper(attempt_of(call), lambda: told.append(call.stopping))
+    stops: list[str | None] = []
+    set_stopper(attempt_of(call), lambda: stops.append(call.stopping))
     assert stopping.cancel(call, "enough")
-    assert (told, call.cancel_reason, call.ending, call.result) == (["cancel"], "enough", False, None)
-    assert low.store.record(call).cancel_requested, "the request is on record before the body has stopped"
+    assert (stops, call.cancel_reason, call.ending, call.result) == (["cancel"], "enough", False, None)
+    assert low.store.record(call).cancel_requested, "the request is recorded before the body has stopped"
 
 
 async def test_a_body_is_stopped_once_and_the_first_final_reason_counts() -> None:
     low, stopping = parts()
     call = low.running("echo")
-    told: list[str] = []
-    set_stopper(attempt_of(call), lambda: told.append("told"))
+    stops: list[str] = []
+    set_stopper(attempt_of(call), lambda: stops.append("stop"))
     assert stopping.cancel(call, "first")
     assert not stopping.cancel(call, "second")
     stopping.expire(call, "deadline")
-    assert (call.stopping, call.cancel_reason, told) == ("cancel", "first", ["told"])
+    assert (call.stopping, call.cancel_reason, stops) == ("cancel", "first", ["stop"])
     assert [event.data for event in low.store.events_of(call) if event.type == "cancel_requested"] == [
         {"reason": "first"}
     ]
@@ -104,11 +104,11 @@ async def test_a_body_is_stopped_once_and_the_first_final_reason_counts() -> Non
 async def test_a_cancel_takes_the_place_of_a_reason_that_ends_the_attempt_alone(before: str) -> None:
     low, stopping = parts()
     call = low.running("echo")
-    told: list[str] = []
-    set_stopper(attempt_of(call), lambda: told.append("told"))
+    stops: list[str] = []
+    set_stopper(attempt_of(call), lambda: stops.append("stop"))
     stopping.stop(call, before)
     assert stopping.cancel(call, "now for good")
-    assert (call.stopping, told) == ("cancel", ["told"])
+    assert (call.stopping, stops) == ("cancel", ["stop"])
 
 
 async def test_a_call_that_is_about_to_end_cannot_be_cancelled() -> None:
@@ -125,7 +125,7 @@ async def test_a_call_that_is_about_to_end_cannot_be_cancelled() -> None:
 
 
 async def test_a_call_that_waits_for_a_shared_slot_is_marked_and_not_ended() -> None:
-    """It has a slot here and no body: the gate ends it when the store has answered, so that its slots are given back once."""
+    """It has a slot here and no body: the gate ends it after the store's answer, so that its slots are released once."""
     low, stopping = parts()
     call = low.pending("echo")
     assert low.limiter.take(call)

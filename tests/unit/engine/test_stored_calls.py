@@ -1,4 +1,4 @@
-"""Calls as the store has them: found by name or not at all, followed to their end, read with their whole output."""
+"""Calls in the store: found by name or not at all, followed to their end, read with their whole output."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_events_arrive_in_order_from_a_number_up_to_the_last() -> None:
     assert all_of_it.task.done()
     assert all_of_it.seen == low.store.events_of(call)
     assert rest.seen == low.store.events_of(call)[5:]
-    assert stored.followers == {}, "who has left is not told any more"
+    assert stored.followers == {}, "a closed reader gets no more events"
 
 
 async def test_news_are_looked_at_without_a_timer_and_without_news_now_and_then() -> None:
@@ -127,7 +127,7 @@ async def test_a_call_that_is_swept_while_it_is_followed() -> None:
 
 
 class Reads:
-    """Counts the questions after new events of calls."""
+    """Counts the reads of new events."""
 
     def __init__(self, low: Lower) -> None:
         self.count = 0
@@ -146,31 +146,31 @@ async def test_a_call_that_was_given_away_is_read_at_once_if_a_notice_of_it_came
     stored.given_away(key)
     early = asyncio.ensure_future(stored.result(given, "a"))
     await low.settle()
-    assert reads.count == 0, "nothing can have happened yet that a notice would not bring"
+    assert reads.count == 0, "a notice would have brought any news"
     low.finish(call)
     stored.on_events(key, "a", low.store.events_of(call)[given.events[-1].seq :])
     await low.settle()
-    assert (early.done(), reads.count) == (True, 0), "the notice had the outcome"
+    assert (early.done(), reads.count) == (True, 0), "the notice contained the outcome"
     late = asyncio.ensure_future(stored.result(given, "a"))
-    await low.settle()  # no time passes
+    await low.settle()  # the clock stands still
     assert (late.done(), reads.count) == (True, 1)
     assert (await late).output == (await early).output == "done"
 
 
-@pytest.mark.parametrize("heard", ["hint", "any hint", "a read", "taken back", "found only"])
-async def test_a_call_of_which_something_may_have_been_missed_is_read_at_once(heard: str) -> None:
+@pytest.mark.parametrize("source", ["hint", "any hint", "a read", "taken back", "found only"])
+async def test_a_call_of_which_something_may_have_been_missed_is_read_at_once(source: str) -> None:
     low, stored = parts()
     call = low.running("echo")
     given, key = low.store.of(call), call.entry.key
-    if heard != "found only":
+    if source != "found only":
         stored.given_away(key)
     low.finish(call)
-    if heard == "a read":
+    if source == "a read":
         assert [event async for event in stored.follow(key, "a", 0)]
-    elif heard == "taken back":
+    elif source == "taken back":
         stored.taken_back(key)
-    elif heard != "found only":
-        stored.on_news(None if heard == "any hint" else key)
+    elif source != "found only":
+        stored.on_news(None if source == "any hint" else key)
     reads = Reads(low)
     result = asyncio.ensure_future(stored.result(given, "a"))
     await low.settle()

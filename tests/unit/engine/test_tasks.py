@@ -1,4 +1,4 @@
-"""Every task has a parent, an error in one is logged, and what must go on goes on without its waiter."""
+"""Every task has a parent, an error in one is logged, and shielded work continues without its waiter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_a_task_is_known_until_it_has_ended() -> None:
     assert len(tasks.running) == 2
     gate.set()
     await StepClock().settle()
-    assert tasks.running == {task}, "its work says itself when it has ended"
+    assert tasks.running == {task}, "the work itself reports its end"
     tasks.discard(task)
     tasks.discard(task)
     assert tasks.running == set()

@@ -1,4 +1,4 @@
-"""The timers of calls that wait: one wait at a time, and none outlives its call."""
+"""The timers of waiting calls: one wait at a time, and none outlives its call."""
 
 from __future__ import annotations
 

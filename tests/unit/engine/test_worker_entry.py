@@ -23,7 +23,7 @@ OTHER = Owner(host="web2", boot="b", pid=8, started="2", lease=3.0)
 
 
 class Store(MemoryStore):
-    """As other processes share it: owners come and go, operators write, the server goes away."""
+    """A shared store: owners come and go, operators write, the server becomes unavailable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ async def test_an_entry_that_was_removed_or_damaged_is_written_anew_in_the_same_
     await entry.renew()
     assert await world.state(entry.id) == "draining"
     await world.store.put_document(WORKER, entry.id, b"{not json", None)
-    assert await listed_workers(world.store) == [], "what cannot be read is not listed"
+    assert await listed_workers(world.store) == [], "an unreadable entry is not listed"
     with pytest.raises(NotFound):
         await set_worker_state(world.store, entry.id, "active")
     await entry.renew()
@@ -131,22 +131,22 @@ async def test_a_worker_has_the_tools_that_its_entry_has() -> None:
     world.store.down = True
     with pytest.raises(StoreUnavailable):
         await entry.update()
-    assert not entry.has(add), "no other process knows of it"
+    assert not entry.has(add), "no other process can see it"
     world.store.down = False
     await entry.update()
     assert (entry.has(add), entry.has(new)) == (True, False)
     writes = world.store.writes
     await entry.update()
-    assert world.store.writes == writes, "nothing has changed"
+    assert world.store.writes == writes, "the entry is unchanged"
     world.load = msgspec.structs.replace(world.load, tools={"add": "2"})
     world.store.down = True
     entry.renew_soon()
     await world.settle()
-    assert (entry.has(add), entry.has(new)) == (True, False), "the store has not got the change"
+    assert (entry.has(add), entry.has(new)) == (True, False), "the change is not stored yet"
     world.store.down = False
     entry.renew_soon()
     entry.renew_soon()
-    assert len(world.tasks) == 1, "several changes of one moment are one write"
+    assert len(world.tasks) == 1, "concurrent changes are one write"
     await world.settle()
     assert (entry.has(add), entry.has(new)) == (False, True)
     assert [worker.tools for worker in await living_workers(world.store)] == [{"add": "2"}]

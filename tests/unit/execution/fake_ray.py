@@ -1,4 +1,4 @@
-"""A stand-in for the package `ray`: bodies run in threads of this process. The real one is used by `make test-engines`."""
+"""A fake of the package `ray`: bodies run in threads of this process. `make test-engines` uses the real one."""
 
 from __future__ import annotations
 

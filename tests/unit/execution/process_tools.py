@@ -23,7 +23,7 @@ calls = 0
 
 
 class Busy(Exception):
-    """The tool's own kind of error."""
+    """The tool's own error class."""
 
 
 @tool
@@ -178,7 +178,7 @@ def deaf(ctx: ToolContext) -> None:
 
 @tool
 def clinging(ctx: ToolContext) -> None:
-    """Takes its stop for an error like any other and goes on."""
+    """Treats its cancellation like any other error and continues."""
     ctx.emit(os.getpid())
     while True:
         try:
@@ -189,14 +189,14 @@ def clinging(ctx: ToolContext) -> None:
 
 @tool
 def holding(ctx: ToolContext) -> None:
-    """Never lets go of the interpreter: no signal handler and no other thread of this process runs any more."""
+    """Never releases the GIL: no signal handler and no other thread of this process runs any more."""
     ctx.emit(os.getpid())
     ctypes.PyDLL(None).sleep(600)
 
 
 @tool
 def family(ctx: ToolContext) -> None:
-    """A child, its child, and a daemon: forked twice, a session of its own, an empty environment."""
+    """A child, its child, and a daemon: forked twice, in its own session, with an empty environment."""
     shell = subprocess.Popen(
         ["/bin/sh", "-c", "trap '' TERM; sleep 600 & echo $!; wait; sleep 600"], stdout=subprocess.PIPE
     )
@@ -288,4 +288,4 @@ def plain(x: int) -> int:
 
 
 doubled = tool(name="double")(plain)
-"""A tool whose function's name leads to the bare function: it is found by its own name."""
+"""A tool whose function name refers to the bare function: it is found by its own name."""

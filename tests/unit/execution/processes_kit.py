@@ -1,4 +1,4 @@
-"""What the tests of `processes` share."""
+"""Shared by the tests of `processes`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONTEXT: dict[str, Any] = {
 
 
 class Listener:
-    """Hears what a job says, and can be waited on."""
+    """Collects a job's messages, and can be awaited."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, Any]] = []
@@ -61,7 +61,7 @@ async def run(worker: Worker, what: Any, listener: Listener | None = None, /, **
 
 @contextlib.asynccontextmanager
 async def running(worker: Worker, what: Any, **arguments: Any) -> AsyncIterator[tuple[Any, asyncio.Task[Any]]]:
-    """A job that has said its first word (most say their pids), and its task."""
+    """A job that has sent its first message (most send their pids), and its task."""
     listener = Listener()
     task = asyncio.create_task(run(worker, what, listener, **arguments))
     await asyncio.wait({task, listener.first}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""A body in its caller's task: what the caller sees, and how a body that will not stop is let go of."""
+"""A body in its caller's task: what the caller sees, and how a body that does not stop is abandoned."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ async def test_a_stubborn_body_does_not_keep_its_caller() -> None:
         assert (result.state, result.metadata) == (State.TIMEOUT, {"phase": "attempt", "abandoned": True})
         task = asyncio.current_task()
         assert task is not None
-        assert task.cancelling() == 0, "no cancellation of ours is left on the caller's task"
-        assert rt.engine.limiter.used, "the slot stays taken while the body goes on"
+        assert task.cancelling() == 0, "our cancellation does not stay on the caller's task"
+        assert rt.engine.limiter.used, "the slot stays taken while the body runs"
         release.set()
         while rt.engine.limiter.used:
             await asyncio.sleep(0)
@@ -144,7 +144,7 @@ async def test_the_callers_own_cancellation_is_not_swallowed() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert ended.is_set(), "the body was stopped before its caller was told"
+        assert ended.is_set(), "the body has stopped before its caller gets the result"
         record = await rt.get("x")
     assert record.state is State.CANCELLED
     assert record.error is not None

@@ -60,7 +60,7 @@ async def test_what_is_dropped_never_fires() -> None:
 async def test_a_deadline_dropped_in_its_last_moment_does_not_fire() -> None:
     desk = Desk()
     deadline = desk.add("a", 5.03)
-    desk.clock.advance(5.01)  # its bucket's time has come, its own has not
+    desk.clock.advance(5.01)  # its bucket is due, it is not
     desk.deadlines.drop("a", deadline)  # type: ignore[arg-type]
     desk.clock.advance(1)
     assert desk.times() == []

@@ -1,4 +1,4 @@
-"""The limiter alone: never over a limit, never idle with work to do, ranks kept, nothing scanned or kept in vain."""
+"""The limiter alone: never over a limit, never idle with work to do, ranks kept, no needless scans or memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clicket.execution.limiter import RUNTIME, Limiter
 
 
 class Call:
-    """As much of a call as the limiter looks at."""
+    """The part of a call that the limiter reads."""
 
     def __init__(self, name: str, needs: tuple[Any, ...], priority: int = 0, caller: str = "") -> None:
         self.name = name
@@ -55,7 +55,7 @@ def test_slots_are_taken_queued_for_and_passed_on_in_order() -> None:
     assert line.queued == 0
     for call in calls[3:]:
         line.release(call)
-        line.release(call)  # twice gives nothing back twice
+        line.release(call)  # a second release has no effect
     assert not any(line.used.values())
 
 
@@ -126,7 +126,7 @@ def test_a_caller_whose_calls_cannot_start_loses_no_turn_of_others() -> None:
     assert [call.name for call in started] == ["b0"]
     line.release(first)
     line.release(started[0])
-    assert [call.name for call in started] == ["b0", "b1", "a0"]  # once it can start, it has its turn
+    assert [call.name for call in started] == ["b0", "b1", "a0"]  # once it can start, it gets its turn
     assert line.queued == 3
 
 
@@ -229,7 +229,7 @@ def test_under_any_order_of_events_limits_hold_and_no_call_waits_needlessly(seed
             line.leave(gone)
         for call in started:
             equals = [c for c in waiting if (c.needs, c.entry.caller) == (call.needs, call.entry.caller)]
-            assert rank[call] == min(rank[c] for c in equals)  # nobody overtakes an equal
+            assert rank[call] == min(rank[c] for c in equals)  # no call overtakes an equal one
             waiting.remove(call)
             running.append(call)
         started.clear()
@@ -242,7 +242,7 @@ def test_under_any_order_of_events_limits_hold_and_no_call_waits_needlessly(seed
         assert all(count <= key[-1] for key, count in used.items())
         assert line.queued == len(waiting)
         for call in waiting:
-            assert any(used.get(key, 0) >= key[-1] for key in call.needs), f"{call} waits for nothing"
+            assert any(used.get(key, 0) >= key[-1] for key in call.needs), f"{call} waits without a reason"
     while running or waiting:
         assert running, "calls wait and nothing runs"
         line.release(running.pop())

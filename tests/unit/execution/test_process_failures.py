@@ -1,4 +1,4 @@
-"""What goes wrong in a child process, and what its caller is told."""
+"""Failures in a child process, and the errors that the caller gets."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_a_dying_worker_takes_its_children_along(worker: Worker) -> None:
     listener = Listener()
     with pytest.raises(WorkerDied):
         await run(worker, tools.crash_with_child, listener)
-    assert not is_running(await listener.first), "gone when the call has failed, not some time later"
+    assert not is_running(await listener.first), "dead when the call has failed, not some time later"
 
 
 async def test_a_memory_eater_fails_its_call_alone() -> None:

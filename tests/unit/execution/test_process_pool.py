@@ -39,7 +39,7 @@ async def test_size_is_the_limit_and_the_line_is_served_in_order(pool: ProcessPo
     assert third not in (first, second)
     assert len(pool.pids) == 2
     pool.release(first)
-    pool.release(first)  # once too often: it is not lent out twice
+    pool.release(first)  # released twice: it is not lent to two calls
     pool.release(third)
     assert {await pool.acquire(), await pool.acquire()} == {first, third}
 

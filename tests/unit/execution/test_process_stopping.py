@@ -1,4 +1,4 @@
-"""Stopping a child process and all that it started."""
+"""Stopping a child process and everything that it started."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ async def test_stop_ends_the_whole_tree(worker: Worker) -> None:
         assert all(map(is_running, pids))
         assert len(set(pids)) == 5
         await worker.stop()
-        assert not any(map(is_running, pids)), "gone when stop returns"
+        assert not any(map(is_running, pids)), "dead when stop returns"
 
 
 async def test_stop_ends_what_earlier_calls_left_running(pool: ProcessPool) -> None:
     worker = await pool.acquire()
     pids = await run(worker, tools.orphans)
-    assert await run(worker, tools.add, a=1, b=2) == 3, "it is still used"
+    assert await run(worker, tools.add, a=1, b=2) == 3, "the worker is reused"
     assert all(map(is_running, pids))
     await worker.stop()
     assert not any(map(is_running, pids))
@@ -139,7 +139,7 @@ def test_kill_9_of_a_runtime_that_forked_leaves_nothing(tmp_path: Path) -> None:
         copy, pids = sorted(said, key=lambda value: isinstance(value, list))
         runtime.kill()
         assert all_gone(pids)
-        assert is_running(copy), "the copy of the runtime, with its lifelines open, is still there"
+        assert is_running(copy), "the copy of the runtime, with its lifelines open, still exists"
         runtime.stdin.close()
         assert all_gone([copy])
 

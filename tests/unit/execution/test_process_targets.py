@@ -135,7 +135,7 @@ def test_end_tree_finds_by_parent_and_by_token() -> None:
         pids = [shell.pid, int(shell.stdout.readline()), int(shell.stdout.readline())]
         root = tree.identify(shell.pid)
         assert {process.pid for process in tree.descendants(shell.pid) or ()} == set(pids[1:])
-        os.kill(shell.pid, signal.SIGKILL)  # its children are nobody's now, but they bear the token
+        os.kill(shell.pid, signal.SIGKILL)  # its children are orphans now, but have the token
         tree.end_tree([root], "t0k3n", 5.0)
         assert not any(map(is_running, pids))
         assert is_running(stranger.pid)
@@ -152,7 +152,7 @@ def test_a_pid_of_another_life_is_not_signalled() -> None:
         assert is_running(process.pid)
         tree.send(real, signal.SIGKILL)
         process.wait()
-        assert tree.send(real, signal.SIGKILL), "gone is no error"
+        assert tree.send(real, signal.SIGKILL), "a dead process is no error"
 
 
 def test_without_proc_the_group_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Bodies on a Ray cluster, over a stand-in for Ray: what the call's record says, and what is retried."""
+"""Bodies on a Ray cluster, over a fake of Ray: the call's record, and what is retried."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["fake_ray"]
 
 go_on = threading.Event()
 begun: list[str] = []
-"""Bodies that have begun."""
+"""Bodies that have started."""
 
 
 @tool(isolation="ray", resources={"cpu": 2, "gpu": 0.5, "memory": "2GB"})
@@ -72,7 +72,7 @@ def bodies_end() -> Any:
 async def rt(fake_ray: FakeRay) -> AsyncIterator[Runtime]:
     async with Runtime(tools=TOOLS, store="memory://", ray="auto", close_timeout=0.1) as runtime:
         yield runtime
-        go_on.set()  # a real worker process would be gone by now
+        go_on.set()  # a real worker process would be dead by now
 
 
 async def test_a_body_gets_what_its_tool_asks_for(rt: Runtime, fake_ray: FakeRay) -> None:

@@ -1,4 +1,4 @@
-"""What counts as transient, and how an exception is told: its code, its class, a message that is safe to keep."""
+"""Which errors are transient, and how an exception is reported: its code, its class, a message that is safe to store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def error(**attributes: Any) -> Exception:
         (ConnectionResetError(), True),
         (error(retryable=True), True),
         (error(retryable=False, status_code=503), False),
-        (error(retryable="yes"), False),  # only a plain yes counts
+        (error(retryable="yes"), False),  # only True counts
         (error(retryable=lambda: True), False),
         *((error(status_code=s), True) for s in (429, 502, 503, 504)),
         *((error(status_code=s), False) for s in (200, 400, 401, 404, 408, 500, 501, None, "503")),
@@ -106,10 +106,10 @@ def test_a_retry_after_that_makes_no_sense_is_passed_over(asked: Any) -> None:
     ids=lambda value: repr(value)[:30],
 )
 def test_describe(raised: BaseException, code: str, kind: str, message: str) -> None:
-    told = describe(raised, retryable=False)
-    assert (told.code, told.type) == (code, kind)
-    assert message in told.message
-    assert "Traceback" not in told.message
+    error = describe(raised, retryable=False)
+    assert (error.code, error.type) == (code, kind)
+    assert message in error.message
+    assert "Traceback" not in error.message
 
 
 class NoText(Exception):
@@ -134,15 +134,15 @@ RUDE = [
 
 @pytest.mark.parametrize("raised", RUDE, ids=lambda value: type(value).__name__)
 def test_any_exception_can_be_shown_and_stored(raised: BaseException) -> None:
-    told = describe(raised, retryable=True)
-    assert told.retryable
-    assert 0 < len(told.message) <= 4_100
-    assert json.loads(msgspec.json.encode(told))["message"] == told.message
+    error = describe(raised, retryable=True)
+    assert error.retryable
+    assert 0 < len(error.message) <= 4_100
+    assert json.loads(msgspec.json.encode(error))["message"] == error.message
 
 
 def test_details_that_are_not_plain_are_left_out() -> None:
-    told = describe(StoreUnavailable("x", path="p", what=object(), n=1, deep={"a": 1}), retryable=False)
-    assert told.details == {"path": "p", "n": 1}
+    error = describe(StoreUnavailable("x", path="p", what=object(), n=1, deep={"a": 1}), retryable=False)
+    assert error.details == {"path": "p", "n": 1}
     odd = ValueError("x")
     odd.details = 5  # type: ignore[attr-defined]  # somebody else's attribute of the same name
     assert describe(odd, retryable=False).details == {}

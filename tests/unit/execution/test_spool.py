@@ -1,4 +1,4 @@
-"""The spool: whatever was emitted, whole, at the offsets that were told, in memory or not."""
+"""The spool: all emitted output, complete, at the reported offsets, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_text_is_kept_as_it_is(texts: list[str], limit: int) -> None:
         offsets = [spool.add(text) for text in texts]
         data = "".join(texts).encode()
         assert whole(spool) == data
-        assert whole(spool) == data  # as often as one likes
+        assert whole(spool) == data  # repeatedly
         assert spool.size == len(data)
         assert spool.digest() == sha256(data).hexdigest()
         assert spool.head(10) == data[:10]
@@ -77,7 +77,7 @@ def test_going_to_disk_loses_nothing(values: list[Any], limit: int) -> None:
         assert spool.size == len(whole(spool))
         if not spool.is_text:
             found = lines_to_values(whole(spool))
-            # Text that was on disk before the first other value may be one piece by now; no character of it is lost.
+            # Text that was on disk before the first non-text value may be one piece by now; no character of it is lost.
             assert [v for v in found if type(v) is not str] == [v for v in values if type(v) is not str]
             assert "".join(v for v in found if type(v) is str) == "".join(v for v in values if type(v) is str)
     finally:

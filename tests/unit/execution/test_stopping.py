@@ -1,4 +1,4 @@
-"""Why a call stops: which reason takes the place of which, what the body is told, and what the error says."""
+"""Why a call stops: which reason overrides which, what the body receives, and the text of the error."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def made(**more: float) -> Call:
 
 @given(st.lists(st.sampled_from((*OF_ATTEMPT, *OF_CALL)), max_size=6))
 def test_the_first_reason_counts_unless_a_later_one_ends_more(reasons: list[str]) -> None:
-    call, told = made(), list[str]()
-    set_stopper(attempt_of(call), lambda: told.append("told"))
+    call, stops = made(), list[str]()
+    set_stopper(attempt_of(call), lambda: stops.append("stop"))
     for reason in reasons:
         stop(call, reason)
     ends_call = [reason for reason in reasons if reason in OF_CALL]
     assert call.stopping == next(iter(ends_call or reasons), None)
-    assert len(told) == bool(reasons), "the body is told once"
+    assert len(stops) == bool(reasons), "the body is cancelled once"
     assert can_stop(call) == (not ends_call)
 
 
@@ -67,11 +67,11 @@ def test_the_explanation_is_that_of_the_reason_that_counts(reason: str) -> None:
 
 
 def test_a_call_that_is_about_to_end_is_not_stopped() -> None:
-    call, told = made(), list[str]()
-    set_stopper(attempt_of(call), lambda: told.append("told"))
+    call, stops = made(), list[str]()
+    set_stopper(attempt_of(call), lambda: stops.append("stop"))
     call.seal()
     stop(call, "cancel", "too late")
-    assert (call.stopping, call.cancel_reason, told, can_stop(call)) == (None, "", [], False)
+    assert (call.stopping, call.cancel_reason, stops, can_stop(call)) == (None, "", [], False)
 
 
 def test_a_call_without_a_body_remembers_the_reason() -> None:
@@ -81,12 +81,12 @@ def test_a_call_without_a_body_remembers_the_reason() -> None:
 
 
 def test_after_a_stopped_attempt_the_next_one_can_be_stopped() -> None:
-    call, told = made(), list[str]()
-    set_stopper(attempt_of(call), lambda: told.append("told"))
+    call, stops = made(), list[str]()
+    set_stopper(attempt_of(call), lambda: stops.append("stop"))
     stop(call, "attempt")
     forget_stop(call)
     stop(call, "idle")
-    assert (call.stopping, told) == ("idle", ["told", "told"])
+    assert (call.stopping, stops) == ("idle", ["stop", "stop"])
 
 
 @pytest.mark.parametrize("before", [None, "deadline"])
@@ -100,10 +100,10 @@ def test_a_caller_that_left_cancels_its_call_unless_another_reason_came_first(be
 
 
 def test_a_body_that_ends_itself_gets_no_stop_request() -> None:
-    call, told = made(), list[str]()
-    set_stopper(attempt_of(call), lambda: told.append("told"))
+    call, stops = made(), list[str]()
+    set_stopper(attempt_of(call), lambda: stops.append("stop"))
     stop_inside(call, "cancel", "its turn was cancelled")
-    assert (call.stopping, call.cancel_reason, told) == ("cancel", "its turn was cancelled", [])
+    assert (call.stopping, call.cancel_reason, stops) == ("cancel", "its turn was cancelled", [])
 
 
 def test_an_abandoned_body_comes_back() -> None:
@@ -119,7 +119,7 @@ def test_an_abandoned_body_comes_back() -> None:
 def test_a_call_that_is_taken_over_goes_on_counting() -> None:
     call = made()
     resume_attempts(call, retries=0, outputs=0, progress=None)
-    assert call.attempt is None, "most calls have nothing to go on with"
+    assert call.attempt is None, "most calls have no attempt to continue"
     resume_attempts(call, retries=2, outputs=3, progress={"step": 1})
     assert call.attempt is not None
     assert (call.attempt.retries, call.attempt.outputs, call.attempt.progress) == (2, 3, {"step": 1})

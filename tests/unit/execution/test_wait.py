@@ -1,4 +1,4 @@
-"""A future of our own opens the gate before it at once, and a gate that is open or left stays as it is."""
+"""A clicket future opens its gate at once; a gate that is open or abandoned stays as it is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_gate_that_is_gone_is_left_alone() -> None:
 
 
 async def test_nested_calls_come_back_and_stop_through_every_gate() -> None:
-    """Three calls deep on a store that is waited for: results go up, a cancellation goes down."""
+    """Three nested calls on a store with slow answers: results go up, a cancellation goes down."""
     entered, left = asyncio.Event(), asyncio.Event()
 
     @tool

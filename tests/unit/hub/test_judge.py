@@ -1,4 +1,4 @@
-"""May a tool be called in a thread now? From what is on record, and nothing else."""
+"""May a tool be called in a thread now? The judge decides from the records alone."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ stats_list = st.builds(
     st.none(),
     st.just(0.0),
     st.sampled_from(["completed", "served", "failed"]),
-    st.floats(1e9, 2e9).map(lambda at: round(at, 6)),  # a snapshot has microseconds
+    st.floats(1e9, 2e9).map(lambda at: round(at, 6)),  # snapshots have microsecond precision
     st.text(max_size=20),
     st.just("1"),
 )
@@ -205,12 +205,12 @@ def test_a_snapshot_that_is_restored_changes_nothing(
     text = dump(before, all_health, registry, now)
     restored = {s.tool: msgspec.structs.replace(s, tool_version="1") for s in load(text, now)}  # as `restore` does
     after = judge_all(registry, restored, now, 1e9, PLACE)
-    told = [
+    expected = [
         (v.name, v.available, v.status, v.missing, v.state.consecutive_failures, v.state.completions) for v in before
     ]
     assert [
         (v.name, v.available, v.status, v.missing, v.state.consecutive_failures, v.state.completions) for v in after
-    ] == told
+    ] == expected
 
 
 _kept = st.builds(

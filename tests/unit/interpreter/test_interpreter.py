@@ -1,4 +1,4 @@
-"""The interpreter over the real sandbox: what a user of the library sees."""
+"""The interpreter over the real sandbox, through its public API."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def message(result: Result) -> str:
 
 
 async def until_said(ci: Interpreter, task: str, text: str) -> asyncio.Task[list[dict[str, Any]]]:
-    """Start a run, and come back when it has written that text."""
+    """Start a run, and return when it has written that text."""
     said = asyncio.Event()
 
     async def follow() -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ async def test_a_run_brings_everything_that_it_should(ci: Interpreter) -> None:
     assert (failed.status, failed.fatal, failed.stdout) == ("error", False, "after 42\n")
     assert failed.error is not None
     assert failed.error.type == "ZeroDivisionError"
-    assert "def g(): 1/0" in failed.error.traceback, "lines of an earlier run are found"
+    assert "def g(): 1/0" in failed.error.traceback, "tracebacks show lines of an earlier run"
     assert await ci.reset() is None
     assert "name 'x' is not defined" in message(await ci.run("x"))
 
@@ -233,12 +233,12 @@ async def test_a_run_can_be_cancelled_or_interrupted_at_any_moment(ci: Interpret
             await ci.interrupt()
             assert (await running).status in ("ok", "interrupted")
         assert not ci.busy
-        assert (await ci.run("n")).value in map(str, range(turns + 2)), "each ran once, or not at all"
+        assert (await ci.run("n")).value in map(str, range(turns + 2)), "each ran at most once"
         assert ci.session is session
 
 
 async def test_a_short_run_is_reported_like_a_long_one(ci: Interpreter) -> None:
-    """`run` leaves it to the worker to run a single block as soon as it compiles; `stream` goes step by step."""
+    """`run` lets the worker run a single block as soon as it compiles; `stream` goes step by step."""
     fields = ("status", "stdout", "value", "imports", "exit_code", "fatal")
     for code in (
         "import os\nx = [1]\nx",
@@ -385,7 +385,7 @@ async def test_shared_files_that_are_not_there_any_more_are_the_runs_affair(tmp_
         refused = await ci.run("print('ran')", file_names=["a.csv"])
         assert (refused.status, refused.stdout) == ("error", "")
         assert "cannot be opened: No such file or directory" in message(refused)
-        assert str(tmp_path) not in message(refused), "a model need not know the host's folders"
+        assert str(tmp_path) not in message(refused), "the message does not contain the host's folders"
         assert (await ci.run("1")).value == "1"
 
 

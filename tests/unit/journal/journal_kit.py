@@ -1,4 +1,4 @@
-"""What the tests of `journal` share."""
+"""Shared by the tests of `journal`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWNER = Owner(host="h", boot="", pid=1, started="", lease=60.0)
 
 
 class HeldStore(MemoryStore):
-    """Applies an append only when the test lets it; can fail, and can lose its answer after it wrote."""
+    """Applies an append only when the test allows it; can fail, and can lose its answer after the write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class HeldStore(MemoryStore):
 
 
 class Desk:
-    """A journal over a store that the test holds in its hand, with one call."""
+    """A journal over a store that the test controls, with one call."""
 
     def __init__(self) -> None:
         self.clock = StepClock()
@@ -111,7 +111,7 @@ class Desk:
         self.journal.commit(self.call, self.then)
 
     def exist(self) -> Entry:
-        """The call is on record; what happens from here on is under test."""
+        """The call is stored; what happens from here on is under test."""
         self.create()
         self.store.let_one_through()
         self.answers.clear()

@@ -1,4 +1,4 @@
-"""A commit that claims its call is sent once: refused, the call belongs to another process."""
+"""A commit that claims its call is sent once: if it is refused, the call belongs to another process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clicket.testing import StepClock
 
 
 class OneStore:
-    """Refuses every append, or takes it."""
+    """Refuses every append, or accepts it."""
 
     def __init__(self, refuses: bool) -> None:
         self.refuses = refuses
@@ -39,7 +39,7 @@ def claimed(store: Any, spawned: list[Any]) -> tuple[Journal, Entry]:
 
 
 def test_a_claim_that_was_refused_is_never_appended_again() -> None:
-    """The other claimer has the same next fence: appended behind its events, the claim would fit."""
+    """The other claimer has the same next fence: appended after its events, the claim would fit."""
     store, spawned, ended = OneStore(refuses=True), list[Any](), list[ClicketError | None]()
     journal, entry = claimed(store, spawned)
     journal.start_and_commit(entry, lambda _, error: ended.append(error), None)

@@ -35,7 +35,7 @@ async def test_only_edges_of_the_table_are_staged(desk: Desk, current: State, to
 
 
 async def test_a_call_served_from_the_cache_completes_at_once(desk: Desk) -> None:
-    """The one edge that no runtime takes yet."""
+    """The one edge that no runtime uses yet."""
     call = desk.exist()
     desk.journal.advance(call, State.COMPLETED, {"output": 1, "cached": True})
     desk.journal.commit(call)
@@ -57,8 +57,8 @@ async def test_nothing_is_visible_before_it_is_durable(desk: Desk) -> None:
 
     desk.journal.advance(desk.call, State.FAILED)
     desk.journal.commit(desk.call, desk.then)
-    assert desk.call.state is State.FAILED, "what the owner works with"
-    assert desk.call.visible_state is State.PENDING, "what others are told"
+    assert desk.call.state is State.FAILED, "the owner's own view"
+    assert desk.call.visible_state is State.PENDING, "the view of readers"
     desk.store.let_one_through()
     assert desk.call.visible_state is State.FAILED
 
@@ -81,7 +81,7 @@ async def test_one_unit_is_under_way_and_the_rest_goes_together(desk: Desk) -> N
     assert [len(change.events) for change, _ in desk.store.held] == [1]
     desk.store.let_one_through()
     assert [len(change.events) for change, _ in desk.store.held] == [5], "a fast producer makes bigger units, not more"
-    assert desk.answers == [None], "those behind are not told yet"
+    assert desk.answers == [None], "waiters of later events get no answer yet"
     second = desk.store.let_one_through()
     assert (second.expect, [e.seq for e in second.events]) == (1, [2, 3, 4, 5, 6])
     assert desk.answers == [None] * 6
@@ -141,16 +141,16 @@ async def test_a_listener_that_raises_does_not_affect_others(desk: Desk) -> None
 
 
 async def test_a_write_without_events_is_no_news(desk: Desk) -> None:
-    heard: list[int] = []
+    published: list[int] = []
     desk.exist()
-    desk.journal.observers.add(lambda call, events: heard.append(events[-1].seq))
-    desk.journal.commit(desk.call, desk.then)  # an artifact alone, say
+    desk.journal.observers.add(lambda call, events: published.append(events[-1].seq))
+    desk.journal.commit(desk.call, desk.then)  # for example, only an artifact
     desk.store.let_one_through()
-    assert (desk.answers, heard, desk.journal.observers.errors) == ([None], [], 0)
+    assert (desk.answers, published, desk.journal.observers.errors) == ([None], [], 0)
 
 
 async def test_a_follow_up_may_stage_more(desk: Desk) -> None:
-    """What an answer stages and commits goes out in order, once."""
+    """What an answer stages and commits is written in order, once."""
     desk.exist()
 
     def then(error: ClicketError | None) -> None:
@@ -166,7 +166,7 @@ async def test_a_follow_up_may_stage_more(desk: Desk) -> None:
     assert desk.answers == [None]
 
 
-# A call that never came to be.
+# A call that was never created.
 
 
 @pytest.mark.parametrize("error", [Duplicate("taken"), StoreUnavailable("disk full")], ids=["duplicate", "unavailable"])
@@ -177,7 +177,7 @@ async def test_a_call_that_is_not_created_is_reported_at_once(desk: Desk, error:
     assert (desk.seen, desk.call.events, desk.call.inflight, desk.store.held) == ([], [], None, [])
 
 
-# Soon: with what comes next, if that comes at once.
+# Soon: together with the next commit, if it comes at once.
 
 
 async def test_what_may_wait_goes_with_the_next_commit(desk: Desk) -> None:

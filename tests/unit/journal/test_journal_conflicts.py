@@ -1,4 +1,4 @@
-"""The journal when another process wrote to the call, or when the store is not there."""
+"""The journal when another process wrote to the call, or when the store is unavailable."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from clicket.ports import Append
 
 
 async def test_a_request_of_another_process_comes_in_and_ours_follows_it(desk: Desk) -> None:
-    heard: list[str] = []
-    desk.on_request = lambda call, events: heard.extend(e.type for e in events)
+    requests: list[str] = []
+    desk.on_request = lambda call, events: requests.extend(e.type for e in events)
     call = desk.exist()
     desk.journal.advance(call, State.INITIALIZING)
     desk.journal.commit(call, desk.then)
-    desk.journal.advance(call, State.RUNNING)  # staged while the first unit is under way: it must move, too
+    desk.journal.advance(call, State.RUNNING)  # staged while the first unit is being written: it must move, too
     desk.journal.commit(call, desk.then)
     desk.store.write_as_outsider(call, "cancel_requested", {"reason": "x"})
     desk.store.holding = False
@@ -38,7 +38,7 @@ async def test_a_request_of_another_process_comes_in_and_ours_follows_it(desk: D
     ]
     assert desk.call.events == desk.stored()
     assert desk.seen == [1, 2, 3, 4]
-    assert heard == ["cancel_requested"]
+    assert requests == ["cancel_requested"]
     assert desk.answers == [None, None]
     assert call.seq == 4
 
@@ -58,20 +58,20 @@ async def test_several_requests_come_in_at_once(desk: Desk) -> None:
 
 
 async def test_an_empty_commit_brings_the_call_up_to_date(desk: Desk) -> None:
-    heard: list[int] = []
-    desk.on_request = lambda call, events: heard.extend(e.seq for e in events)
+    requests: list[int] = []
+    desk.on_request = lambda call, events: requests.extend(e.seq for e in events)
     call = desk.exist()
     desk.store.holding = False
     await desk.journal.flush(call)
-    assert heard == []
+    assert requests == []
     desk.store.write_as_outsider(call, "cancel_requested")
     await desk.journal.flush(call)
     await desk.clock.settle()
-    assert (heard, call.seq, [e.seq for e in call.events]) == ([2], 2, [1, 2])
+    assert (requests, call.seq, [e.seq for e in call.events]) == ([2], 2, [1, 2])
 
 
 async def test_what_the_request_sets_off_comes_after_it(desk: Desk) -> None:
-    """The engine answers a request by ending the call, from inside the news of it."""
+    """The engine answers a request by ending the call, from inside the callback of the request."""
     call = desk.exist()
 
     def end(call: Entry, events: list[Event]) -> None:
@@ -103,9 +103,9 @@ async def test_an_owner_that_lost_the_call_is_fenced(desk: Desk) -> None:
     await desk.clock.settle()
     (error,) = desk.answers
     assert isinstance(error, Fenced)
-    assert [e.state for e in error.details["events"]] == [State.INITIALIZING], "what it would have said is in the error"
+    assert [e.state for e in error.details["events"]] == [State.INITIALIZING], "the error contains the unwritten events"
     assert (call.fenced, call.inflight) == (True, None)
-    assert [e.seq for e in desk.stored()] == [1], "and nothing of it is in the store"
+    assert [e.seq for e in desk.stored()] == [1], "and none of them is stored"
     assert desk.seen == [1]
 
 
@@ -120,7 +120,7 @@ async def test_what_was_staged_behind_a_fenced_unit_is_answered_too(desk: Desk) 
     desk.store.holding = False
     desk.store.let_one_through()
     await desk.clock.settle()
-    assert waiting.done(), "nobody waits for ever for a call that was taken away"
+    assert waiting.done(), "no waiter hangs when another process claims the call"
     assert isinstance(waiting.exception(), Fenced)
     assert [e.seq for e in desk.stored()] == [1]
 
@@ -135,7 +135,7 @@ async def test_a_swept_call_is_fenced(desk: Desk) -> None:
     assert [type(e) for e in desk.answers] == [Fenced]
 
 
-# The store is not there.
+# The store is unavailable.
 
 
 async def test_news_of_a_call_that_exists_are_tried_again(desk: Desk) -> None:
@@ -166,22 +166,22 @@ async def test_tries_come_less_and_less_often(desk: Desk) -> None:
 
 
 async def test_a_waiter_gets_an_error_after_a_while_and_the_events_are_kept(desk: Desk) -> None:
-    told: list[tuple[Entry, type]] = []
-    desk.on_unsaved = lambda call, error: told.append((call, type(error)))
+    warned: list[tuple[Entry, type]] = []
+    desk.on_unsaved = lambda call, error: warned.append((call, type(error)))
     call = desk.exist()
     desk.store.failing = 1_000
     desk.note()
     desk.journal.commit(call, desk.then)
     await desk.clock.run(9)
-    assert told == []
+    assert warned == []
     await desk.clock.run(3)
-    assert told == [(call, StoreUnavailable)]
-    assert desk.answers == [], "what hangs on the news goes on once they are stored, however late"
+    assert warned == [(call, StoreUnavailable)]
+    assert desk.answers == [], "callbacks run once the events are stored, however late"
     desk.store.failing = 0
     desk.store.holding = False
     await desk.clock.run(2)
     assert [e.seq for e in desk.stored()] == [1, 2]
-    assert (desk.answers, len(told), desk.journal.unsaved) == ([None], 1, set())
+    assert (desk.answers, len(warned), desk.journal.unsaved) == ([None], 1, set())
 
 
 async def test_what_is_staged_meanwhile_follows_in_order(desk: Desk) -> None:
@@ -211,7 +211,7 @@ async def test_a_request_that_came_while_the_store_was_away(desk: Desk) -> None:
 
 
 async def test_a_lost_answer_is_not_a_second_outcome(desk: Desk) -> None:
-    """The store wrote it and could not say so: the unit must not be written again under new numbers."""
+    """The write succeeded, but the answer was lost: the unit must not be written again under new numbers."""
     call = desk.exist()
     desk.journal.advance(call, State.FAILED, {"error": None})
     desk.journal.commit(call, desk.then)
@@ -258,7 +258,7 @@ async def test_calls_do_not_wait_for_each_other(desk: Desk, calls: int) -> None:
 
 
 def test_the_hand_made_store_is_what_the_tests_think_it_is() -> None:
-    """A guard against stubs that agree with everything."""
+    """A guard against a fake store that accepts everything."""
     store = HeldStore()
     seen: list[Callable[..., Any] | None] = []
     change = Append(live(), 0, 1, None, State.PENDING)

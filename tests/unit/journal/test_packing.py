@@ -22,7 +22,7 @@ STATS = OutcomeStats("tool", "completed", "", 0, 0.4, "completed", 0.0)
 
 
 class SpiedStore(SharedStore):
-    """Writes down the units that the journal appends."""
+    """Records the units that the journal appends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Desk:
         self.journal.start_and_commit(self.entry, self._on_durable, None)
 
     def end(self, **data: Any) -> None:
-        """As the persist stage does it: packed if that is possible, else event by event."""
+        """Like the persist stage: packed if possible, else event by event."""
         outcome, at = {"duration": 2.0, "output": "out", **data}, self.journal.stamp(self.entry)
         self.stages.update(LAST)
         entry, stages, done = self.entry, self.stages, self._on_durable
@@ -70,7 +70,7 @@ class Desk:
 
 
 def by_hand(desk: Desk) -> None:
-    """The long way: one event after the other."""
+    """Without packing: one event after the other."""
     journal, entry = desk.journal, desk.entry
     journal.record(entry, "created", {**CREATED, "arguments": {"n": 1}}, entry.created_at)
     journal.record_stages(entry, entry.created_at, FIRST, 0)

@@ -1,6 +1,6 @@
-"""Every edge of the call table is reached through a real runtime: none is there for show.
+"""Every edge of the call table is reached through a real runtime: none is unused.
 
-`pending -> completed` belongs to the cache; until it is there, the journal takes that edge alone.
+`pending -> completed` is for cached results; only the journal takes that edge here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def reaches(source: str, *targets: str) -> Callable[[Any], Any]:
 
 @tool(max_retries=1, retry_delay=10.0)
 async def play(script: list[str], ctx: ToolContext) -> str:
-    """Does what the script says, one word after the other; each attempt has its own line."""
+    """Executes the script, one command after the other; each attempt has its own line."""
     for word in script[ctx.attempt - 1].split():
         if word == "emit":
             ctx.emit("x")
@@ -59,7 +59,7 @@ def edges_of(events: list[Event]) -> list[Edge]:
 
 @asynccontextmanager
 async def playing(script: list[str], clock: StepClock, **options: Any) -> AsyncIterator[tuple[Runtime, str]]:
-    """A runtime in which one call of `play` has come as far as it comes without time passing."""
+    """A runtime in which one call of `play` has run as far as it can without time passing."""
     async with memory_runtime([play, crunch], clock=clock, close_timeout=0.1, **options.pop("settings", {})) as rt:
         handle = await rt.submit("play", {"script": script}, **options)
         await clock.settle()
@@ -180,7 +180,7 @@ async def is_cancelled_in_the_queue(clock: StepClock, **_: Any) -> list[Event]:
         return await events_of(rt, queued.id)
 
 
-# A call is `initializing` for longer than one commit only where a worker process must be made ready.
+# A call is `initializing` for longer than one commit only while a worker process starts.
 
 
 @tool(isolation="process")
@@ -228,7 +228,7 @@ async def cancel_while_preparing(clock: StepClock, **_: Any) -> list[Event]:
 
 @reaches("retrying", "failed")
 async def nobody_wants_it_again(clock: StepClock, tmp_path: Path) -> list[Event]:
-    """The owner died in the middle; a person is asked whether to run it again, and says no."""
+    """The owner died in the middle; the call asks for approval to run again, and a person denies it."""
 
     @tool(recovery="ask")
     async def pay() -> None:
@@ -259,7 +259,7 @@ def test_no_edge_is_claimed_that_is_not_in_the_table() -> None:
 
 
 async def test_a_waiting_call_without_approval(tmp_path: Path) -> None:
-    """`pending` also covers the wait for a person: its deadline and its end lead to the same edges."""
+    """`pending` also covers the wait for an approval: its deadline and its end use the same edges."""
     clock = StepClock()
     async with memory_runtime([play], clock=clock, policy=Policy(ask=["play"], approval_timeout=60)) as rt:
         late, denied = [await rt.submit("play", {"script": ["return"]}) for _ in range(2)]

@@ -125,7 +125,7 @@ def test_every_edge_is_taken_or_refused(table: Table[Any], current: Any, to: Any
         assert error.details == {"machine": table.name, "current": current.value, "to": to.value}
         assert f"{current} -> {to}" in error.message
         for allowed in EXPECTED[table.name][current.value].split() or ["terminal"]:
-            assert allowed in error.message, "the message names what is possible"
+            assert allowed in error.message, "the message names the allowed states"
     assert table.edges == before
 
 

@@ -1,4 +1,4 @@
-"""The helpers that wait: what they return, and what they say when they give up."""
+"""The helpers that wait: what they return, and their message at a timeout."""
 
 from __future__ import annotations
 

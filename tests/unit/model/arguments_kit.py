@@ -1,4 +1,4 @@
-"""What the tests of `arguments` share."""
+"""Shared by the tests of `arguments`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["JSON", "MB", "NUMBERS", "OBJECTS", "TEXT", "Colour", "Level", "exact
 MB = 1024 * 1024
 
 
-# What JSON can say and we take: no NUL, no lone surrogate.
+# JSON that clicket accepts: no NUL, no lone surrogate.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 
 
@@ -52,7 +52,7 @@ def paths(given: Any) -> list[str]:
 
 
 def exactly(a: Any, b: Any) -> bool:
-    """Equal, and of the same types all the way down: 1, 1.0 and True are three things; so are 0.0 and -0.0."""
+    """Equal, and of the same types at every level: 1, 1.0 and True differ; so do 0.0 and -0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):

@@ -1,4 +1,4 @@
-"""Arguments as callers send them: what is taken, what is refused."""
+"""Arguments as callers send them: what is accepted, what is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.model.arguments_kit import MB, OBJECTS, Colour, Level, exactly, 
 from clicket.errors import InvalidInput
 from clicket.model.codec import decode, encode
 
-# What is taken.
+# Accepted.
 
 
 @given(OBJECTS)
@@ -28,7 +28,7 @@ def test_a_mapping_comes_back_as_it_was(value: dict[str, Any]) -> None:
     before = copy.deepcopy(value)
     got = parse(value)
     assert exactly(got, before)
-    assert exactly(value, before), "the caller's object is left alone"
+    assert exactly(value, before), "the caller's object is unchanged"
 
 
 @given(OBJECTS)
@@ -102,12 +102,12 @@ def test_nothing_is_shared_with_the_caller() -> None:
         inner["list"] = [1, {"x": 1}]
 
 
-# What is refused.
+# Refused.
 
 
-@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e99999"])
-def test_numbers_that_are_none_are_refused_in_text(word: str) -> None:
-    problems(f'{{"a": [1, {word}]}}')
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e99999"])
+def test_numbers_that_are_none_are_refused_in_text(number: str) -> None:
+    problems(f'{{"a": [1, {number}]}}')
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -161,7 +161,7 @@ def test_deep_nesting_is_refused_quickly(depth: int, shape: str) -> None:
         problems(value, max_size=10 * MB)
     finally:
         if shape == "mapping":
-            while inner:  # taken apart by hand: the interpreter's own way down may be too deep
+            while inner:  # unwound by hand: the interpreter's own recursion may be too deep
                 inner = inner[0]
 
 
@@ -237,7 +237,7 @@ def test_json_inside_a_json_string_gets_a_hint() -> None:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip  # one list of strangers
 def test_values_that_are_no_json_are_refused_with_their_path(value: Any) -> None:
-    """Arguments convert nothing: what the tool gets is what the caller could have sent as text."""
+    """Arguments convert nothing: the tool gets what the caller could have sent as text."""
     assert paths({"ok": 1, "list": [{"x": value}]}) == ["/list/0/x"]
 
 

@@ -1,4 +1,4 @@
-"""Outputs: plain JSON, or a typed error that says which part cannot be kept. Never a repr, never a silent change."""
+"""Outputs: plain JSON, or a typed error that names the unsupported part. Never a repr, never a silent change."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_deep_results_are_kept_or_refused(depth: int, plain: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "word"),
+    ("value", "part"),
     [
         (b"bytes", "base64"),
         (bytearray(b"x"), "base64"),
@@ -249,8 +249,8 @@ def test_deep_results_are_kept_or_refused(depth: int, plain: bool) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) and value.isascii() else type(value).__name__,
 )
-def test_what_is_no_json_is_refused_and_named(value: Any, word: str) -> None:
-    assert word in refused(value)
+def test_what_is_no_json_is_refused_and_named(value: Any, part: str) -> None:
+    assert part in refused(value)
     assert "/deep/0" in refused({"deep": [value]})
 
 
@@ -266,7 +266,7 @@ def test_a_coroutine_that_was_not_awaited_is_refused() -> None:
 
 
 def test_two_keys_that_become_one_are_refused_or_kept_apart() -> None:
-    """{1: "a", "1": "b"} has two entries; losing one in silence would alter the result."""
+    """{1: "a", "1": "b"} has two entries; silently losing one would alter the result."""
     try:
         plain = plain_output({1: "a", "1": "b"})[0]
     except ResultUnserializable:
@@ -284,7 +284,7 @@ def test_a_model_that_cannot_be_dumped_is_a_typed_error() -> None:
 
 
 class Magic:
-    """Answers to every name, as mocks do."""
+    """Has every attribute, as mocks do."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: Magic()

@@ -34,7 +34,7 @@ TIMES = st.floats(0, 4e9)
 
 
 class Script:
-    """Events of one call, numbered and dated by itself."""
+    """Events of one call, numbered and dated automatically."""
 
     def __init__(self, **created: Any) -> None:
         self.events: list[Event] = []
@@ -65,7 +65,7 @@ class Script:
 
 @st.composite
 def scripts(draw: st.DrawFn) -> Script:
-    """Any way through the table, with signs of life in between."""
+    """Any path through the table, with heartbeats in between."""
     script = Script(arguments=draw(OBJECTS), priority=draw(st.integers(-5, 5)))
     attempts = 0
     for _ in range(draw(st.integers(0, 25))):
@@ -106,7 +106,7 @@ def scripts(draw: st.DrawFn) -> Script:
 
 @given(scripts())
 def test_a_fold_of_a_prefix_is_what_was_known_then(script: Script) -> None:
-    """Reading on from an old record gives the record of all events: nothing depends on where a reader started."""
+    """Continuing from an old record gives the record of all events: nothing depends on where a reader started."""
     whole = msgspec.to_builtins(script.record)
     for cut in range(1, len(script.events) + 1):
         known = msgspec.to_builtins(fold(script.events[:cut]))
@@ -121,7 +121,7 @@ def test_a_fold_of_a_prefix_is_what_was_known_then(script: Script) -> None:
 
 @given(scripts(), st.data())
 def test_a_record_is_the_same_from_the_stores_text(script: Script, data: st.DataObject) -> None:
-    """However the events were cut into units."""
+    """However the events were split into units."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(script.events)), max_size=4)))
     edges = [0, *cuts, len(script.events)]
     texts = [dump_unit(rows_of(script.events[a:b])) for a, b in pairwise(edges)]

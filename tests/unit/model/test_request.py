@@ -1,4 +1,4 @@
-"""What a caller may write around the arguments: a mistake there is a mistake in the program, and raises at once."""
+"""Options beside the arguments: a mistake there is a mistake in the program, and raises at once."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ def test_metadata_is_a_copy() -> None:
     [(add, "add"), ("add", "add"), ("no\x00such\ud800", "no\\x00such\\ud800"), (7, "7"), ("x" * 600, "x" * 512)],
 )
 def test_a_tools_name_is_made_printable(given: Any, name: str) -> None:
-    """An unknown tool is a refused call, on record like every other: its name must be storable whatever was written."""
+    """A call of an unknown tool is refused and recorded like every other: any name must be storable."""
     assert checked(ToolCall(given, {})).tool == name

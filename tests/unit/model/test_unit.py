@@ -1,4 +1,4 @@
-"""Units: a packed beginning or end is the same events as the long way, stored and read back, and old rows can still be read."""
+"""Units: a packed start or end has the same events as unpacked ones, stored and read back, and old rows can still be read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _objects = st.dictionaries(_text, _values, max_size=3)
 
 
 class NoStore:
-    """Staging asks nothing of a store."""
+    """Staging makes no request to a store."""
 
     def append(self, change: Any, done: Any) -> None:
         raise AssertionError("nothing is committed")

@@ -1,4 +1,4 @@
-"""The provider on loopback."""
+"""The fake provider on loopback."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def says(make: Make, text: str = "", *calls: tuple[str, str, str]) -> dict[str, 
 
 
 async def ask(model: Any, request: ChatRequest, *, streamed: bool = True) -> ChatReply:
-    """The reply; of a stream, its pieces must add up to it."""
+    """The reply; the pieces of a stream must add up to it."""
     if not streamed:
         reply: ChatReply = await model.chat(request)
         return reply

@@ -1,4 +1,4 @@
-"""Both real SDKs against aimock, a server written by others: texts, calls and streams arrive, and failures are errors."""
+"""Both real SDKs against aimock, a third-party server: texts, calls and streams arrive, and failures are errors."""
 
 from __future__ import annotations
 
@@ -141,12 +141,12 @@ async def test_wrong_answers_can_be_given(server: Aimock) -> None:
     assert await ask_openai(server) == ("", [], [])
 
     server.script(calls(("add", "[1]", "x"), ("add", "null", "x"), ("add", "{oops", "y")))
-    # The last was repaired by the server: a broken input comes over this protocol only as another value.
+    # The server repaired the last one: over this protocol a broken input arrives only as another value.
     assert [one[2] for one in (await ask_anthropic(server))[1]] == ["[1]", "null", "{}"]
 
 
 async def test_it_does_not_judge_what_our_own_judge_does(server: Aimock) -> None:
-    """Should it begin to, this test says so, and the docstring of the kit is to be changed."""
+    """If aimock starts to check these, this test fails, and the kit's docstring must change."""
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
     unpaired: list[Any] = [*ASKED, {"role": "assistant", "content": None, "tool_calls": [call]}]
     server.script(answer("taken"))

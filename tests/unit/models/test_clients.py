@@ -1,4 +1,4 @@
-"""Connections stay open between requests, belong to their loop, and nothing is left open when a loop or a model ends."""
+"""Connections stay open between requests, belong to their loop, and are closed when a loop or a model ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clicket.models.clients import Clients, _held
 
 
 class Elsewhere:
-    """The provider in a loop of its own, so that the tests' loops may end."""
+    """The provider in its own event loop, so that the tests' loops may end."""
 
     def __init__(self) -> None:
         self.provider: Provider = None  # type: ignore[assignment]
@@ -128,12 +128,12 @@ async def test_streams_side_by_side(alive: Provider, make: Make) -> None:
 
 @VENDORS
 async def test_a_stream_that_is_cancelled_leaves_nothing_behind(provider: Provider, make: Make) -> None:
-    """The agent stops a model in the middle of its words."""
+    """The agent stops a model in the middle of its stream."""
     provider.pauses = {"finish": asyncio.Event(), "message_delta": asyncio.Event()}
     provider.answers = [says(make, "Hm."), says(make, "Well.")]
-    model, heard = make(provider), asyncio.Event()
-    task = asyncio.create_task(model.stream(asks(), lambda _delta: heard.set()))
-    await heard.wait()
+    model, streaming = make(provider), asyncio.Event()
+    task = asyncio.create_task(model.stream(asks(), lambda _delta: streaming.set()))
+    await streaming.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -1,4 +1,5 @@
-"""Our models against aimock, a server written by others: replies are read completely, failures are reported, requests are accepted."""
+"""Our models against aimock, a third-party server: replies are read completely, failures are reported, requests are
+accepted."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def server() -> Iterator[Aimock]:
 
 
 class Asking:
-    """A model, asked at once or in a stream, whose pieces must add up to the reply."""
+    """Calls a model at once or in a stream, whose pieces must add up to the reply."""
 
     def __init__(self, model: Any, stream: bool) -> None:
         self.model = model
@@ -67,11 +68,11 @@ def wire_name(server: Aimock, own: int) -> str:
 
 
 def went_on(asked: ChatRequest, reply: ChatReply) -> tuple[ChatMessage, ...]:
-    said = ChatMessage(role="assistant", content=reply.text, uses=reply.uses, vendor=reply.vendor)
+    message = ChatMessage(role="assistant", content=reply.text, uses=reply.uses, vendor=reply.vendor)
     results = [
         ChatMessage(role="tool", use_id=use.id, content="2", failed=bool(at)) for at, use in enumerate(reply.uses)
     ]
-    return (*asked.messages, said, *results)
+    return (*asked.messages, message, *results)
 
 
 async def test_a_text_and_its_cost(server: Aimock, ask: Asking) -> None:
@@ -123,7 +124,7 @@ async def test_odd_answers_are_read_and_can_be_gone_on_with(server: Aimock, ask:
     server.script(wrong, answer("And so on."))
     try:
         reply = await ask(ASKED)
-    except RetryableError:  # of an answer that is none, e.g. a stream without a single block
+    except RetryableError:  # of an invalid answer, for example a stream without a block
         return
     assert len({use.id for use in reply.uses}) == len(reply.uses)
     reply.text.encode()
@@ -177,7 +178,7 @@ async def test_a_stream_that_is_cut_is_no_answer(server: Aimock, ask: Asking, cu
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_thoughts_are_sent_back_to_their_vendor(server: Aimock, stream: bool) -> None:
-    """Here the server judges too: without the thought and its signature it refuses the second request."""
+    """Here the server checks, too: without the thought and its signature it refuses the second request."""
     thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
     thought = calls(("now", {}, "c1"), reasoning="Hm, what time is it?", reasoningSignature="signed")
     server.script(thought, answer("Noon."))
@@ -207,7 +208,7 @@ USES = st.builds(ToolUse, id=IDS, name=NAMES, arguments=ARGUMENTS)
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[ChatMessage]:
-    """As agents keep them: each call is answered right after it. All else is as models, tools and people write it."""
+    """As agents keep them: each call is answered right after it. Everything else is arbitrary."""
     made = [ChatMessage(role="system", content=draw(TEXTS))] if draw(st.booleans()) else []
     for _ in range(draw(st.integers(1, 4))):
         made.append(ChatMessage(role="user", content=draw(TEXTS)))

@@ -41,7 +41,7 @@ def chopped(data: st.DataObject, text: str) -> list[str]:
 
 
 def reads(kind: Any, events: list[Any] | None = None, whole: Any = None) -> ChatReply:
-    """The reply to these events, after the way over the wire, or to one whole answer."""
+    """The reply to these events, sent over the wire, or to one whole answer."""
     deltas: list[Delta] = []
     reader = kind(ReplyBuilder(Names(asks()), deltas.append), ENDPOINT)
     if events is None:
@@ -54,7 +54,7 @@ def reads(kind: Any, events: list[Any] | None = None, whole: Any = None) -> Chat
 
 
 def over_the_wire(data: st.DataObject, events: list[Any]) -> list[Any]:
-    """The events as bytes that are cut anywhere, with what servers put between them."""
+    """The events as bytes, cut anywhere, with what servers insert between them."""
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
     sent = "".join(
         f": ping{end}event: {event.get('type', 'x')}{end}data: {json.dumps(event, ensure_ascii=False)}{end}{end}"
@@ -69,7 +69,7 @@ def over_the_wire(data: st.DataObject, events: list[Any]) -> list[Any]:
 
 @given(text=TEXT, thought=TEXT, calls=CALLS, data=st.data())
 def test_chunks(text: str, thought: str, calls: list[tuple[str, str, str]], data: st.DataObject) -> None:
-    """Several calls, their pieces in any order among each other."""
+    """Several calls, their pieces interleaved in any order."""
     made = [{"id": id, "function": {"name": name, "arguments": written}} for id, name, written in calls]
     message = {"content": text, "reasoning_content": thought, "tool_calls": made}
     whole = reads(ChatReader, whole={"choices": [{"message": message, "finish_reason": "stop"}]})
@@ -89,7 +89,7 @@ def test_chunks(text: str, thought: str, calls: list[tuple[str, str, str]], data
         queues.append([chunk(tool_calls=[one]) for one in (first, *pieces)])
     events = [chunk(reasoning_content=one) for one in chopped(data, thought)]
     events += [chunk(content=one) for one in chopped(data, text)]
-    events += [queue.pop(0) for queue in queues]  # calls begin in their order, then anything goes
+    events += [queue.pop(0) for queue in queues]  # calls start in their order, then any order is allowed
     while any(queues):
         events.append(data.draw(st.sampled_from([queue for queue in queues if queue])).pop(0))
     events = over_the_wire(data, [*events, chunk("stop"), {"choices": [], "usage": {"prompt_tokens": 1}}])
@@ -129,7 +129,7 @@ def test_blocks(text: str, thought: str, calls: list[tuple[str, str, str]], data
 
 @given(events=st.lists(JSON, max_size=4), delta=JSON, data=st.data())
 def test_whatever_comes_is_read_or_refused(events: list[Any], delta: Any, data: st.DataObject) -> None:
-    """Junk in every place of an event: nothing but our own errors, and what is read adds up."""
+    """Junk in every place of an event: only our own errors, and the pieces that are read add up."""
     chat = [{"choices": [{"delta": delta, "finish_reason": "stop"}]}, {"choices": [{"delta": {"tool_calls": events}}]}]
     block = {"type": "content_block_start", "index": data.draw(JSON), "content_block": delta}
     kinds = st.sampled_from(["text_delta", "input_json_delta", "thinking_delta", "signature_delta"])

@@ -176,11 +176,11 @@ async def test_a_server_that_refuses_tools_gets_a_schema(
     model = make(provider)
     reply = await ask(model, asks(), streamed=streamed)
     assert reply.uses == (ToolUse(id="call_0", name="add", arguments='{"a": 1}'),)
-    said = ChatMessage(role="assistant", uses=reply.uses)
+    message = ChatMessage(role="assistant", uses=reply.uses)
     before = len(provider.requests)
-    reply = await ask(model, asks(user("Go"), said, result("call_0", "2")), streamed=streamed)
+    reply = await ask(model, asks(user("Go"), message, result("call_0", "2")), streamed=streamed)
     assert reply.text == "Two."
-    assert len(provider.requests) == before + 1  # what was refused once is not tried again
+    assert len(provider.requests) == before + 1  # a refused feature is not tried again
     assert "tools" in provider.requests[0]
     assert "tools" not in provider.requests[-1]
     with pytest.raises(ClicketError):

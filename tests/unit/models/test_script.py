@@ -27,7 +27,7 @@ def asked(answers: int) -> ChatRequest:
 
 async def test_the_conversation_says_which_answer_it_is(tmp_path: Path) -> None:
     model = ScriptModel(write(tmp_path, ANSWERS))
-    for _ in range(2):  # a process that knows nothing goes on where another was
+    for _ in range(2):  # a new process continues where another was
         first, second = await model.chat(asked(0)), await model.chat(asked(1))
         assert [(use.name, json.loads(use.arguments)) for use in first.uses] == [("add", {"a": 1}), ("echo", {})]
         assert (second.text, second.uses) == ("Done, all of it.", ())
@@ -55,7 +55,7 @@ async def test_in_pieces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         ("not json", "not valid JSON"),
         ([], "has no answers"),
@@ -68,8 +68,8 @@ async def test_in_pieces(tmp_path: Path) -> None:
         (3, "Expected `object`"),
     ],
 )
-def test_what_is_no_script(tmp_path: Path, content: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as refused:
+def test_what_is_no_script(tmp_path: Path, content: Any, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason) as refused:
         ScriptModel(write(tmp_path, content))
     assert "script.json" in str(refused.value)
 

@@ -169,7 +169,7 @@ TEXT = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta
 
 
 def broken(make: Make, *events: Any) -> dict[str, Any]:
-    """A stream that begins well."""
+    """A stream with a valid start."""
     first = [chunk(content="Hm")] if make is openai_model else [START, BLOCK, TEXT]
     return sse(*first, *events, named=make is anthropic_model)
 
@@ -198,7 +198,7 @@ async def test_errors_in_the_middle(provider: Provider, make: Make, kind: str, a
         await make(provider).stream(asks(), deltas.append)
     assert isinstance(raised.value, RetryableError) == again
     assert deltas == [Delta("text", "Hm")]
-    assert raised.value.__context__ is None  # the SDK's error holds the key
+    assert raised.value.__context__ is None  # the SDK's error contains the key
 
 
 @VENDORS
@@ -252,7 +252,7 @@ JUNK: list[Any] = [
 @VENDORS
 @pytest.mark.parametrize("junk", JUNK, ids=str)
 async def test_junk_between_pieces_harms_nothing(provider: Provider, make: Make, junk: Any) -> None:
-    """It is passed over, or it ends the answer as a failure that may be tried again."""
+    """It is ignored, or it ends the answer as a transient failure."""
     ends = (
         chunk("stop")
         if make is openai_model
@@ -267,7 +267,7 @@ async def test_junk_between_pieces_harms_nothing(provider: Provider, make: Make,
 
 
 async def test_an_answer_without_end_is_not_read_to_its_end(provider: Provider) -> None:
-    """17 MiB of thoughts and no reason to stop."""
+    """17 MiB of thoughts without an end."""
     provider.answers = [sse(*([chunk(reasoning="x" * 1024 * 1024)] * 17), chunk(content="never read"))]
     deltas: list[Delta] = []
     reply = await openai_model(provider).stream(asks(), deltas.append)

@@ -156,8 +156,8 @@ async def test_thoughts_of_anthropic_go_back_as_they_were(provider: Provider) ->
             provider.answers = [{"content": blocks}, says(anthropic_model, "Done.")]
             reply = await ask(model, asks(), streamed=streamed)
             assert reply.thought.startswith("Let me see. ä")
-            said = ChatMessage(role="assistant", content=reply.text, uses=reply.uses, vendor=reply.vendor)
-            await model.chat(asks(user("Go"), said, *(result(one.id, "2") for one in reply.uses)))
+            message = ChatMessage(role="assistant", content=reply.text, uses=reply.uses, vendor=reply.vendor)
+            await model.chat(asks(user("Go"), message, *(result(one.id, "2") for one in reply.uses)))
             assert provider.requests[-1]["messages"][1]["content"] == blocks
 
             changed = ChatMessage(role="assistant", content="Something else", uses=reply.uses, vendor=reply.vendor)
@@ -167,7 +167,7 @@ async def test_thoughts_of_anthropic_go_back_as_they_were(provider: Provider) ->
             assert sent[0] == thought
             assert {"type": "text", "text": "Something else"} in sent
             provider.answers = [says(openai_model, "Done.")]
-            await openai_model(provider).chat(asks(user("Go"), said, *(result(one.id, "2") for one in reply.uses)))
+            await openai_model(provider).chat(asks(user("Go"), message, *(result(one.id, "2") for one in reply.uses)))
             assert "signature" not in str(provider.requests[-1])
 
 
@@ -191,7 +191,7 @@ async def test_what_it_cost(provider: Provider, make: Make, streamed: bool) -> N
     provider.answers = [{**says(make, "a"), "usage": usage}] * 2
     prices = {"input": 3.0, "output": 15.0, "cached": 0.3}
     reply = await ask(make(provider, prices=prices), asks(), streamed=streamed)
-    written = 10_000 if make is openai_model or not streamed else 1  # the provider's last event says 1
+    written = 10_000 if make is openai_model or not streamed else 1  # the provider's last event has 1
     cost = pytest.approx(0.2 * 3 + 0.1 * 0.3 + written * 15e-6)
     assert reply.usage == Usage(
         input_tokens=300_000, output_tokens=written, cached_tokens=100_000, cost=reply.usage.cost
@@ -265,7 +265,7 @@ async def test_a_call_that_was_cut_is_never_one_without_arguments(
         cut["tool_calls"][1]["function"]["arguments"] = ""
         cut["finish_reason"] = "length"
     else:
-        # A whole message shows a part of the input as if it were all; a stream breaks off.
+        # A whole message contains a part of the input as if it were complete; a stream breaks off.
         cut["content"][1].update(raw="", input={} if streamed else {"a": 1})
         cut["stop_reason"] = "max_tokens"
     provider.answers = [cut]
@@ -277,7 +277,7 @@ async def test_a_call_that_was_cut_is_never_one_without_arguments(
 
 @STREAMED
 async def test_arguments_without_end_are_cut_and_marked(provider: Provider, streamed: bool) -> None:
-    whole = '{"a": 1}' + " " * (10 * 1024 * 1024)  # valid at any length: only the mark tells that it was cut
+    whole = '{"a": 1}' + " " * (10 * 1024 * 1024)  # valid at any length: only the mark shows that it was cut
     calls = [{"index": 0, "id": "c", "type": "function", "function": {"name": "add", "arguments": whole}}]
     if streamed:
         provider.answers = [sse(chunk(tool_calls=calls), chunk("tool_calls"))]
@@ -307,7 +307,7 @@ async def test_an_error_in_place_of_an_answer(provider: Provider, make: Make) ->
 
 @STREAMED
 async def test_an_answer_of_a_given_form_beside_tools(provider: Provider, streamed: bool) -> None:
-    """By a tool that must be used, at an address that knows no better way; a tool of ours has its name."""
+    """By a tool that must be used, at an address that supports no better way; a user's tool has its name."""
     provider.refuses = lambda body: "output_config: Extra inputs are not permitted" if "output_config" in body else None
     form = {"type": "object", "properties": {"n": {"type": "integer"}}}
     request = asks(tools=(ToolOffer(name="answer"), ADD), schema=form)

@@ -44,7 +44,7 @@ MESSAGES = st.one_of(
 
 @st.composite
 def conversations(draw: Any) -> list[ChatMessage]:
-    """Mostly as an agent keeps them, with every call answered; now and then a message that does not belong there."""
+    """Mostly as an agent keeps them, with every call answered; sometimes with a message that does not belong there."""
     made: list[ChatMessage] = []
     for message in draw(st.lists(MESSAGES, max_size=6)):
         made.append(message)
@@ -107,7 +107,7 @@ def test_a_lost_result_is_said_to_be_lost() -> None:
 
 
 def test_the_same_conversation_has_the_same_ids() -> None:
-    """What a vendor has read before it knows again only by every letter."""
+    """A vendor's prompt cache matches only identical text."""
     spoken = [assistant(("a.b", "add", "{}")), result("a.b", "1")]
     fits = re.compile(r"\w+")
     first, again = turns(spoken, fits)[0], turns([*spoken, user("Go on."), *spoken], fits)

@@ -106,7 +106,7 @@ async def test_openai_falls_back_to_what_the_server_supports_and_remembers(provi
     knows = "json_object"
     await model.chat(FOR_JSON)
     assert [one["response_format"]["type"] for one in provider.requests[1:]] == ["json_schema", "json_object"]
-    assert "JSON Schema" in provider.requests[-1]["messages"][-1]["content"]  # said in words now
+    assert "JSON Schema" in provider.requests[-1]["messages"][-1]["content"]  # the schema is in the prompt now
     knows = "nothing"
     await model.chat(FOR_JSON)
     assert "response_format" not in provider.requests[-1]
@@ -189,7 +189,7 @@ async def test_failures_say_what_to_do_and_never_show_the_key(
     assert isinstance(error, RetryableError) == (kind is RetryableError)
     assert KEY not in "".join(traceback.format_exception(error)) + repr(error.__context__) + repr(make(provider))
     assert len(provider.requests) == 1  # the SDK's own retries are off
-    assert KEY in provider.heads[0]  # it was sent, so it could have been shown
+    assert KEY in provider.heads[0]  # it was sent, so it could have leaked
 
 
 async def test_an_empty_account_is_not_tried_again(provider: Provider) -> None:
@@ -213,12 +213,12 @@ async def test_an_answer_in_another_protocol_is_a_failure(provider: Provider, ma
 async def test_a_missing_or_silent_server_is_retryable(provider: Provider, make: Make) -> None:
     waiting, left = asyncio.Event(), asyncio.Event()
 
-    async def say_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def never_answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await waiting.wait()
         writer.close()
         left.set()
 
-    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(never_answer, "127.0.0.1", 0) as server:
         silent = Provider()
         silent.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(RetryableError, match="in time"):

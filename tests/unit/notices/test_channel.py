@@ -1,4 +1,4 @@
-"""Notices over a carrier: signed, checked, split, and dropped without harm when they cannot be sent."""
+"""Notices over a carrier: signed, checked, split, and dropped without harm if they cannot be sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECRET = b"s" * 32
 
 
 class Line:
-    """A carrier that hands messages to the other end."""
+    """A carrier that passes messages to the other end."""
 
     name = "line"
 
@@ -41,9 +41,9 @@ class Line:
 
 class End:
     def __init__(self, line: Line, me: int) -> None:
-        self.heard: list[tuple[str, int]] = []
+        self.hints: list[tuple[str, int]] = []
         self.bodies: list[tuple[str, int, bytes]] = []
-        self.channel = Channel(line, lambda kind, key: self.heard.append((kind, key)))
+        self.channel = Channel(line, lambda kind, key: self.hints.append((kind, key)))
         self.channel.hear = lambda kind, key, body: self.bodies.append((kind, key, body))
         self.channel.open("space", me, SECRET)
 
@@ -69,9 +69,9 @@ async def test_a_notice_reaches_the_one_it_is_for_or_all_others() -> None:
         one.channel.post("slot", 0)
         one.channel.post("events", 5, 3, b'["a"]')
         await settle()
-        assert (two.heard, two.bodies) == ([("work", 7), ("slot", 0)], [])
-        assert (three.heard, three.bodies) == ([("slot", 0)], [("events", 5, b'["a"]')])
-        assert (one.heard, one.bodies) == ([], []), "the sender does not hear its own"
+        assert (two.hints, two.bodies) == ([("work", 7), ("slot", 0)], [])
+        assert (three.hints, three.bodies) == ([("slot", 0)], [("events", 5, b'["a"]')])
+        assert (one.hints, one.bodies) == ([], []), "the sender does not get its own"
 
 
 async def test_what_goes_to_one_process_goes_in_one_message_and_once() -> None:
@@ -83,7 +83,7 @@ async def test_what_goes_to_one_process_goes_in_one_message_and_once() -> None:
         one.channel.post("events", 1, 2, b"[2]")
         await settle()
         assert len(line.sent) == 1
-        assert two.heard == [("work", 7)]
+        assert two.hints == [("work", 7)]
         assert [body for *_, body in two.bodies] == [b"[1]", b"[2]"], "in their order"
 
 
@@ -108,14 +108,14 @@ async def test_what_is_forged_is_dropped_and_counted() -> None:
         one.channel.post("work", 7, 2)
         await settle()
         ((to, text),) = line.sent
-        two.heard.clear()
+        two.hints.clear()
         for forged in (b"", b"rubbish", b"\xff" * 40, b"0" * 32 + text[32:], text.replace(b"7", b"8"), text + b" "):
             line.ends[2](to, forged)
-        line.ends[2](0, text)  # meant for one, sent to all
-        assert two.heard == []
+        line.ends[2](0, text)  # addressed to one, sent to all
+        assert two.hints == []
         assert two.channel.forged == 7
         line.ends[2](to, text)
-        assert two.heard == [("work", 7)], "the very same message may come twice"
+        assert two.hints == [("work", 7)], "the same message may arrive twice"
 
 
 async def test_a_body_that_is_too_long_is_left_out_and_many_notices_are_split() -> None:
@@ -125,7 +125,7 @@ async def test_a_body_that_is_too_long_is_left_out_and_many_notices_are_split() 
         for key in range(100):
             one.channel.post("work", key, 2)
         await settle()
-        assert two.heard == [("events", 1), *(("work", key) for key in range(100))]
+        assert two.hints == [("events", 1), *(("work", key) for key in range(100))]
         assert all(len(text) <= 500 for _, text in line.sent)
 
 
@@ -137,7 +137,7 @@ async def test_while_the_carrier_is_down_nothing_is_kept() -> None:
         line.trouble = None
         one.channel.post("work", 2)
         await settle()
-        assert two.heard == [("work", 2)]
+        assert two.hints == [("work", 2)]
 
 
 async def test_a_follow_up_that_fails_does_not_stop_the_next_notice() -> None:
@@ -150,7 +150,7 @@ async def test_a_follow_up_that_fails_does_not_stop_the_next_notice() -> None:
         one.channel.post("events", 1, 2, b"[1]")
         one.channel.post("work", 2, 2)
         await settle()
-        assert two.heard == [("work", 2)]
+        assert two.hints == [("work", 2)]
 
 
 async def test_a_closing_channel_sends_what_waits() -> None:
@@ -158,7 +158,7 @@ async def test_a_closing_channel_sends_what_waits() -> None:
     async with ends(line) as (one, two):
         one.channel.post("work", 1, soon=False)
         await one.channel.close()
-        assert two.heard == [("work", 1)]
+        assert two.hints == [("work", 1)]
 
 
 @pytest.mark.parametrize("other", [b"t" * 32, b""])

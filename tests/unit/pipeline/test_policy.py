@@ -92,7 +92,7 @@ def test_the_function_and_the_permissions_come_before_the_rules() -> None:
 
 
 class Unreadable:
-    """Arguments that nobody may look at."""
+    """Arguments that raise when read."""
 
     def __getattribute__(self, name: str) -> Any:
         raise AssertionError("the arguments were read")
@@ -203,7 +203,7 @@ def test_a_policy_from_the_environment_wins_over_the_file(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "parts"),
     [
         ("[policy]\ndefualt = 'deny'", ["unknown key 'defualt'", "'default'"]),
         ("[policy]\ndefault = 'dney'", ["'deny'"]),
@@ -228,10 +228,10 @@ def test_a_policy_from_the_environment_wins_over_the_file(tmp_path: Path) -> Non
         ("[[policy.rules]]\nverdict = 'allow'\ntimeout = 5", ["rule 1", "rules that ask"]),
     ],
 )
-def test_mistakes_in_a_file_are_named_with_their_place(tmp_path: Path, text: str, says: list[str]) -> None:
+def test_mistakes_in_a_file_are_named_with_their_place(tmp_path: Path, text: str, parts: list[str]) -> None:
     with pytest.raises(UsageError) as raised:
         load(tmp_path, text)
-    for word in ["clicket.toml", *says]:
+    for word in ["clicket.toml", *parts]:
         assert word in raised.value.message
 
 

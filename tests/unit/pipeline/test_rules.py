@@ -1,4 +1,4 @@
-"""Conditions: what they say of values, and that nothing an argument holds makes them open up or break."""
+"""Conditions: their results for values, and that no argument makes them permissive or raise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def met(
 
 
 def both(op: str, value: Any, arguments: Any, path: str = "/x") -> tuple[bool, bool]:
-    """As deny and ask see it, and as allow does."""
+    """The result for deny and ask, and for allow."""
     return met(op, value, arguments, closed=True, path=path), met(op, value, arguments, closed=False, path=path)
 
 
@@ -190,7 +190,7 @@ def test_exists_is_about_what_was_sent() -> None:
 
 
 class Shifty(dict[str, Any]):
-    """Answers otherwise each time it is read."""
+    """Returns another value each time it is read."""
 
     def __init__(self) -> None:
         super().__init__(x=1)
@@ -213,7 +213,7 @@ class Trap(Mapping[str, Any]):
 
 
 class Liar(int):
-    """A number that says of itself what helps."""
+    """A number that lies about its comparisons."""
 
     def __lt__(self, other: object) -> bool:
         return True
@@ -228,7 +228,7 @@ class Liar(int):
 
 
 def test_conditions_never_see_objects_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each value that a condition is tested with is plain JSON, whatever was sent."""
+    """A condition gets only plain JSON, whatever was sent."""
     seen: set[type] = set()
     real = OPS["=="]
     spied = msgspec.structs.replace(
@@ -262,7 +262,7 @@ def test_no_text_stalls_a_pattern() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "reason"),
     [
         ({"path": "amount", "value": 1}, "'/amount'"),
         ({"path": "/a~b", "value": 1}, "~0"),
@@ -288,13 +288,13 @@ def test_no_text_stalls_a_pattern() -> None:
         ({"path": "/a", "op": "in", "value": [float("inf")]}, "a list"),
     ],
 )
-def test_mistakes_are_named_when_a_condition_is_made(wrong: dict[str, Any], says: str) -> None:
+def test_mistakes_are_named_when_a_condition_is_made(wrong: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError) as raised:
         Condition(**wrong)
-    assert says in raised.value.message
+    assert reason in raised.value.message
 
 
-# Whatever is sent: no exception, and when in doubt it is closed.
+# For any input: no exception, and in doubt the call is refused.
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -339,7 +339,7 @@ def test_whatever_is_sent_nothing_breaks_and_doubt_is_closed(condition: Conditio
     denies = compiled.is_met(ArgumentValues(arguments, {}, HUGE), closed=True)
     allows = compiled.is_met(ArgumentValues(arguments, {}, HUGE), closed=False)
     assert type(denies) is bool
-    # What lets a call through to allow must be seen by a deny of the same condition, too.
+    # If allow matches a call, a deny with the same condition must match it, too.
     assert denies or not allows
 
 

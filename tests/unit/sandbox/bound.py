@@ -1,4 +1,4 @@
-"""Runs a few lines of Python in a child that has bound itself by the layers under test, as boot would."""
+"""Runs a few lines of Python in a child that has applied the layers under test to itself, as boot would."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answer(value):
 
 
 def start(library: Path, code: str, **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
-    """To its end. A session of its own: nothing that the code does to its group, or to a terminal, is ours."""
+    """Runs it to its end, in its own session: the code cannot affect our process group or terminal."""
     source = _PRELUDE.format(library=str(library)) + textwrap.dedent(code)
     command = [sys.executable, "-I", "-X", "utf8", "-c", source]
     return subprocess.run(
@@ -43,7 +43,7 @@ def start(library: Path, code: str, **kwargs: Any) -> subprocess.CompletedProces
 
 
 def run(library: Path, code: str, **kwargs: Any) -> Any:
-    """What the code gives to `answer`."""
+    """The values that the code passes to `answer`."""
     done = start(library, code, **kwargs)
     assert done.returncode == 0, done.stderr.decode()[-3000:]
     return json.loads(done.stdout)

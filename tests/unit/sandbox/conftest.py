@@ -1,4 +1,4 @@
-"""The compiled modules of the inside, laid out once."""
+"""The compiled modules of the inside, written once."""
 
 from __future__ import annotations
 

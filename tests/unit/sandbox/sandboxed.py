@@ -1,4 +1,4 @@
-"""What the tests of the sandbox share: a sandbox that is closed in the end, and a program in it that runs given code."""
+"""Shared by the tests of the sandbox: a sandbox that is closed at the end, and a program in it that runs given code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 class SandboxedProgram:
-    """A program in the sandbox that runs the code that it is sent."""
+    """A program in the sandbox that runs the code that it receives."""
 
     def __init__(self, process: SandboxProcess) -> None:
         self.process = process
@@ -79,7 +79,7 @@ async def sandbox(**options: Any) -> AsyncIterator[Sandbox]:
 
 @asynccontextmanager
 async def sandboxed(**options: Any) -> AsyncIterator[SandboxedProgram]:
-    """One program; `settings` are the program's, all else the sandbox's."""
+    """One program; `settings` are the program's, all other arguments the sandbox's."""
     settings = options.pop("settings", {})
     async with sandbox(**options) as made:
         yield await start(made, settings)
@@ -93,7 +93,7 @@ async def start(made: Sandbox, settings: dict[str, Any] | None = None) -> Sandbo
 
 
 def groups(name: str) -> list[str]:
-    """The cgroups that bear the name of a home."""
+    """The cgroups named after a home."""
     found = []
     for folder, inner, _ in os.walk("/sys/fs/cgroup"):
         found += [os.path.join(folder, one) for one in inner if one.startswith(name)]

@@ -1,5 +1,5 @@
-"""A program for the sandbox: runs the code that it is sent, and answers with what the code leaves in `value`. Inside, there is
-nothing of the tests but this file."""
+"""A program for the sandbox: runs the code that it receives, and answers with the code's `value`. The sandbox contains
+no other file of the tests."""
 
 from clicket.sandbox import frames
 

@@ -1,4 +1,4 @@
-"""The first code inside: every layer that was asked for is on before the program's first line, or that line is never run."""
+"""The first code inside: every requested layer is active before the program's first line, or that line never runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def main(commands, answers, settings, layers):
 
 @contextmanager
 def booted(library: Path, folder: Path, order: bytes | dict[str, Any], **options: Any) -> Iterator[Any]:
-    """A process in boot's hands: (process, the descriptor of its answers, what it is sent by)."""
+    """A process that runs boot: (process, the descriptor of its answers, the descriptor of its input)."""
     (folder / "a_program.py").write_text(PROGRAM)
     commands, sender = os.pipe()
     give = os.fdopen(sender, "wb", 0)
@@ -116,7 +116,7 @@ def test_the_program_gets_a_clean_process(library: Path, tmp_path: Path) -> None
     own = [signal.SIGPIPE, signal.SIGXFSZ]
     libcs_own = 1 << 32 - 1 | 1 << 33 - 1  # no program can set these two
     ignored = found["ignored"] & ~libcs_own
-    assert ignored == sum(1 << number - 1 for number in own), "these two come as exceptions"
+    assert ignored == sum(1 << number - 1 for number in own), "Python sees these two as exceptions"
     assert found["path"] == "/extra"
 
 
@@ -127,7 +127,7 @@ def test_all_layers_are_on_before_the_program(library: Path, tmp_path: Path) -> 
     assert found is not None
     assert found["layers"] == ["rlimits", "landlock", "seccomp"]
     assert (found["seccomp"], found["bound"]) == (2, 1)
-    assert (process.returncode, out, err) == (0, b"", b""), "nothing of what was left for the exit was done"
+    assert (process.returncode, out, err) == (0, b"", b""), "no exit handler ran"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""The arguments of bubblewrap: as root without a user namespace, as anybody else in one, and nothing of the host beyond need."""
+"""The arguments of bubblewrap: as root without a user namespace, as other users in one, and as little of the host as
+possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups are found and made in both versions, below our own or beside it, and never with ourselves in them."""
+"""Groups are found and made in both cgroup versions, below our own or beside it, and never contain our own process."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_the_first_version_freezes_and_kills_what_is_frozen(parents: Paren
 
 def test_a_group_that_cannot_be_bounded_is_not_left_half_made(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
-    with pytest.raises(FileNotFoundError):  # here is no kernel that would fill the folder with files
+    with pytest.raises(FileNotFoundError):  # no kernel here that would fill the folder with files
         make(Parents(memory=tmp_path / "memory"))
     assert list((tmp_path / "memory").iterdir()) == []
 
@@ -127,7 +127,7 @@ def test_groups_whose_home_is_gone_are_swept_when_they_are_empty_and_old(parents
 
 
 def second_version(root: Path, path: str, *, controllers: str, handed_down: str) -> Path:
-    """A stand-in for the kernel's folders: plain files, which take what is written to them."""
+    """A fake of the kernel's folders: plain files, which accept what is written to them."""
     folder = root
     for part in ("", *path.split("/")):
         folder = folder / part
@@ -148,7 +148,7 @@ def look(monkeypatch: pytest.MonkeyPatch, root: Path, mounts: str, own: str) -> 
 def test_version_two_is_used_beside_our_own_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounted = tmp_path / "cgroup"
     second_version(mounted, "user.slice/app.scope", controllers="memory pids", handed_down="memory pids")
-    refuses = mounted / "user.slice/app.scope/cgroup.subtree_control"  # as the kernel does: we are in that group
+    refuses = mounted / "user.slice/app.scope/cgroup.subtree_control"  # like the kernel: our process is in that group
     refuses.unlink()
     refuses.mkdir()
     line = f"30 23 0:26 / {mounted} rw,nosuid - cgroup2 cgroup2 rw\n"
@@ -202,7 +202,7 @@ def test_a_group_of_version_two_writes_its_bounds(tmp_path: Path) -> None:
     Path.rename(parent / "one", parent / "kept")
 
     class Ready(Group):
-        """The kernel fills a new group with files; here somebody has to."""
+        """The kernel fills a new group with files; here the test does."""
 
         def _bound(self, memory: int, processes: int) -> None:
             (parent / "one").rmdir()

@@ -1,4 +1,4 @@
-"""Frames as the inside writes and reads them: the same as any JSON, whole or not at all."""
+"""Frames as the inside writes and reads them: equal to any JSON, complete or not at all."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_through_a_small_pipe_and_to_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "word"),
+    ("data", "part"),
     [
         (b"\0\0", "middle"),
         (b"\0\0\0\5{}", "middle"),
@@ -92,11 +92,11 @@ def test_through_a_small_pipe_and_to_its_end() -> None:
         (b"\x02\x00\x00\x01", "announces"),
     ],
 )
-def test_a_broken_frame_is_named(data: bytes, word: str) -> None:
+def test_a_broken_frame_is_named(data: bytes, part: str) -> None:
     read, write = os.pipe()
     os.write(write, data)
     os.close(write)
-    with pytest.raises(frames.BadFrame, match=word):
+    with pytest.raises(frames.BadFrame, match=part):
         frames.read(read)
     os.close(read)
 

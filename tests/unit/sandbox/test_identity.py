@@ -1,4 +1,4 @@
-"""When the host is root, every program gets a user id of its own, which exists here and is otherwise unused."""
+"""When the host is root, every program gets its own user id, which exists here and is otherwise unused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fence: what is named can be opened, and nothing else; as root and as an ordinary user, under every version."""
+"""Landlock: a program can open only what is listed; as root and as an ordinary user, under every version."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def tried(library: Path, folder: Path, listeners: tuple[int, str], *, uid: int =
         path.write_text("text")
     (outside / "tool").write_text("#!/bin/sh\n")
     (outside / "tool").chmod(0o755)
-    for path in [inside, *inside.iterdir(), outside, *outside.iterdir()]:  # it is not the modes that keep it out
+    for path in [inside, *inside.iterdir(), outside, *outside.iterdir()]:  # the file modes are not what keeps it out
         os.chown(path, uid, uid)
     read = [*landlock.SYSTEM_READ, shown / "text", sys.prefix, sys.base_prefix, library, folder / "not there"]
     code = _TRY.format(
@@ -120,7 +120,7 @@ def tried(library: Path, folder: Path, listeners: tuple[int, str], *, uid: int =
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """One that another user can reach: pytest's own are closed to others."""
+    """A folder that other users can enter: pytest's own are closed to others."""
     with tempfile.TemporaryDirectory(prefix="clicket-fence-") as name:
         yield Path(name)
 

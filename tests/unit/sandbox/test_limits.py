@@ -1,4 +1,4 @@
-"""Limits are whole numbers that leave a program room to live; sizes are written as people write them."""
+"""Limits are whole numbers that leave a program enough to run; sizes may have units."""
 
 from __future__ import annotations
 

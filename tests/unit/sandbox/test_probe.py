@@ -85,13 +85,13 @@ async def test_a_bubblewrap_that_does_not_work_is_quoted(tmp_path: Path, monkeyp
 
 async def test_a_layer_that_does_not_hold_is_done_without_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "_known", {})
-    monkeypatch.setattr(boot_config, "_seccomp", lambda *_, **__: "00")  # no filter that the kernel would take
+    monkeypatch.setattr(boot_config, "_seccomp", lambda *_, **__: "00")  # a filter that the kernel refuses
     async with sandbox() as made:
         found = await made.isolation()
         assert found.level == "process"
         assert "seccomp" not in found.layers
         assert {"namespaces", "landlock", "rlimits"} <= set(found.layers)
-        assert sum(gap.startswith("seccomp:") for gap in found.gaps) == 2, "what it said, and what that leaves open"
+        assert sum(gap.startswith("seccomp:") for gap in found.gaps) == 2, "its message, and the gap that it leaves"
         with pytest.raises(NotIsolated, match="seccomp"):
             await start(made)
 

@@ -190,7 +190,7 @@ async def test_what_is_frozen_does_not_run_until_it_thaws(tier: dict[str, object
 
 
 async def test_without_a_namespace_no_process_leaves_the_programs_group() -> None:
-    """So all of them are stopped, and ended, by one signal, which nobody forks past."""
+    """So one signal stops or ends all of them, and no fork escapes it."""
     async with sandboxed(without=["namespaces", "identity"], require="partial") as program:
         found = await program.run(
             """

@@ -1,4 +1,4 @@
-"""The kernel's bounds: set for good, and seen to hold."""
+"""The kernel's limits: set for good, and enforced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_what_is_set() -> None:
         "SIGPENDING": 1024,
         "NPROC": 20,
     }
-    assert "NPROC" not in rules(alone=False, uid=0), "for root the kernel counts none"
+    assert "NPROC" not in rules(alone=False, uid=0), "for root the kernel counts no processes"
 
 
 @pytest.mark.parametrize(("pattern", "bound"), [("core", 0), ("|/usr/lib/systemd/systemd-coredump %P", 1), (None, 0)])
@@ -98,7 +98,7 @@ def test_they_hold(library: Path, tmp_path: Path) -> None:
         answer([forks(), tried(fill), tried(files), take(), [raise_again("RLIMIT_" + name) for name in
             ("FSIZE", "NOFILE", "NPROC", "CORE")]])
     """
-    # Reaching the folder: its parents are pytest's own, closed to others, but the working folder is held already.
+    # Reaching the folder: pytest closes its parents to other users, but the working folder is open already.
     forked, filled, opened, taken, again = run(library, code)
     assert forked == [19, errno.EAGAIN]
     assert filled == -errno.EFBIG

@@ -1,4 +1,4 @@
-"""A sandbox shows a program what it was given and nothing else, says what it could not do, and leaves nothing behind."""
+"""A sandbox shows a program only what it was given, reports missing layers, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from clicket.sandbox import (
 
 @contextmanager
 def temp_folder() -> Iterator[Path]:
-    """A folder for `temp=` that users of programs can pass through."""
+    """A folder for `temp=` that users of programs can traverse."""
     with tempfile.TemporaryDirectory(prefix="clicket-test-") as name:
         Path(name).chmod(0o711)
         yield Path(name)
@@ -141,7 +141,7 @@ async def test_two_programs_have_nothing_in_common() -> None:
 
 
 async def test_a_folder_more_is_shown_read_only(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)  # modes hold inside, too
+    tmp_path.chmod(0o755)  # file modes apply inside, too
     (tmp_path / "data.txt").write_text("shown")
     async with sandboxed(readable=[tmp_path]) as program:
         assert await program.run(f"value = open({str(tmp_path / 'data.txt')!r}).read()") == "shown"
@@ -188,7 +188,7 @@ async def test_closing_in_the_middle_of_a_start_waits_for_it_and_ends_it(tmp_pat
 async def test_closing_while_the_layers_are_tried_out_starts_nothing_more(tmp_path: Path) -> None:
     made = Sandbox(temp=tmp_path)
     first = asyncio.ensure_future(made.start("clicket.sandbox.probe_program", {"hidden": "/", "orphan": False}))
-    for _ in range(3):  # it tries the layers out, which takes far longer than this
+    for _ in range(3):  # it tests the layers, which takes far longer than this
         await asyncio.sleep(0)
     await made.close()
     with pytest.raises(UsageError, match="the sandbox is closed"):

@@ -1,4 +1,4 @@
-"""The filter: read by a small interpreter of ours for both machines, and put on real processes of this one."""
+"""The seccomp filter: interpreted in Python for both architectures, and applied to real processes on this one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLONE_NEW = [1 << 17, *(1 << bit for bit in range(25, 31))]
 
 
 def judge(code: bytes, number: int, *arguments: int, arch: int) -> int | str:
-    """What the kernel would make of the filter: `allow`, `kill`, or an error number."""
+    """The kernel's verdict by this filter: `allow`, `kill`, or an error number."""
     filled = [*arguments, *[0] * (6 - len(arguments))]
     data = struct.pack("<iIQ6Q", number - (1 << 32) * (number >> 31), arch, 0, *(a & (2**64 - 1) for a in filled))
     steps = list(struct.iter_unpack("<HBBI", code))
@@ -84,7 +84,7 @@ def test_exactly_the_named_calls_are_refused(name: str, options: dict[str, Any])
             assert outcome == expected.get(names.get(number, ""), "allow"), (number, names.get(number))
     assert set(expected) - set(numbers) <= {"chmod", "chown", "lchown", "utime", "utimes", "futimesat"} | {
         *"iopl ioperm modify_ldt inotify_init".split()
-    }, "only what aarch64 never had may be missing"
+    }, "only calls that aarch64 never had may be missing"
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -104,7 +104,7 @@ def test_arguments_at_their_borders(name: str) -> None:
     def outcome(call: str, *arguments: int, **options: Any) -> int | str:
         return judge(made(name, **options), NUMBERS[name][call], *arguments, arch=AUDIT[name])
 
-    high = 0xABCD << 32  # the kernel does not look at this half, so neither may hide something there
+    high = 0xABCD << 32  # the kernel ignores this half, so the filter must ignore it, too
     for flag in CLONE_NEW:
         assert outcome("clone", flag) == outcome("clone", flag | high | 0x11) == errno.EPERM
     for flags in (0, 0x11, 0x3D0F00, 0x01200011, high | 0x11, ~sum(CLONE_NEW) & 0xFFFFFFFF):  # thread, fork, vfork …
@@ -146,7 +146,7 @@ def test_buffers_of_sockets_and_locks(name: str) -> None:
         return judge(made(name, **options), NUMBERS[name][call], *arguments, arch=AUDIT[name])
 
     for option in (7, 8, 32, 33):
-        assert outcome("setsockopt", 0, 1, option) == 0, "nothing is done, and that is said to nobody"
+        assert outcome("setsockopt", 0, 1, option) == 0, "the call does nothing, and returns success"
 
     for option in (2, 9, 20, 66):
         assert outcome("setsockopt", 0, 1, option) == "allow"
@@ -228,7 +228,7 @@ def test_a_machine_that_is_not_known_has_no_filter() -> None:
 
 
 # -- the filter on a process -------------------------------------------------------------------------------------------
-# All arguments are -1: a call that were let through would fail on them, and harm nobody.
+# All arguments are -1: an allowed call would fail on them, without harm.
 
 _EACH = """
     before = {{name: tried(libc.syscall, number, *[-1] * 6) for name, number in {unbound}.items()}}
@@ -244,7 +244,7 @@ def test_each_denied_call_is_denied_by_number(library: Path, options: dict[str, 
     some = {name: calls[name] for name in ("bpf", "setns", "mount", "connect", "setxattr") if name in calls}
     code = _EACH.format(filter=made(HERE, **options).hex(), calls=calls, unbound=some)
     before, after = run(library, code)
-    assert -errno.EPERM not in before.values(), "what fails without the filter proves nothing"
+    assert -errno.EPERM not in before.values(), "a call that fails without the filter proves nothing"
     assert after == dict.fromkeys(calls, -errno.EPERM)
 
 
@@ -269,14 +269,14 @@ def test_new_namespaces_and_unknown_calls(library: Path) -> None:
 def test_calls_by_another_door_end_the_process(library: Path) -> None:
     bound = f"seccomp.apply({made(HERE).hex()!r})\n"
     assert start(library, bound + "libc.syscall(0x40000000 | 39)").returncode == -signal.SIGSYS
-    old_door = """
+    old_call = """
         import ctypes, mmap
         page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         page.write(bytes.fromhex("b814000000cd80c3"))  # getpid, the way of 1995
         ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
     """
-    # A kernel without those calls has no such door at all.
-    assert start(library, bound + textwrap.dedent(old_door)).returncode in {-signal.SIGSYS, -signal.SIGSEGV}
+    # A kernel without those calls needs no filter for them.
+    assert start(library, bound + textwrap.dedent(old_call)).returncode in {-signal.SIGSYS, -signal.SIGSEGV}
 
 
 def test_nothing_of_the_host_is_in_reach_of_the_same_user(library: Path, tmp_path: Path) -> None:
@@ -306,10 +306,10 @@ def test_nothing_of_the_host_is_in_reach_of_the_same_user(library: Path, tmp_pat
         answer([refused, kept, other])
     """
     refused, kept, other = run(library, code)
-    assert other == [-errno.ENOTTY] * len(other), "flags of files are set by descriptor, too"
+    assert other == [-errno.ENOTTY] * len(other), "a descriptor can set file flags, too"
     assert refused == [-errno.EPERM] * len(refused)
     assert kept == [None] * len(kept)
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640, "the call did nothing, and said so to nobody"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640, "the call did nothing, and returned success"
     assert (tmp_path / "file").stat().st_mtime > 1
     assert (tmp_path / "copy").read_text() == "text"
 
@@ -344,7 +344,7 @@ _POOL = """
 
 @pytest.mark.parametrize("options", [{}, STRICT], ids=["apart", "strict"])
 def test_ordinary_programs_notice_nothing(library: Path, options: dict[str, Any]) -> None:
-    # A pool ends its processes by signal: where signals are not let out, it cannot.
+    # A pool ends its processes by signal: it cannot where the filter blocks signals.
     found = run(library, _ORDINARY.format(filter=made(HERE, **options).hex(), more="" if options else _POOL.strip()))
     expected = {"array": 200.0**3, "threads": 285, "command": "42\n", "loop": [1, 0], "pair": "x"}
     assert found == (expected if options else expected | {"processes": [1, 2]})

@@ -1,4 +1,4 @@
-"""The supervisor: whatever the program started, and however it hid it, is gone when the supervisor is."""
+"""The supervisor: when it ends, every process that the program started is dead, however hidden."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ import pytest
 from clicket.sandbox import supervisor
 
 SCRIPT = str(Path(supervisor.__file__).resolve())
-UID = (
-    54_324 + os.getpid() % 4_000 * 2
-)  # its own in each process of the tests: a supervisor kills all processes of that user
+UID = 54_324 + os.getpid() % 4_000 * 2  # different in each test process: a supervisor kills all processes of that user
 DAEMONS = "(setsid sleep 1000 &); (setsid sh -c 'sleep 1000 & sleep 1001' &); sleep 1002 & "
-"""Three ways to be forgotten: by a parent that leaves, by two, and by none."""
+"""Three ways to become an orphan: one parent exits, two exit, none exits."""
 
 
 class SupervisedTree:
@@ -36,23 +34,23 @@ class SupervisedTree:
                 stdout=inner,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                extra_groups=[4, 24],  # what root often has, and a program must not
+                extra_groups=[4, 24],  # groups that root often has, and a program must not
                 cwd="/",
             )
         os.close(inner)
         self.lifeline.settimeout(60)
         self.pid = int(self.lifeline.makefile("rb", 0).readline() or b"0")
 
-    def until(self, word: bytes) -> None:
-        """Read what the program says, up to this."""
-        said = b""
-        while word not in said:
+    def until(self, text: bytes) -> None:
+        """Read the program's output, up to this."""
+        output = b""
+        while text not in output:
             piece = read_soon(self.out)
-            assert piece, f"it ended, and had said {said!r}"
-            said += piece
+            assert piece, f"it ended after {output!r}"
+            output += piece
 
     def is_silent(self) -> bool:
-        """Whether nobody is left who could speak: every process of the tree holds the pipe open."""
+        """Whether no process is left: every process of the tree holds the pipe open."""
         while read_soon(self.out):
             pass
         return True
@@ -64,7 +62,7 @@ def is_asleep(pid: int) -> bool:
 
 def read_soon(fd: int) -> bytes:
     ready, _, _ = select.select([fd], [], [], 60)
-    assert ready, "a process that should be gone still holds the pipe"
+    assert ready, "a process that should be dead still holds the pipe"
     return os.read(fd, 65536)
 
 
@@ -118,9 +116,9 @@ def test_closing_the_lifeline_is_an_order() -> None:
 
 @pytest.mark.parametrize("uid", [None, UID], ids=["same", "other"])
 def test_a_bomb_is_put_out(uid: int | None) -> None:
-    """Processes that do nothing but start others and leave, as many as the bound allows."""
+    """A fork bomb: processes that only start others and exit, as many as the limit allows."""
     bomb = "exec 2> /dev/null; ulimit -u 40; echo ready; spread() { spread & spread & }; spread; sleep 1006"
-    # Root is not counted by the kernel: without a user of its own the bomb gets one all the same, by other means.
+    # The kernel does not count root's processes: without its own user the bomb is stopped by other means.
     command = ["/usr/bin/setpriv", f"--reuid={UID + 1}", f"--regid={UID + 1}", "--clear-groups"] if uid is None else []
     with supervised(*command, "/bin/bash", "-c", bomb, uid=uid) as made:
         made.until(b"ready")
@@ -142,7 +140,7 @@ def test_a_program_of_another_user_cannot_end_its_supervisor() -> None:
 
 
 def test_no_process_of_the_programs_user_outlives_it() -> None:
-    """Not even one that is no child here: the user id is the program's own."""
+    """Not even one that is no child: the user id is the program's own."""
     with (
         subprocess.Popen(["sleep", "1009"], user=UID, group=UID, extra_groups=[]) as stray,
         supervised("/bin/true", uid=UID) as made,
@@ -150,7 +148,7 @@ def test_no_process_of_the_programs_user_outlives_it() -> None:
         assert made.process.wait(60) == 0
         with os.fdopen(os.pidfd_open(stray.pid), "rb") as end:
             select.select([end], [], [], 20)
-        stray.terminate()  # does nothing to one that has ended
+        stray.terminate()  # no effect on an ended process
         assert stray.wait() == -signal.SIGKILL
 
 
@@ -163,12 +161,12 @@ def test_a_supervisor_that_is_killed_takes_its_program_with_it() -> None:
 
 def test_the_programs_descriptors_are_its_own() -> None:
     with supervised("/bin/sh", "-c", "exec >&-; sleep 1011") as made:
-        assert read_soon(made.out) == b"", "nobody else holds the other end"
+        assert read_soon(made.out) == b"", "no other process holds the other end"
         assert made.process.poll() is None
 
 
 def test_a_host_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
-    """The host has forked a child that holds its end of the lifeline, too: its death alone must be enough."""
+    """The host has forked a child that holds its end of the lifeline, too: the host's death alone must be enough."""
     host = tmp_path / "host.py"
     host.write_text(
         "import os, socket, subprocess, sys, signal\n"
@@ -186,22 +184,20 @@ def test_a_host_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdin is not None
-        said = b""
-        while b"ready" not in said:
-            said += read_soon(process.stdout.fileno())
+        output = b""
+        while b"ready" not in output:
+            output += read_soon(process.stdout.fileno())
         process.send_signal(signal.SIGKILL)
         while read_soon(process.stdout.fileno()):
             pass
-        process.stdin.close()  # the keeper leaves
+        process.stdin.close()  # the keeper exits
 
 
 def test_the_program_is_held_back_until_the_host_lets_it_go() -> None:
     with supervised("/bin/sh", "-c", "echo started; sleep 1007", go=False) as made:
         while not is_asleep(made.pid):
             os.sched_yield()
-        assert b"supervisor.py" in Path(f"/proc/{made.pid}/cmdline").read_bytes(), (
-            "it is there, and has not been started"
-        )
+        assert b"supervisor.py" in Path(f"/proc/{made.pid}/cmdline").read_bytes(), "it exists, and has not been started"
         assert not select.select([made.out], [], [], 0)[0]
         made.lifeline.send(b"G")
         made.until(b"started")

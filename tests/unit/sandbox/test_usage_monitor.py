@@ -1,4 +1,4 @@
-"""What a program holds of memory and disk is counted without following it anywhere."""
+"""A program's memory and disk usage is counted without following links."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def test_what_cannot_be_counted_is_reported(tmp_path: Path, folder: int) -> None
     def uncounted() -> bool:
         return usage(folder, **PLENTY, unlinked_of=ours).uncounted
 
-    assert not uncounted(), "it is open"
+    assert not uncounted(), "the file is open"
     left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with left, right:
         assert usage(folder, **PLENTY, unlinked_of=ours).sockets >= 2
         assert not uncounted()
         socket.send_fds(left, [b"x"], [fd])
-        assert uncounted(), "it is on its way through a socket"
+        assert uncounted(), "the file is in transit through a socket"
         _, received, _, _ = socket.recv_fds(right, 1, 1)
         assert not uncounted()
         os.close(received[0])
@@ -103,19 +103,19 @@ def test_what_cannot_be_counted_is_reported(tmp_path: Path, folder: int) -> None
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
     address = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
-    assert not uncounted(), "it is open as well"
+    assert not uncounted(), "the file is open as well"
     os.close(fd)
-    assert uncounted(), "there is only a piece of memory left of it"
+    assert uncounted(), "only a memory mapping of it is left"
     libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(4096))
     assert not uncounted()
     with mmap.mmap(-1, 1 << 20) as shared:
         shared[0] = 1
-        assert not uncounted(), "memory that is shared is no file"
-    assert not usage(folder, **PLENTY, unlinked_of=[2**22 + 1]).uncounted, "who is gone holds nothing"
+        assert not uncounted(), "shared memory is no file"
+    assert not usage(folder, **PLENTY, unlinked_of=[2**22 + 1]).uncounted, "a dead process holds nothing"
 
 
 class Disk:
-    """A file system with so much free."""
+    """A file system with this much free space."""
 
     f_frsize = 1
 
@@ -135,19 +135,19 @@ def test_what_a_disk_lacks_is_attributed_to_the_program(folder: int, monkeypatch
     def lacks(found: usage_monitor.Usage, size: int = 100, entries: int = 10) -> bool:
         return [room.is_over(folder, found, size=size, entries=entries) for _ in range(3)][-1]
 
-    disk.f_bfree, disk.f_ffree = 500, 50  # its own and others', all in the open
+    disk.f_bfree, disk.f_ffree = 500, 50  # its own files and others', all visible
     assert not lacks(seen(100, 10, uncounted=False))
     disk.f_bfree, disk.f_ffree = 300, 40
-    found = seen(150, 13, uncounted=True)  # 150 bytes and 7 entries are nobody's
-    assert not room.is_over(folder, found, size=149, entries=10), "one look is not enough"
+    found = seen(150, 13, uncounted=True)  # 150 bytes and 7 entries have no visible owner
+    assert not room.is_over(folder, found, size=149, entries=10), "one measurement is not enough"
     assert lacks(found, size=149)
     assert not lacks(found, size=150)
     assert lacks(found, size=150, entries=6)
-    room.begin(folder)  # what is uncounted stays so
+    room.begin(folder)  # uncounted usage stays uncounted
     assert lacks(found, size=149)
     assert not lacks(seen(150, 13, uncounted=False))
     disk.f_bfree, disk.f_ffree = 0, 0
-    room.begin(folder)  # others', while the program stood still
+    room.begin(folder)  # others' usage, while the program was frozen
     assert not lacks(found, size=0, entries=0)
     room.close()
 
@@ -174,7 +174,7 @@ async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
     tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)
-    told: asyncio.Queue[str] = asyncio.Queue()
+    breaches: asyncio.Queue[str] = asyncio.Queue()
     workers = Workers(1, "test-watch")
     looks = 0
 
@@ -184,20 +184,25 @@ async def test_a_monitor_pauses_on_request_and_reports_what_it_finds(
         return []
 
     watch = UsageMonitor(
-        folders=(folder,), limits=Limits(files=300), pids=pids, memory=True, workers=workers, on_breach=told.put_nowait
+        folders=(folder,),
+        limits=Limits(files=300),
+        pids=pids,
+        memory=True,
+        workers=workers,
+        on_breach=breaches.put_nowait,
     )
     watch.start()
     await eventually(lambda: looks >= 3)
-    assert told.empty()
+    assert breaches.empty()
     watch.pause()
-    await eventually(lambda: watch._timer is None)  # the last one runs out and is not renewed
+    await eventually(lambda: watch._timer is None)  # the last one fires and is not renewed
     before = looks
     for number in range(301):
         (tmp_path / str(number)).touch()
     assert looks == before
     watch.start()
     async with asyncio.timeout(60):
-        assert await told.get() == "disk"
+        assert await breaches.get() == "disk"
     watch.stop()
     workers.close()
 
@@ -207,7 +212,7 @@ async def test_too_much_memory_is_reported_where_no_kernel_limits_it(
     memory: bool, folder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage_monitor, "PERIOD", 0.005)
-    told: asyncio.Queue[str] = asyncio.Queue()
+    breaches: asyncio.Queue[str] = asyncio.Queue()
     workers = Workers(1, "test-watch")
     looks = 0
 
@@ -218,14 +223,14 @@ async def test_too_much_memory_is_reported_where_no_kernel_limits_it(
 
     limits = Limits(memory=64 << 20)
     watch = UsageMonitor(
-        folders=(folder,), limits=limits, pids=pids, memory=memory, workers=workers, on_breach=told.put_nowait
+        folders=(folder,), limits=limits, pids=pids, memory=memory, workers=workers, on_breach=breaches.put_nowait
     )
     watch.start()
     await eventually(lambda: looks >= 3)
     if memory:
         async with asyncio.timeout(60):
-            assert await told.get() == "memory"
-    assert memory or told.empty()
+            assert await breaches.get() == "memory"
+    assert memory or breaches.empty()
     watch.stop()
     workers.close()
 

@@ -1,4 +1,4 @@
-"""A home is its process's alone, tells that the process lives, and is swept when it does not."""
+"""A home belongs to one process, shows that the process lives, and is swept after its death."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_process_that_was_left_alone_at_its_birth_is_found_by_its_name(tmp_pat
     orphan = subprocess.Popen([f"{workdirs.BWRAP_NAME}{dead.name}", "1000"], executable="/bin/sleep")
     other = subprocess.Popen([f"{workdirs.BWRAP_NAME}{dead.name}er", "1000"], executable="/bin/sleep")
     for process in (orphan, other):
-        eventually_sync(Path(f"/proc/{process.pid}/cmdline").read_bytes)  # a moment after its start it has no words yet
+        eventually_sync(Path(f"/proc/{process.pid}/cmdline").read_bytes)  # at first its command line is empty
     workdirs.sweep(tmp_path)
     assert orphan.wait(60) == -signal.SIGKILL
     assert other.poll() is None

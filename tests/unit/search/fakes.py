@@ -1,4 +1,4 @@
-"""Parts of a search that follow a script, and an event loop whose clock jumps to the next timer."""
+"""Scripted parts of a search, and an event loop whose clock jumps to the next timer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
 
 def leaping(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run it on a `LeapingLoop`."""
+    """Run a coroutine on a `LeapingLoop`."""
     with asyncio.Runner(loop_factory=LeapingLoop) as runner:
         return runner.run(work())
 
@@ -44,7 +44,7 @@ def document(id: str, text: str = "", **more: Any) -> Document:
 
 
 class Engine:
-    """Answers by table: documents, an exception to raise, or "hang". Other queries find one document of their own."""
+    """Answers by table: documents, an exception to raise, or "hang". Every other query finds its own document."""
 
     def __init__(self, table: Mapping[str, Any] | None = None, name: str = "fake", default: Any = None) -> None:
         self.name = name
@@ -124,7 +124,7 @@ def kinds(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 OPEN: tuple[float, list[str]] = (0.2, ["something"])
 DONE: tuple[float, list[str]] = (0.9, [])
-"""Analyses for `Scores`: the search goes on, or has found enough."""
+"""Analyses for `Scores`: the search continues, or has found enough."""
 
 
 async def messages_of(question: str = "What is it?", **options: Any) -> list[dict[str, Any]]:

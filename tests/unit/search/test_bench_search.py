@@ -1,4 +1,4 @@
-"""The benchmark of deep search: its figures mean what they say, half of the data is refused, and a run ends in a page."""
+"""The benchmark of deep search: its figures are correct, half of the data is refused, and a run ends in a page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_figures_by_hand() -> None:
         (0.1, 0.2, 2, 0.5),
         (0.3, 0.4, 2, 1.0),
     ]
-    assert figures.bins([0.5] * 4, [True, False] * 2) == [(0.5, 0.5, 4, 0.5)]  # equals are not told apart
+    assert figures.bins([0.5] * 4, [True, False] * 2) == [(0.5, 0.5, 4, 0.5)]  # equal scores share a bin
     low, high = figures.interval([0.0, 1.0] * 100)
     assert 0.42 < low < 0.5 < high < 0.58
     assert figures.has(["He lives in São  Paulo."], "sao paulo")
@@ -87,8 +87,8 @@ def test_a_run_ends_in_a_page_and_a_picture(
         monkeypatch.setattr(run, name, path)
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setattr(run, "METHODS", [one for one in run.METHODS if one.name in ("single", "round3", "untitled")])
-    told = ["--passages", "300", "--files", "30", "--json", str(tmp_path / "f.json")]
-    assert run.main([str(data), *told]) == 0
+    arguments = ["--passages", "300", "--files", "30", "--json", str(tmp_path / "f.json")]
+    assert run.main([str(data), *arguments]) == 0
     found = json.loads((tmp_path / "f.json").read_text())
     row = found["2wiki"]["rows"]["round3"]
     assert (row["recall@5"], row["questions"], row["answers"], row["wrong_citations"]) == (1.0, 2, 1, 0)
@@ -102,7 +102,7 @@ def test_a_run_ends_in_a_page_and_a_picture(
     assert draw(found) == (out / "p.svg").read_text()
 
     before = page
-    assert run.main([str(data), "--methods", "single", "--only", "2wiki"]) == 0  # a look, not a measurement
+    assert run.main([str(data), "--methods", "single", "--only", "2wiki"]) == 0  # a trial run, not a measurement
     assert (out / "S.md").read_text() == before
     assert run.main([str(data), "--only", "nothing"]) == 2
     assert run.main([]) == 2

@@ -70,9 +70,9 @@ async def test_a_plan_that_led_nowhere_is_mended_by_the_question(found: list[Any
         async def engine(query: str) -> Sequence[Any]:
             return found if query.startswith("poor") else await index.search(query)
 
-        told = {"sub_queries": [f"poor {n}" for n in range(5)]}
+        planned = {"sub_queries": [f"poor {n}" for n in range(5)]}
         question = "Where was the director of the film Alpine Light born?"
-        result = await deep_search(question, engine=engine, model=lambda prompt: msgspec.json.encode(told).decode())
+        result = await deep_search(question, engine=engine, model=lambda prompt: msgspec.json.encode(planned).decode())
     assert question in result.rounds[1].queries
     assert "Murten" in result.answer
 
@@ -86,7 +86,7 @@ async def test_when_nothing_was_found_the_question_itself_is_searched(plans: Pla
 
 
 class Meaning:
-    """A space of two dimensions: what is about water, and the rest."""
+    """A space of two dimensions: texts about water, and the rest."""
 
     name, dimensions = "meaning", 2
 
@@ -114,7 +114,7 @@ async def test_an_embedder_is_called_once_for_each_text_without_a_vector() -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "reason"),
     [
         ({}, "nothing to search in"),
         ({"engine": 7}, "cannot search"),
@@ -132,10 +132,10 @@ async def test_an_embedder_is_called_once_for_each_text_without_a_vector() -> No
         ({"engine": Engine(), "max_loops": 3}, "unknown option 'max_loops'. Did you mean 'max_loop'"),
     ],
 )
-async def test_wrong_options_are_refused_before_an_engine_is_called(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+async def test_wrong_options_are_refused_before_an_engine_is_called(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
         await deep_search("Why?", **options)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=reason):
         await anext(deep_search_stream("Why?", **options))
 
 

@@ -1,4 +1,4 @@
-"""The feed of an agent: frames in order, not far ahead of the reader, and a last frame that says why a stream breaks."""
+"""The feed of an agent: frames in order, not far ahead of the reader, and a last frame with the reason if a stream breaks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def event(number: int, size: int = 10) -> AgentEvent:
 
 
 class Source:
-    """Events without end; knows how many were taken, and whether it was closed."""
+    """Events without end; counts those that were taken, and records whether it was closed."""
 
     def __init__(self, size: int = 10, last: int | None = None, error: Exception | None = None) -> None:
         self.taken = 0
@@ -66,7 +66,7 @@ async def test_it_is_not_followed_faster_than_it_is_read() -> None:
     for _ in range(10):
         feed.take(reader)
     await spin()
-    assert source.taken > taken, "reading makes room for more"
+    assert source.taken > taken, "reading frees space for more"
     await feed.close()
     assert source.closed
 
@@ -82,4 +82,4 @@ async def test_a_stream_that_breaks_says_why() -> None:
         assert over
         assert b"event: broken\n" in data
         assert said in data
-        assert b"secret/place" not in data, "the address of the store is only logged"
+        assert b"secret/place" not in data, "only the log contains the store's address"

@@ -75,7 +75,7 @@ async def test_more_events_of_other_processes_than_are_read_are_a_gap() -> None:
     store._calls = ManyCalls(20_000)._calls
     await events.poll_store()
     text = events.take(reader)[0]
-    assert text.startswith(b"event: gap"), "whatever the reader's filter is"
+    assert text.startswith(b"event: gap"), "for any filter of the reader"
     store.asked = 0
     await events.poll_store()
     assert store.asked == 2, "a page of known calls ends a poll"

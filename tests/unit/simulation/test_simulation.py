@@ -77,9 +77,9 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 def test_lost_notices_cost_time_and_nothing_else() -> None:
-    heard, lost = run(), run(lost_notices=1.0)
+    delivered, lost = run(), run(lost_notices=1.0)
     assert lost.lost == lost.repeated == 0
-    assert heard.wait_p95 < 0.02 < lost.wait_p95 < 2 * SMALL.poll
+    assert delivered.wait_p95 < 0.02 < lost.wait_p95 < 2 * SMALL.poll
 
 
 def test_callers_take_turns() -> None:

@@ -1,4 +1,4 @@
-"""JSON log lines: one object per record, whatever was logged, with the call that it belongs to."""
+"""JSON log lines: one object per record, for any message, with its call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("a.tool.of.ours")
 
 
 class Lines(list[dict[str, Any]]):
-    """What was logged, parsed."""
+    """The log records, parsed."""
 
     def of(self, message: str) -> dict[str, Any]:
         return next(line for line in self if line["message"] == message)
@@ -77,35 +77,35 @@ async def test_lines_of_a_tool_carry_its_call(stream: io.StringIO) -> None:
             [{"tool": name, "arguments": {"x": x}, "thread": f"t{x}"} for x in range(3) for name in WORDS]
         )  # fmt: skip
         log.info("nobody's")
-    said = lines(stream)
+    logged = lines(stream)
     for result in results:
         x = result.output
         words = WORDS[result.tool]
         for word in words:
-            line = said.of(f"{word} {x}")
+            line = logged.of(f"{word} {x}")
             assert (line["call_id"], line["thread"], line["tool"]) == (result.call_id, f"t{x}", result.tool)
             assert (line["attempt"], line["level"], line["logger"]) == (1, "info", "a.tool.of.ours")
-    assert "call_id" not in said.of("nobody's")
+    assert "call_id" not in logged.of("nobody's")
 
 
 async def test_handed_over_calls_are_distinguished_by_their_callers(stream: io.StringIO) -> None:
-    """A direct call runs in its caller's task: what the caller logs after it is not the call's."""
+    """A direct call runs in its caller's task: later log records of the caller do not belong to the call."""
     async with make([on_the_loop]) as rt:
         follow(rt)
         handle = await rt.submit("on_the_loop", {"x": 1})
         await handle.result()
         await rt.call("on_the_loop", {"x": 2})
         log.info("after")
-    said = lines(stream)
-    assert said.of("loop 1")["call_id"] == handle.id
-    assert said.of("loop again 2")["call_id"] != handle.id
-    assert "call_id" not in said.of("after")
+    logged = lines(stream)
+    assert logged.of("loop 1")["call_id"] == handle.id
+    assert logged.of("loop again 2")["call_id"] != handle.id
+    assert "call_id" not in logged.of("after")
 
 
 async def test_every_end_is_a_line_without_content(stream: io.StringIO) -> None:
     async with make([on_the_loop, breaks]) as rt:
         follow(rt)
-        follow(rt)  # twice is once
+        follow(rt)  # a second time has no effect
         await rt.call("on_the_loop", {"x": 77001}, id="fine", thread="t")
         await rt.call("breaks", id="bad")
         await rt.call("nothing", id="unknown")

@@ -1,4 +1,4 @@
-"""The page of metrics: Prometheus' parser finds our figures in it, and its linter no fault."""
+"""The page of metrics: Prometheus' parser reads our figures, and its linter reports no error."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_buckets_are_exact_at_their_bounds() -> None:
 
 @pytest.mark.parametrize("n", range(14))
 def test_a_run_of_exactly_a_bound_is_within_it(n: int) -> None:
-    """Ours are powers of a root of two; a rounding error here would put a call into the next bucket."""
+    """The bounds are powers of a root of two; a rounding error would put a call into the next bucket."""
     bound = BOUNDS[n]
     for took, within in ((bound, 1), (bound * 1.0001, 0), (bound * 0.9999, 1)):
         page, _ = exposition([figure(took)])

@@ -91,7 +91,7 @@ def test_quantiles_are_within_their_bound_over_any_number_of_processes(times: li
     assert report.max == ordered[-1]
 
 
-# What looks ill.
+# Anomalies.
 
 
 def kinds(*figures: Figure) -> list[tuple[str, str]]:
@@ -114,9 +114,9 @@ def kinds(*figures: Figure) -> list[tuple[str, str]]:
         ([figure(1.0, count=5), failure(None, code="permission_denied", count=50)], []),
         ([failure(None, code="timeout", outcome="timeout", count=50)], []),  # in the queue: the tool never ran
         ([failure(None, code="tool_not_found", tool="", count=50)], []),
-        # The hub hides a tool after three failures in a row, and that must not hide it here;
+        # The hub hides a tool after three failures in a row, and the report must still show it;
         ([failure(1.0, count=3), failure(None, code="tool_unavailable", count=2)], ["success_rate"]),
-        # but a tool that was only ever called too early is not ill,
+        # but a tool that was only ever called too early is no anomaly,
         ([failure(None, code="tool_unavailable", count=50)], []),
         # nor one that works, and is called too early now and then.
         ([figure(1.0, count=9), failure(1.0, count=1), failure(None, code="tool_unavailable", count=50)], []),

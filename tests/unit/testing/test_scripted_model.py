@@ -77,7 +77,7 @@ async def test_a_resumed_process_gets_the_answer_of_its_place() -> None:
 
 
 def conversation(*said: str) -> ChatRequest:
-    """Answers of a model; an empty one begins the next turn."""
+    """Answers of a model; an empty one starts the next turn."""
     answers = [ChatMessage(role="assistant" if one else "user", content=one or "Go on.") for one in said]
     return ChatRequest(messages=(*HELLO.messages, *answers))
 
@@ -90,7 +90,7 @@ async def test_a_script_that_is_loaded_again_continues_in_the_middle_of_its_turn
     whole = ScriptedModel(["a", "b", "c", "d"])
     assert (await whole.chat(conversation("a", "b", "", "c"))).text == "d", "of the conversation"
     failing = ScriptedModel([RetryableError("busy"), "a", RetryableError, "b", "c"])
-    assert (await failing.chat(conversation("a", "b"))).text == "c", "what was raised was not said"
+    assert (await failing.chat(conversation("a", "b"))).text == "c", "an answer that raised does not count"
     called = ScriptedModel([lambda _: "a", [("add", {"a": 1})], "c"])
     add = ChatMessage(role="assistant", uses=(ToolUse(id="x", name="add", arguments='{"a":1}'),))
     assert (await called.chat(ChatRequest(messages=(*conversation("a").messages, add)))).text == "c"
@@ -107,21 +107,21 @@ async def test_what_another_script_said_is_not_passed_over() -> None:
     assert (await ScriptedModel(["first"]).chat(conversation("first", ""))).text == "first", "a turn that begins"
 
 
-async def told_by(model: StreamingModel, request: ChatRequest = HELLO) -> tuple[list[Delta], ChatReply]:
-    told: list[Delta] = []
-    reply = await model.stream(request, told.append)
-    return told, reply
+async def deltas_of(model: StreamingModel, request: ChatRequest = HELLO) -> tuple[list[Delta], ChatReply]:
+    deltas: list[Delta] = []
+    reply = await model.stream(request, deltas.append)
+    return deltas, reply
 
 
 async def test_it_streams_in_pieces() -> None:
     model = ScriptedModel(["A text of some length.", [("add", {"a": 123456}), ("add", {"a": 1})]])
-    told, reply = await told_by(model)
-    assert len(told) > 1
-    assert "".join(one.text for one in told) == reply.text
-    told, reply = await told_by(model)
-    assert [one.text for one in told if one.kind == "name"] == ["add", "add"]
+    deltas, reply = await deltas_of(model)
+    assert len(deltas) > 1
+    assert "".join(one.text for one in deltas) == reply.text
+    deltas, reply = await deltas_of(model)
+    assert [one.text for one in deltas if one.kind == "name"] == ["add", "add"]
     for number, use in enumerate(reply.uses):
-        assert "".join(one.text for one in told if one.kind == "arguments" and one.use == number) == use.arguments
+        assert "".join(one.text for one in deltas if one.kind == "arguments" and one.use == number) == use.arguments
 
 
 async def test_what_was_recorded_is_given_again(tmp_path: Path) -> None:
@@ -129,12 +129,12 @@ async def test_what_was_recorded_is_given_again(tmp_path: Path) -> None:
     other = ChatRequest(messages=HELLO.messages, tools=(ToolOffer(name="add"),))
     script = ["a", "b", [("add", {"a": 1})], RetryableError("busy")]
     recorder = RecordingModel(ScriptedModel(script), file)
-    first = [await recorder.chat(HELLO), await recorder.chat(HELLO), (await told_by(recorder, other))[1]]
+    first = [await recorder.chat(HELLO), await recorder.chat(HELLO), (await deltas_of(recorder, other))[1]]
     with pytest.raises(RetryableError):
         await recorder.chat(HELLO)
 
     replay = ReplayModel(file)
-    assert (await told_by(replay, other))[1] == first[2]
+    assert (await deltas_of(replay, other))[1] == first[2]
     assert [await replay.chat(HELLO), await replay.chat(HELLO)] == first[:2]
     with pytest.raises(UsageError, match="2 replies"):
         await replay.chat(HELLO)

@@ -121,7 +121,7 @@ async def _delays(seed: int) -> list[float]:
 
 
 async def test_a_seed_repeats_the_jitter() -> None:
-    """Hours of waiting take no time, and come out the same each time."""
+    """Hours of waiting take no time, and give the same result each time."""
     first = await _delays(1)
     assert first == await _delays(1)
     assert first != await _delays(2)

@@ -1,4 +1,4 @@
-"""What the tests of `rest` share."""
+"""Shared by the tests of `rest`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class Quiet:
-    """A sink that counts signs of life."""
+    """A sink that counts heartbeats."""
 
     def __init__(self) -> None:
         self.beats = 0
@@ -52,7 +52,7 @@ def make_context(key: str = "key-1", sink: Quiet | None = None) -> ToolContext:
 
 
 class Seen:
-    """One request as it came over the wire."""
+    """One request as received."""
 
     def __init__(self, head: bytes, body: bytes, connection: int) -> None:
         first, *lines = head.decode("latin-1").split("\r\n")
@@ -63,7 +63,7 @@ class Seen:
 
 
 class Cut(bytes):
-    """Written, and then the connection ends."""
+    """Sent, and then the connection is closed."""
 
 
 Answer = bytes | Callable[[Seen], bytes]
@@ -80,7 +80,7 @@ def answer(body: bytes | str | Any = b"", status: str = "200 OK", **headers: str
 
 
 class Server:
-    """Answers each request with the next of `answers`; the last one is repeated."""
+    """Answers each request with the next of `answers`; repeats the last one."""
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
@@ -106,7 +106,7 @@ class Server:
                 self.seen.append(seen)
                 self.got_request.set()
                 if self.hold:
-                    await reader.read()  # until the client goes away
+                    await reader.read()  # until the client closes
                     return
                 now = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
                 writer.write(now(seen) if callable(now) else now)
@@ -134,7 +134,7 @@ async def serving(ssl_context: ssl.SSLContext | None = None) -> AsyncIterator[Se
         yield server
     finally:
         listener.close()
-        for _ in range(10):  # connections on their way in or out
+        for _ in range(10):  # connections being opened or closed
             await asyncio.sleep(0)
         for task, writer in served.items():
             task.cancel()

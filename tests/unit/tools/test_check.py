@@ -1,4 +1,4 @@
-"""Problems of arguments are listed up to a number, and found in big arguments without looking at all of them."""
+"""Problems of arguments are listed up to a limit, and found in big arguments without reading all of them."""
 
 from __future__ import annotations
 

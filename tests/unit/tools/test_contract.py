@@ -1,4 +1,4 @@
-"""The contract of tools: every kind of ours keeps the whole of it, and a tool from outside is completed once."""
+"""The contract of tools: every kind of tool in clicket fulfils it, and a foreign tool is completed once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Counter(NativeTool):
 
 
 class Basic:
-    """A tool from outside, as docs/guides/migrating.md writes it."""
+    """A foreign tool, as docs/guides/migrating.md writes it."""
 
     name = "basic"
     description = "Basic."
@@ -65,8 +65,8 @@ class Basic:
 
 
 def imported() -> Any:
-    told = mcp_types.Tool(name="far", input_schema=NO_ARGUMENTS, output_schema=NO_ARGUMENTS)
-    return ImportedTool(SimpleNamespace(name="there"), told, prefix="", options={}, trust_hints=False)  # type: ignore[arg-type]
+    remote = mcp_types.Tool(name="far", input_schema=NO_ARGUMENTS, output_schema=NO_ARGUMENTS)
+    return ImportedTool(SimpleNamespace(name="there"), remote, prefix="", options={}, trust_hints=False)  # type: ignore[arg-type]
 
 
 def question() -> Any:
@@ -106,7 +106,7 @@ KINDS: dict[str, Callable[[], Any]] = {
 async def test_every_kind_of_tool_keeps_the_whole_contract(kind: str) -> None:
     made = KINDS[kind]()
     assert isinstance(made, Tool)
-    assert as_tool(made) is made, "nothing of ours needs completing"
+    assert as_tool(made) is made, "a tool of clicket needs no completion"
     assert isinstance(made.traits, Traits)
     assert made.run_sync is None or callable(made.run_sync)
     assert made.output_schema is None or made.output_schema["type"] == "object"

@@ -1,4 +1,4 @@
-"""Dependencies are declared in three forms, and never in a circle."""
+"""Dependencies are declared in three forms, and never form a cycle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`@tool`: bare or with options, on functions, methods and classes; the function stays what it was."""
+"""`@tool`: bare or with options, on functions, methods and classes; the function itself is unchanged."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_a_class_with_one_body_serves_both_callers() -> None:
 
 
 def test_a_class_with_no_body_or_a_wrong_one_is_refused() -> None:
-    """Neither overridden: an error where it is registered, never two methods that call each other for ever."""
+    """Neither overridden: an error at registration, never two methods that call each other for ever."""
 
     class Nothing: ...
 

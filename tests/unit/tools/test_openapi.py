@@ -1,4 +1,4 @@
-"""OpenAPI documents become REST tools whose schemas stand alone and whose requests fit the document."""
+"""OpenAPI documents become REST tools with self-contained schemas and requests that fit the document."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_recursive_schemas_are_kept_as_definitions() -> None:
     schema = tools()["createPet"].input_schema
     assert sorted(schema["$defs"]) == ["Home", "Pet"]
     assert schema["properties"]["parent"] == {"$ref": "#/$defs/Pet"}
-    assert schema["$defs"]["Pet"]["required"] == ["name"]  # the id is the server's
+    assert schema["$defs"]["Pet"]["required"] == ["name"]  # the server sets the id
     assert "components" not in json.dumps(schema)
 
 

@@ -1,4 +1,4 @@
-"""Options are checked where the tool is declared; every wrong one is named with what it should be."""
+"""Options are checked where the tool is declared; the error names the wrong option and the expected value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("given", "part"),
     [
         ({"timeout": 0}, "timeout"),
         ({"timeout": -1}, "timeout"),
@@ -55,8 +55,8 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ({"retries": 5}, "retries"),
     ],
 )
-def test_wrong_options_are_refused_by_name(given: dict[str, Any], word: str) -> None:
-    with pytest.raises(UsageError, match=word) as refused:
+def test_wrong_options_are_refused_by_name(given: dict[str, Any], part: str) -> None:
+    with pytest.raises(UsageError, match=part) as refused:
         make_options("tool 'x'", given)
     assert "tool 'x'" in refused.value.message
 

@@ -1,4 +1,4 @@
-"""Plain signatures are bound without pydantic, and nothing can tell: both ways give the same values, types and refusals."""
+"""Plain signatures are bound without pydantic, invisibly: both ways give the same values, types and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clicket.tools.schema import Binding, bind_signature
 from clicket.vault import look
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=5)
-# Often what the hints of this file ask for, or nearly.
+# Often what the hints of this file require, or nearly.
 SCALARS = (
     st.none()
     | st.booleans()
@@ -114,7 +114,7 @@ def outcome(bind: Callable[[dict[str, Any]], Any], arguments: dict[str, Any]) ->
 
 
 def typed(value: Any) -> Any:
-    """The value with its types, all the way down: 1, 1.0 and True are three things; so are 0.0 and -0.0."""
+    """The value with its types at every level: 1, 1.0 and True differ; so do 0.0 and -0.0."""
     if type(value) is dict:
         return dict, [(key, typed(item)) for key, item in value.items()]
     if type(value) is list:
@@ -179,7 +179,7 @@ def test_pydantic_is_not_called_for_an_exact_match(monkeypatch: pytest.MonkeyPat
         binding.bind({"value": [1, 2.0]})
 
 
-# Arguments that need no judging.
+# Arguments that need no validation.
 
 
 _SCALAR_HINTS = (int, float, str, bool, int | None, str | float, None)
@@ -217,7 +217,7 @@ def test_what_is_bound_without_judging_would_have_passed_every_judge(
     assert compile_schema(made.input_schema, "made")(plain) == []
     assert look(plain, None) is None
     assert exactly(made.bind(plain), bound)
-    assert bound is not arguments, "the caller's own dict stays the caller's"
+    assert bound is not arguments, "the caller's own dict is not used"
 
 
 def exactly(one: Any, other: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`rate=` of a tool, and the bucket of tokens behind it."""
+"""`rate=` of a tool, and its token bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry: names are taken once, near misses are named, and what is no tool is refused where it is registered."""
+"""A registry: names are unique, errors suggest near misses, and an object that is no tool is refused at registration."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_is_no_tool_is_refused(thing: Any) -> None:
 
 def test_a_name_is_taken_once() -> None:
     registry = Registry([weather])
-    registry.add(weather)  # the same one again is no second one
+    registry.add(weather)  # the same tool again is no duplicate
     with pytest.raises(UsageError, match="two tools are named 'weather'"):
         registry.add(tool(name="weather")(lambda: None))
     assert registry.get("weather") is weather

@@ -1,4 +1,4 @@
-"""Resources of a tool: what is taken, and that a wrong one is refused where the tool is declared."""
+"""Resources of a tool: what is accepted, and that a wrong one is refused where the tool is declared."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_taken(given: dict[str, Any], expected: Resources) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "reason"),
     [
         ({"cpus": 1}, "Did you mean 'cpu'"),
         ({"cpu": -1}, "cpu"),
@@ -51,8 +51,8 @@ def test_taken(given: dict[str, Any], expected: Resources) -> None:
         ({3: 1}, "no 3"),
     ],
 )
-def test_refused(given: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as refused:
+def test_refused(given: Any, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason) as refused:
         declared(given)
     assert "sample" in str(refused.value)
 

@@ -144,7 +144,7 @@ def test_a_new_loop_gets_a_new_client() -> None:
             return output, open_clients
 
     with warnings.catch_warnings():
-        # The first loop ends with its socket open, as a careless program's does.
+        # The first loop ends with its socket open, as in a careless program.
         warnings.simplefilter("ignore", ResourceWarning)
         assert asyncio.run(once(close=False)) == ({"ok": True}, 1)
         assert not tool.connection.open

@@ -1,4 +1,4 @@
-"""What a REST tool makes of answers and failures."""
+"""How a REST tool handles responses and failures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_only_says_to_be_json_is_an_error(body: str) -> None:
 
 
 def test_half_a_sign_costs_that_sign_and_not_the_answer() -> None:
-    """Services that cut texts by the length of UTF-16 send such halves."""
+    """Services that truncate texts by UTF-16 length send such halves."""
     body = rb'{"cut \ud83d": ["one \ud83d", "whole \ud83d\ude00", "\udc00", 1.5, "\\ud83d"]}'
     assert decode("application/json", body) == {"cut \ufffd": ["one \ufffd", "whole 😀", "\ufffd", 1.5, "\\ud83d"]}
 
@@ -183,7 +183,7 @@ async def test_a_broken_connection_is_retried_only_where_repeating_is_safe(
         with pytest.raises(error) as caught:
             await call(tool)
     assert caught.value.code == ("outcome_unknown" if error is OutcomeUnknown else "tool_error")
-    assert len(server.seen) == 1  # nothing below the runtime tries again
+    assert len(server.seen) == 1  # no layer below the runtime retries
 
 
 async def test_cancelling_closes_the_connection(server: Server) -> None:
@@ -194,6 +194,6 @@ async def test_cancelling_closes_the_connection(server: Server) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await server.ended.wait()  # the server sees the client go
+        await server.ended.wait()  # the server sees the client close
         server.hold = False
         assert await call(tool) == {"ok": True}

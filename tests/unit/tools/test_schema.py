@@ -1,4 +1,4 @@
-"""Schemas from type hints: what the model reads is what the function takes."""
+"""Schemas from type hints: the model reads what the function accepts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_literals_optionals_enums_and_unions() -> None:
 
     schema = schema_of(f)
     assert schema["properties"]["mode"]["enum"] == ["a", "b"]
-    assert schema["required"] == ["mode", "maybe"]  # may be null, must be there
+    assert schema["required"] == ["mode", "maybe"]  # may be null, but is required
     good = check(f)
     assert good({"mode": "a", "maybe": None}) == []
     assert good({"mode": "b", "maybe": 1, "other": None, "colour": "blue", "either": "x"}) == []
@@ -296,7 +296,7 @@ def test_all_awkward_names_at_once() -> None:
 
 
 def test_types_that_are_local_to_a_function_are_found() -> None:
-    """Under `from __future__ import annotations` hints are only text until somebody looks them up."""
+    """Under `from __future__ import annotations` hints are only text until they are resolved."""
 
     class Local(BaseModel):
         n: int

@@ -1,4 +1,4 @@
-"""Declared fields and their values, wherever they come back."""
+"""Declared fields and their values, wherever they reappear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our loggers say no secret, also not in a traceback."""
+"""Our loggers write no secret, not even in a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clicket.vault import MASK, guard_logs, look, watch_for
 TOKEN = "ghp_" + "aB3" * 12
 
 
-def said(name: str = "clicket.tests.logs") -> tuple[logging.Logger, io.StringIO]:
+def logger_and_output(name: str = "clicket.tests.logs") -> tuple[logging.Logger, io.StringIO]:
     logger, out = logging.getLogger(name), io.StringIO()
     logger.handlers = [logging.StreamHandler(out)]
     logger.propagate = False
@@ -23,7 +23,7 @@ def said(name: str = "clicket.tests.logs") -> tuple[logging.Logger, io.StringIO]
 
 
 def test_tokens_are_hidden_in_lines_and_tracebacks() -> None:
-    logger, out = said()
+    logger, out = logger_and_output()
     try:
         raise ValueError(f"no good: {TOKEN}")
     except ValueError:
@@ -35,7 +35,7 @@ def test_tokens_are_hidden_in_lines_and_tracebacks() -> None:
 
 
 def test_declared_values_are_hidden_while_somebody_holds_the_call() -> None:
-    logger, out = said()
+    logger, out = logger_and_output()
     secrets = look({"password": "hunter2"}, None, frozenset({"password"}))
     assert secrets is not None
     watch_for(secrets)
@@ -48,7 +48,7 @@ def test_declared_values_are_hidden_while_somebody_holds_the_call() -> None:
 
 
 def test_an_ordinary_line_and_a_wrong_one_are_left_alone() -> None:
-    logger, out = said()
+    logger, out = logger_and_output()
     logger.warning("%s of %s", "a", "b")
     assert out.getvalue() == "a of b\n"
     record = logger.makeRecord(logger.name, logging.WARNING, "f", 1, "%d", ("x",), None)
@@ -58,8 +58,8 @@ def test_an_ordinary_line_and_a_wrong_one_are_left_alone() -> None:
 
 @pytest.mark.parametrize("name", ["httpx", "httpx2", "httpcore2.http11", "openai._base_client"])
 def test_http_clients_say_no_query(name: str) -> None:
-    """They log whole addresses at INFO, and many services take their key in the query."""
-    logger, out = said(name)
+    """They log whole URLs at INFO, and many services take their key in the query."""
+    logger, out = logger_and_output(name)
     logger.setLevel(logging.DEBUG)
     try:
         logger.info('HTTP Request: %s %s "%s"', "GET", "https://api.test/v1/x?key=hunter2&q=a#b", "HTTP/1.1 200 OK")

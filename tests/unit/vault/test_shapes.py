@@ -1,4 +1,4 @@
-"""Which texts look like somebody's key, and which only nearly do."""
+"""Which texts look like a key, and which only nearly do."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ HOSTILE = [
 @pytest.mark.parametrize("end", ["", " ", "-----END PRIVATE KEY-----"])
 @pytest.mark.parametrize("part", HOSTILE)
 def test_no_text_takes_long(part: str, end: str) -> None:
-    """Each would take minutes if every marker looked through all of the rest."""
+    """Each would take minutes if every marker scanned all of the rest."""
     text = part * (200_000 // len(part)) + end
     hide_text(text)
     open_from(text, Values(("s", "secret value")))

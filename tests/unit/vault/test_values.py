@@ -1,4 +1,4 @@
-"""Known values are found, be they few or many, and the search in one pass finds what the search for each one finds."""
+"""Known values are found, few or many, and the search in one pass finds the same as a search for each value."""
 
 from __future__ import annotations
 

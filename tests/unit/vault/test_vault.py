@@ -1,4 +1,4 @@
-"""Sealing, opening, and telling equals apart."""
+"""Sealing, opening, and comparing."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_settings_do_not_tell_the_key() -> None:
     assert KEY not in repr(settings)
     assert KEY not in str(settings)
     assert "hunter2" not in repr(settings)
-    rebuild, parts = settings.__reduce__()  # what a copy that travels is made of
+    rebuild, parts = settings.__reduce__()  # the contents of a serialized copy
     assert KEY not in repr(parts)
     assert rebuild(*parts) == Settings(store=settings.store)
     assert KEY not in repr(Vault.of(KEY))

@@ -1,4 +1,4 @@
-"""However a text is cut into pieces: nothing of a secret gets out, and nothing else is lost or changes its place."""
+"""However a text is cut into pieces: no part of a secret leaks, and no other text is lost or moved."""
 
 from __future__ import annotations
 

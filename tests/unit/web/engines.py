@@ -1,4 +1,4 @@
-"""The engines of these tests, each against a server of its service's kind."""
+"""The engines of these tests, each against a fake server of its service."""
 
 from __future__ import annotations
 

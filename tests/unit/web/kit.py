@@ -1,4 +1,4 @@
-"""A web of one's own on loopback: a server that answers what a function says, and search services that speak their protocols."""
+"""A simulated web on loopback: a server that answers by a function, and search services with their protocols."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def packed(body: bytes) -> bytes:
 
 
 class Web:
-    """`seen` is every request; `sent` counts the bytes that left."""
+    """`seen` is every request; `sent` counts the sent bytes."""
 
     def __init__(self, handle: Callable[[Request], Answer]) -> None:
         self.handle = handle
@@ -76,12 +76,12 @@ class Web:
                 )
                 request = Request(lines, await reader.readexactly(length))
                 self.seen.append(request)
-                told = self.handle(request)
-                if isinstance(told, bytes):
-                    writer.write(told)
+                answered = self.handle(request)
+                if isinstance(answered, bytes):
+                    writer.write(answered)
                     await writer.drain()
                     continue
-                async for part in told:
+                async for part in answered:
                     writer.write(part)
                     await writer.drain()
                     self.sent += len(part)
@@ -270,8 +270,8 @@ def bing(request: Request) -> bytes:
     if request.method != "GET" or request.path != "/v7.0/search":
         return answer({"error": {"code": "404", "message": "Resource not found"}}, "404 Resource Not Found")
     if request.headers.get("ocp-apim-subscription-key") != KEY:
-        told = "Access denied due to invalid subscription key or wrong API endpoint."
-        return answer({"error": {"code": "401", "message": told}}, "401 PermissionDenied")
+        message = "Access denied due to invalid subscription key or wrong API endpoint."
+        return answer({"error": {"code": "401", "message": message}}, "401 PermissionDenied")
     if not request.params.get("q") or int(request.params.get("count", "10")) > 50:
         errors = [{"code": "InvalidRequest", "subCode": "ParameterMissing", "message": "Required", "parameter": "q"}]
         return answer({"_type": "ErrorResponse", "errors": errors}, "400 Bad Request")

@@ -32,7 +32,7 @@ async def test_busy_services_are_retried_and_then_failures_open_the_breaker() ->
         with pytest.raises(EngineFailed, match="2 failures in a row") as failed:
             await engine.search("x")
         assert failed.value.details["reason"] == "tool_unavailable"
-        assert len(web.seen) == 9  # it was left alone
+        assert len(web.seen) == 9  # the breaker sent no further request
 
 
 async def test_the_breaker_lets_one_try_when_the_cool_down_is_over() -> None:

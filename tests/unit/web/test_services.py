@@ -1,4 +1,4 @@
-"""Each service against a server that speaks its protocol: what is sent, what comes back, and what each failure says."""
+"""Each service against a server with its protocol: requests, responses, and the error of each failure."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_wrong_key_is_said_and_not_shown(name: str, caplog: pytest.LogCa
         engine = MAKE[name](web, key=wrong, **QUICK)
         with pytest.raises(EngineFailed, match="key") as failed:
             await engine.search("x")
-    assert len(web.seen) == 1  # there is no use in trying again
+    assert len(web.seen) == 1  # a retry would not help
     assert failed.value.details["status"] in (401, 403, 422)
     assert wrong not in f"{failed.value!r} {failed.value.details} {engine!r} {caplog.text}"
 
@@ -107,9 +107,9 @@ async def test_a_key_in_an_address_is_in_no_log(caplog: pytest.LogCaptureFixture
         web.handle = lambda _: answer(b"", "302 Found", location="http://10.0.0.1/" + web.seen[0].target)
         with pytest.raises(EngineFailed) as failed:
             await JsonEngine("mine", f"{web.url}/search", params=asked, key=key).search("x")
-    told = f"{caplog.text} {failed.value!r}"
-    assert "HTTP Request: GET" in told
-    assert "0123456789abcdef" not in told
+    shown = f"{caplog.text} {failed.value!r}"
+    assert "HTTP Request: GET" in shown
+    assert "0123456789abcdef" not in shown
 
 
 async def test_searxng_without_json_says_what_to_change() -> None:
@@ -129,7 +129,7 @@ async def test_nothing_because_engines_behind_it_are_silent_is_a_failure() -> No
 
 @pytest.mark.parametrize("name", MAKE)
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("response", "reason"),
     [
         (page("<html><title>Just a moment</title><p>Are you a robot?</p></html>"), "a web page, not with JSON"),
         (answer(b"", "200 OK", content_type="application/json"), "empty"),
@@ -145,8 +145,8 @@ async def test_nothing_because_engines_behind_it_are_silent_is_a_failure() -> No
     ],
     ids=["page", "empty", "no content", "cut", "list", "odd", "picture", "complaint", "junk", "500"],
 )  # fmt: skip
-async def test_what_is_no_answer_is_a_failure(name: str, told: bytes, reason: str) -> None:
-    async with serving(lambda _: told) as web:
+async def test_what_is_no_answer_is_a_failure(name: str, response: bytes, reason: str) -> None:
+    async with serving(lambda _: response) as web:
         with pytest.raises(EngineFailed) as failed:
             await MAKE[name](web, **QUICK).search("x")
     assert reason in failed.value.message
@@ -179,9 +179,9 @@ async def test_odd_results_are_survived() -> None:
 async def test_mixed_engines_are_fused_and_one_that_fails_harms_none() -> None:
     async with serving(searxng) as first, serving(SERVICES["serper"]) as second, serving(lambda _: page("no")) as third:
         mixed = Mixed([MAKE["searxng"](first), MAKE["serper"](second), MAKE["tavily"](third)])
-        told = await mixed.ask("x", k=5, deadline=5)
-    assert [one.title for one in told.documents] == [f"Page {n}" for n in range(1, 6)]
-    assert len([note for note in told.notes if note.startswith("failed: tavily")]) == 1
+        found = await mixed.ask("x", k=5, deadline=5)
+    assert [one.title for one in found.documents] == [f"Page {n}" for n in range(1, 6)]
+    assert len([note for note in found.notes if note.startswith("failed: tavily")]) == 1
 
 
 async def test_any_json_service_by_declaration() -> None:

@@ -1,4 +1,4 @@
-"""Tools that search as engines, whatever form their answers have."""
+"""Search tools as engines, for any format of their answers."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ async def test_places_can_be_named() -> None:
         return {"pages": {"list": [{"h": "Alpha", "at": A, "b": ["One", "two"]}]}}
 
     async with memory_runtime([find]) as runtime:
-        told = {
+        answer = {
             "kind": "tool",
             "tool": "find",
             "results": "pages.list",
             "fields": {"title": "h", "url": "at", "text": "b"},
         }
-        (found,) = await engine_of(told, runtime=runtime).search("x")
+        (found,) = await engine_of(answer, runtime=runtime).search("x")
         assert (found.title, found.url, found.text) == ("Alpha", A, "One\ntwo")
         with pytest.raises(EngineFailed, match=r"pages\.nowhere"):
             await ToolEngine(runtime, "find", results="pages.nowhere").search("x")

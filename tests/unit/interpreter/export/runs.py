@@ -1,4 +1,4 @@
-"""Runs as values, for those who draw them: one that shows a bit of everything, one whose every text is an attack."""
+"""Runs as values for the exporters: one with a bit of everything, one whose every text is an attack."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def everything() -> Result:
 
 
 def hostile(attack: str) -> Result:
-    """The same attack wherever a program or a model may put text."""
+    """The same attack in every place where a program or a model may put text."""
     error = ProgramError(type=attack, message=attack, traceback=attack, block_index=0, fatal=True)
     mimes = (
         "text/html", "text/plain", "image/svg+xml", "image/png", "text/markdown", "application/json", "text/latex", attack,

@@ -1,4 +1,4 @@
-"""Runs as a notebook, judged by Jupyter's own schema."""
+"""Runs as a notebook, validated with Jupyter's own schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clicket.interpreter.result import Block, Display, ProgramError, Result
 
 
 def valid(*runs: Result) -> list[dict]:
-    """The cells, once the schema has nothing to say against them."""
+    """The cells, after validation with the schema."""
     notebook = json.loads(notebook_json(runs))
     nbformat.validate(notebook)
     return notebook["cells"]

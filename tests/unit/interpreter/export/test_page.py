@@ -1,4 +1,4 @@
-"""Runs as a page: everything is shown, and nothing that a program wrote is more than text or picture."""
+"""Runs as a page: everything is shown, and everything that a program wrote is only text or picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OURS = {
 
 
 class Tags(HTMLParser):
-    """What a browser would make of the page."""
+    """The tags that a browser would read from the page."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -117,7 +117,7 @@ def test_only_harmless_links_lead_out_and_pictures_from_elsewhere_are_not_fetche
 
 @pytest.mark.parametrize("piece", ['"\\', '"""\\', "'''", "'", "#", "![](", "> ", "* ", "`", "[", "<a ", "_*", "<tr"])
 def test_no_text_takes_long(piece: str) -> None:
-    """Whoever wrote it must not choose our time: what takes longer than the test may, hangs."""
+    """An attacker's text must not be slow to render: slower than the test's timeout means a hang."""
     for length in (29_000, 99_000, 1_000_000):
         text = piece * (length // len(piece))
         block = Block(index=0, code=text, lines=(1, 1), status="ok", stdout=text)

@@ -17,7 +17,7 @@ SECRET = b"the host's secret"
 
 
 class Place:
-    """A work folder of a program."""
+    """The work folder of a program."""
 
     def __init__(self, path: Path, uid: int | None = None) -> None:
         self.path = path

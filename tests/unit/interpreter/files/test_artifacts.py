@@ -1,4 +1,4 @@
-"""The temporary store of artifacts is bounded and survives a disk that fails."""
+"""The temporary store of artifacts has a size limit and survives a failing disk."""
 
 from __future__ import annotations
 

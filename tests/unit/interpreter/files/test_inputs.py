@@ -28,7 +28,7 @@ async def test_contents_paths_and_artifacts_go_in(
     assert (place.path / "data.bin").read_bytes() == (place.path / name).read_bytes() == b"kept bytes"
     assert stat.S_IMODE((place.path / "text.txt").stat().st_mode) == 0o600
     found = await taken(place, artifacts, workers, written)
-    assert found.files == (), "what went in is not what came out"
+    assert found.files == (), "inputs are not outputs"
     (place.path / "text.txt").write_text("changed")
     assert [file.name for file in (await taken(place, artifacts, workers, written)).files] == ["text.txt"]
 
@@ -120,7 +120,7 @@ async def test_sizes_and_unknown_artifacts(place: Place, artifacts: TemporaryArt
         await put(place, artifacts, workers, dev=Path("/dev/zero"))
     with pytest.raises(FileRefused, match="cannot be read"):
         await put(place, artifacts, workers, dev=Path("/nowhere"))
-    assert list(place.path.iterdir()) == [], "nothing is written when one is refused"
+    assert list(place.path.iterdir()) == [], "no file is written if one is refused"
 
 
 async def test_files_belong_to_the_programs_user(place: Place, artifacts: TemporaryArtifacts, workers: Workers) -> None:

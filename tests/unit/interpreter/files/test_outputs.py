@@ -75,7 +75,7 @@ async def test_what_is_no_plain_file_is_named_and_left(
     assert "hard link" in why["hard"]
     assert "UTF-8" in why["\\xff\\xfe"]
     again = await taken(place, artifacts, workers, found.signatures)
-    assert again.skipped == (), "what was there before is not told again"
+    assert again.skipped == (), "earlier files are not reported again"
 
 
 async def test_a_file_that_becomes_a_link_meanwhile_is_not_read(
@@ -106,7 +106,7 @@ async def test_a_file_that_becomes_a_link_meanwhile_is_not_read(
 
 
 def test_a_folder_that_its_owner_shut_is_named() -> None:
-    """As an ordinary user: root looks into everything."""
+    """As an ordinary user: root can read every folder."""
     script = """
         import os, stat, tempfile
         from clicket.interpreter.files.outputs import OutputLimits, scan
@@ -196,9 +196,9 @@ async def test_a_store_that_fails_costs_one_file_only(place: Place, workers: Wor
 async def test_a_folder_that_stays_empty_is_not_walked_again(
     place: Place, artifacts: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place.path / ".cache").mkdir()  # of no interest to anybody
+    (place.path / ".cache").mkdir()  # ignored
     fresh = await taken(place, artifacts, workers)
-    assert fresh.empty_at is None, "its next change could bear the same time"
+    assert fresh.empty_at is None, "its next change could have the same time"
     monkeypatch.setattr(files, "_SETTLED", -(10**18))
     settled = await taken(place, artifacts, workers)
     assert settled.empty_at is not None
@@ -208,7 +208,7 @@ async def test_a_folder_that_stays_empty_is_not_walked_again(
     assert again == settled
 
     deadline = time.monotonic() + 20
-    while os.stat(place.work_fd).st_ctime_ns == settled.empty_at:  # the clock of files is a coarse one
+    while os.stat(place.work_fd).st_ctime_ns == settled.empty_at:  # file times have a coarse resolution
         assert time.monotonic() < deadline
         (place.path / "new.txt").unlink(missing_ok=True)
         (place.path / "new.txt").write_text("1")
@@ -220,7 +220,7 @@ async def test_a_folder_that_stays_empty_is_not_walked_again(
 async def test_a_folder_with_anything_in_it_is_walked(
     place: Place, artifacts: TemporaryArtifacts, workers: Workers, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """What changes inside of a file, or below, does not change the time of the folder itself."""
+    """A change inside a file, or in a subfolder, does not change the time of the folder itself."""
     monkeypatch.setattr(files, "_SETTLED", -(10**18))
     (place.path / name).parent.mkdir(exist_ok=True)
     if name.endswith(".txt"):

@@ -1,4 +1,4 @@
-"""One worker for the tests of a file that leave it as they found it, a fresh one for the others."""
+"""One shared worker for tests that do not change it, a fresh one for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block has the meaning of a module: what is printed, what it is worth, how it ends, what the next one finds."""
+"""A block behaves like a module: its output, its value, how it ends, and what the next block sees."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_exception_leaves_the_names_before_it(worker: Worker) -> None:
 
 def test_any_base_exception_is_an_error(worker: Worker) -> None:
     assert worker.run("raise GeneratorExit")["status"] == "error"
-    assert worker.run("raise KeyboardInterrupt")["status"] == "error"  # nobody has interrupted it
+    assert worker.run("raise KeyboardInterrupt")["status"] == "error"  # raised by the program, not by an interrupt
 
 
 def test_input_gets_an_end_of_file(worker: Worker) -> None:
@@ -150,11 +150,11 @@ def test_an_interrupt_stops_the_block_and_keeps_the_names(worker: Worker, code: 
     worker.interrupt()
     done = worker.done()
     worker.said()
-    if "raise Slow" in code:  # the error was there before the interrupt; only its text was not
+    if "raise Slow" in code:  # the error came before the interrupt; only its text did not
         assert (done["status"], done["error"]["type"]) == ("error", "Slow")
     else:
         assert (done["status"], done["error"]["type"]) == ("interrupted", "KeyboardInterrupt")
-        assert line is None or done["error"]["line"] in (line, line - 1)  # it may come before `print` has returned
+        assert line is None or done["error"]["line"] in (line, line - 1)  # it may arrive before `print` has returned
     assert worker.run("held")["value"] == "'still'"
 
 
@@ -167,7 +167,7 @@ def test_an_interrupt_that_comes_late_is_forgotten(worker: Worker) -> None:
 
 
 def test_an_interrupt_that_comes_early_waits_for_its_block(worker: Worker) -> None:
-    """The command lies in the line before the signal is sent; the worker may not have seen it yet."""
+    """The command is in the pipe before the signal is sent; the worker may not have read it yet."""
     for _ in range(20):
         worker.begin("while True: pass")
         worker.interrupt()

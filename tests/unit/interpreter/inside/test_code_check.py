@@ -1,4 +1,4 @@
-"""A block is looked at and not run."""
+"""A block is compiled and not run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_each_block_has_its_answer_and_nothing_runs(worker: Worker) -> None:
     assert [bool(block["error"]) for block in found] == [False, True, False]
     assert found[1]["error"]["type"] == "SyntaxError"
     assert worker.run("ran")["value"] == "[]"
-    assert worker.said("stderr") == ""  # warnings of the compiler are for the run
+    assert worker.said("stderr") == ""  # compiler warnings appear at the run only
 
 
 @pytest.mark.parametrize("code", ["-" * 60_000 + "1", "x" + ".a" * 100_000, "[" * 300, "f'{" * 1000])

@@ -1,4 +1,4 @@
-"""What is shown, in which forms, and how much of it."""
+"""What a block displays, in which formats, and how much of it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_block_shows_so_much_and_no_more(worker: Worker) -> None:
     assert "the rest was left out" in worker.displays[-1]["data"]
     worker.run("for i in range(3000): display(i)")
     assert len(worker.displays) == 1001
-    assert forms(worker, "display(1)") == [(1, "text/plain")]  # the next block begins anew
+    assert forms(worker, "display(1)") == [(1, "text/plain")]  # the next block starts from 1
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_figures(worker: Worker) -> None:
     done = worker.run("plt.plot([1])\n1 / 0")
     assert (done["status"], [frame["mime"] for frame in worker.displays]) == ("error", both)
     worker.said("stderr")
-    assert len(forms(worker, "plt.plot([1])\nplt.title('\u0f03')\nplt.show()")) == 2  # not in matplotlib's font
+    assert len(forms(worker, "plt.plot([1])\nplt.title('\u0f03')\nplt.show()")) == 2  # a glyph that the font lacks
     warned = worker.said("stderr")
     assert warned.startswith("UserWarning: Glyph 3843")
     assert (warned.count("\n"), "figures.py" in warned) == (1, False)

@@ -1,4 +1,4 @@
-"""Locks on files inside: a program has its own as anywhere, and none on what it may only read."""
+"""File locks in the sandbox: a program can lock its own files, and none of its read-only ones."""
 
 from __future__ import annotations
 

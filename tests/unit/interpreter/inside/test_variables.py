@@ -1,4 +1,4 @@
-"""What a block made or changed, told without asking the program's own objects."""
+"""What a block assigned or changed, found without calling the program's own objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker outlives what programs do to the ground under it, and ends cleanly where it cannot."""
+"""The worker survives what programs do to its process, and exits cleanly where it cannot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EACH = "for name in dir(module):\n    if not name.startswith('__'): setattr(modu
 
 
 def usable(worker: Worker) -> bool:
-    """Prints, computes and imports as if nothing had happened."""
+    """Prints, computes and imports as before."""
     worker.said(), worker.said("stderr")
     done = worker.run("import sys, fractions\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7")
     assert (done["status"], done["value"], done["error"]) == ("ok", "42", None)
@@ -54,7 +54,7 @@ def test_the_next_block_stands_on_firm_ground(fresh: Worker, code: str) -> None:
 
 @pytest.mark.parametrize("module", "posix os _io io json _json _signal _thread select time _ast binascii".split())
 def test_broken_modules_break_the_program_alone(fresh: Worker, module: str) -> None:
-    """What it replaced stays replaced, as it wished; the worker has kept what it needs."""
+    """What the program replaced stays replaced, for the program; the worker keeps its own references."""
     fresh.run(f"import {module} as module\n{EACH}")
     assert fresh.run("x = [1]\nprint('out')\nx")["value"] == "[1]"
     assert fresh.run("1 / 0")["error"]["line"] == 1
@@ -150,7 +150,7 @@ def test_the_line_is_not_for_children(fresh: Worker) -> None:
     count = "import os; print(len(os.listdir('/proc/self/fd')))"
     code = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {count!r}], close_fds=False)"
     fresh.run(code)
-    assert fresh.said() == "4\n"  # 0, 1, 2 and the folder that is being read
+    assert fresh.said() == "4\n"  # 0, 1, 2 and the folder being read
 
 
 def test_processes_and_pools_work(worker: Worker) -> None:
@@ -180,9 +180,9 @@ for t in threads: t.join()
 
 def test_a_frame_is_not_torn_by_an_interrupt(fresh: Worker) -> None:
     fresh.begin("class Large:\n    def _repr_html_(self): return 'x' * 1_000_000\nwhile True: display(Large())")
-    assert fresh.has_begun_to_answer()  # the line holds less than the frame, and nobody reads: it is in the midst of it
+    assert fresh.has_begun_to_answer()  # the pipe is full, so the frame is incomplete
     fresh.interrupt()
-    assert fresh.done()["status"] == "interrupted"  # and every frame before it was whole
+    assert fresh.done()["status"] == "interrupted"  # and every frame before it was complete
 
 
 def test_the_work_folder_is_imported_from_and_shadows_only_the_program(fresh: Worker) -> None:
@@ -209,12 +209,12 @@ def test_a_block_that_is_looked_at_first_runs_only_when_it_compiles(fresh: Worke
         fresh.send({"op": "exec", "code": code, "name": f"<{code}>", "check": True})
         return fresh.answer()
 
-    told = begin("import os\nx = y = z")
-    assert (told["type"], told["blocks"][0]["imports"], told["blocks"][0]["loads"]) == ("checked", ["os"], ["z"])  # type: ignore[index]
+    result = begin("import os\nx = y = z")
+    assert (result["type"], result["blocks"][0]["imports"], result["blocks"][0]["loads"]) == ("checked", ["os"], ["z"])  # type: ignore[index]
     assert fresh.done()["error"]["type"] == "NameError"
-    told = begin("x = 1\nreturn x")
-    assert told["blocks"][0]["error"]["type"] == "SyntaxError"  # type: ignore[index]
-    assert fresh.run("'x' in globals()")["value"] == "False", "the next answer is of the next block: nothing was run"
+    result = begin("x = 1\nreturn x")
+    assert result["blocks"][0]["error"]["type"] == "SyntaxError"  # type: ignore[index]
+    assert fresh.run("'x' in globals()")["value"] == "False", "the answer is the next block's: nothing was run"
     assert begin("x = 1\nx")["blocks"][0]["stores"] == ["x"]  # type: ignore[index]
     assert fresh.done()["value"] == "1"
 

@@ -27,7 +27,7 @@ START = (
 
 
 class BlockEnd(Exception):
-    """The worker has closed the line."""
+    """The worker has closed the pipe."""
 
 
 class Worker:
@@ -105,14 +105,14 @@ class Worker:
         return list(self.answer()["blocks"])
 
     def heard(self, text: str, stream: str = "stdout") -> bool:
-        """Wait until the stream has said that, since `said` was last asked."""
+        """Wait until the stream contains that, since the last `said`."""
         with self._news:
             return self._news.wait_for(
                 lambda: self._said[stream].find(text.encode(), self._taken[stream]) >= 0, PATIENCE
             )
 
     def said(self, stream: str = "stdout") -> str:
-        """What the program has printed since the last time. Marked at the end, so that nothing on its way is missed."""
+        """The program's output since the last call. Ends with a marker, so that nothing in transit is missed."""
         mark = f"«{self._id}»"
         self.run(f"import os as _os; _ = _os.write({1 if stream == 'stdout' else 2}, {mark.encode()!r})", "<mark>")
         assert self.heard(mark, stream)
@@ -126,11 +126,11 @@ class Worker:
         self.process.send_signal(signal.SIGINT)
 
     def has_begun_to_answer(self) -> bool:
-        """Wait for the first bytes of a frame, and leave them in the line."""
+        """Wait for the first bytes of a frame, and leave them in the pipe."""
         return bool(select.select([self._answers], [], [], PATIENCE)[0])
 
     def hang_up(self) -> None:
-        """As a host that is gone: the line ends."""
+        """Like a dead host: close the pipe."""
         os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._commands)
 
     def exit_code(self) -> int:

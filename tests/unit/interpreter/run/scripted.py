@@ -1,4 +1,4 @@
-"""A session that does what its script says, so that the machine can be taken through every way a run can go."""
+"""A scripted session that takes the machine through every course of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ISOLATION = Isolation(level="full", layers=("environment",))
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """What one block does: what it says, how it ends, and whether it waits to be stopped first."""
+    """What one block does: its messages, how it ends, and whether it first waits to be stopped."""
 
     status: str = "ok"
     reason: str | None = None
@@ -36,9 +36,9 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
     stubborn: bool = False
     lucky: bool = False
-    """It ends well just when it is told to stop."""
+    """It ends successfully at the moment when it is stopped."""
     deaf: bool = False
-    """It does not even hear that it is to stop."""
+    """It ignores the request to stop."""
 
 
 class SandboxProcess:
@@ -118,7 +118,7 @@ class ScriptedSession:
         )
 
     async def _compiles(self, on_checked: Callable[[Checked], None]) -> bool:
-        """The look that comes before a block that is sent to be run at once."""
+        """The check before a block that is sent to run at once."""
         try:
             [answer] = await self.check([self._sent[0]], 1.0)
         except SessionGone:
@@ -206,7 +206,7 @@ async def told(ci: Interpreter, task: str, **options: Any) -> list[Message]:
 
 
 def states(messages: list[Message]) -> list[str]:
-    """The states in the order in which they were entered, each change beginning where the last one ended."""
+    """The states in the order of entry, each change starting where the last one ended."""
     changes = [message for message in messages if message["type"] == "state_change"]
     for before, after in pairwise(changes):
         assert before["to"] == after["from"]

@@ -1,4 +1,4 @@
-"""The machine: whatever a session does, only edges of the table, one end, one result, and it is the last thing said."""
+"""The machine: for any behaviour of a session, only edges of the table, one end, and one result, which is the last message."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_every_state_is_entered_for_every_block() -> None:
         assert scripted.sessions[0].begun == [("a\n", "<block 1>"), ("b\n", "<block 2>")]
         assert scripted.sessions[0].rested == 1
         await scripted.interpreter.run("c")
-        assert scripted.sessions[0].begun[-1] == ("c", "<run 2, block 1>"), "names are never used twice in a session"
+        assert scripted.sessions[0].begun[-1] == ("c", "<run 2, block 1>"), "names are unique in a session"
 
 
 async def test_an_ordinary_error_leads_to_the_next_block() -> None:
@@ -78,12 +78,12 @@ async def test_a_fatal_end_stops_the_run_and_the_session(status: str, reason: st
         assert result.exit_code == (3 if status == "exit" else None)
 
         notice = (await scripted.interpreter.run("z")).notices[0]
-        assert "x, y" in notice, "y was about to be made when it ended"
+        assert "x, y" in notice, "y was being made when it ended"
         lost = await scripted.interpreter.run("?x ?y =y")
         assert lost.status == "session_lost"
         assert "reads x " in (lost.error.message if lost.error else "")
         assert scripted.sessions[-1].begun == [("z", "<block 1>")], "nothing was run"
-        assert (await scripted.interpreter.run("?x")).status == "ok", "said once, then it starts without complaint"
+        assert (await scripted.interpreter.run("?x")).status == "ok", "reported once, then it starts normally"
 
 
 async def test_names_made_again_are_not_missed() -> None:
@@ -145,7 +145,7 @@ async def test_a_string_with_a_fence_in_it_is_joined() -> None:
         messages = await told(scripted.interpreter, task)
         check_laws(messages)
         assert [code for code, _ in scripted.sessions[0].begun] == ['s = """\n```\n```sh\n```\n"""\n', "last\n"]
-        assert scripted.interpreter.history[-1].skipped == (), "what is in a string is no block"
+        assert scripted.interpreter.history[-1].skipped == (), "a string contains no block"
         assert [block.lines for block in scripted.interpreter.history[-1].blocks] == [(1, 8), (9, 12)]
         again = await told(scripted.interpreter, task.replace("```sh", "text"))
         assert [m["code_blocks_count"] for m in again if m["type"] == "progress"] == [3, 2]
@@ -160,7 +160,7 @@ async def test_code_with_fences_in_its_strings_is_bare_code() -> None:
         for shell in (
             'doc = """\n```sh\nls\n```\n"""\n',
             'doc = """\n```"""\n',
-        ):  # nothing there that looks like Python
+        ):  # nothing here looks like Python
             result = await scripted.interpreter.run(shell)
             assert [block.code for block in result.blocks] == [shell]
             assert result.skipped == ()
@@ -248,7 +248,7 @@ def without_times(messages: list[Message]) -> list[Message]:
 
 
 def plain_of(result: Result) -> list[Any]:
-    """A result without its times, single blocks and all."""
+    """A result without its times, including single blocks."""
     blocks = [msgspec.structs.replace(block, duration=0.0) for block in result.blocks]
     plain = msgspec.structs.replace(result, duration=0.0, blocks=tuple(blocks))
     return [plain.to_json(), *(msgspec.to_builtins(block) for block in plain.blocks)]
@@ -278,7 +278,7 @@ def test_laws_hold_for_every_script(acts: list[list[Act]], tasks: list[list[str]
                 assert without_times(messages) == without_times(same)
                 result = whole.interpreter.history[-1]
                 ran = plain_of(await plain.interpreter.run(task))
-                assert ran == plain_of(result), "run, stream and step come to the same"
+                assert ran == plain_of(result), "run, stream and step give the same"
                 assert plain.interpreter.state is whole.interpreter.state
                 assert result.to_json() == messages[-1]["result"]
                 assert result.fatal == (whole.interpreter.state is CodeState.ERROR)

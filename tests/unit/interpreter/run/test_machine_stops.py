@@ -84,7 +84,7 @@ async def test_a_run_that_is_cancelled_while_its_text_is_looked_at_has_run_nothi
         with pytest.raises(asyncio.CancelledError):
             await running
         assert (ci.history[-1].status, ci.history[-1].reason, ci.history[-1].blocks) == ("interrupted", "cancel", ())
-        assert ci.session is not None, "it is kept"
+        assert ci.session is not None, "the session is kept"
 
 
 async def test_a_stream_that_is_closed_early_stops_its_program() -> None:
@@ -111,7 +111,7 @@ async def test_a_stream_that_is_closed_before_a_block_is_watched_stops_it_too() 
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_interrupt_ends_the_run_with_its_result(stubborn: bool) -> None:
     async with ScriptedInterpreter([Act(), Act(waits=True, stubborn=stubborn)]) as scripted:
-        await scripted.interpreter.interrupt()  # nothing runs: nothing happens
+        await scripted.interpreter.interrupt()  # no run: no effect
         running = asyncio.ensure_future(told(scripted.interpreter, blocks("a", "b", "c")))
         while not scripted.sessions:
             await asyncio.sleep(0)

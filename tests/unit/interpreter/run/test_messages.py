@@ -1,4 +1,4 @@
-"""Messages and results are plain data: their names are what others were promised."""
+"""Messages and results are plain data; their names are a public contract."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAILED = ProgramError(type="ValueError", message="no", traceback="Traceback …"
 
 def test_fields_of_every_message() -> None:
     failed = Block(index=1, code="x", status="error", error=FAILED, duration=0.5)
-    told = {
+    expected = {
         "state_change": (messages.state_change("parsing", "validating", "why"), {"from", "to", "message"}),
         "progress": (messages.progress(2), {"code_blocks_count"}),
         "code_execution_start": (messages.block_started(0, "x", (0, 3)), {"block_index", "code", "lines"}),
@@ -53,11 +53,11 @@ def test_fields_of_every_message() -> None:
         "error": (messages.error("no", 1, "monitoring"), {"message", "step", "state"}),
         "final_result": (messages.final_result({"status": "ok"}), {"result"}),
     }
-    for kind, (message, fields) in told.items():
+    for kind, (message, fields) in expected.items():
         assert message["type"] == kind
         assert isinstance(message["timestamp"], float)
         assert fields <= set(message), kind
-        assert json.loads(json.dumps(message)) == message, "nothing but JSON"
+        assert json.loads(json.dumps(message)) == message, "only JSON"
 
 
 def test_a_result_as_plain_data() -> None:

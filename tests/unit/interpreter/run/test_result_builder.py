@@ -1,4 +1,4 @@
-"""A result that grows: nothing that a program shows or a store refuses keeps it from being made."""
+"""A growing result: neither a program's output nor a failing store prevents it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FakeArtifactStore:
             raise StoreUnavailable("no room")
         name = f"sha256-{len(self.kept)}"
         assert not isinstance(pieces, bytes)
-        assert (len(pieces), list(pieces)) == (len(list(pieces)), pieces[:]), "they can be gone through more than once"
+        assert (len(pieces), list(pieces)) == (len(list(pieces)), pieces[:]), "they can be iterated more than once"
         self.kept[name] = b"".join(pieces)
         return name
 

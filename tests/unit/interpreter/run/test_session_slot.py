@@ -1,4 +1,4 @@
-"""What a lost session knew is remembered, within bounds that no program can move."""
+"""The names of a lost session are remembered, within limits that no program can change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from clicket.interpreter.run.session_slot import SessionSlot
 
 
 class Lost:
-    """Stands for a session that claims to have known these names."""
+    """A fake session that claims to have had these names."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names

@@ -120,12 +120,12 @@ def test_lines_that_many_quotes_go_on_with_are_refused_soon() -> None:
 
 
 def test_what_may_take_long_is_known_before() -> None:
-    assert is_quick("x = 1\n" * 100_000)  # no fence: it is code, and not taken apart
+    assert is_quick("x = 1\n" * 100_000)  # no fence: it is code, and not split
     assert is_quick("```python\nx\n```\n" * 50)
     for newline in ("\n", "\r", "\r\n"):
         assert not is_quick(f">>>>>> a{newline}" + f"b{newline}" * 300 + "```")
     assert not is_quick("x" * 100_000 + "\n```\n")
-    assert not is_quick("\r\n" + " x\n" * 100_000)  # to be shifted, line by line
+    assert not is_quick("\r\n" + " x\n" * 100_000)  # needs dedenting, line by line
 
 
 def test_a_megabyte_of_code_is_no_matter() -> None:

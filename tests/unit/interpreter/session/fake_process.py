@@ -14,7 +14,7 @@ from clicket.sandbox.frames import pack
 
 
 class FakeSandboxProcess:
-    """Four pipes and nobody behind them but the test. Notes what the session asks of it."""
+    """Four pipes whose other end the test holds. Records what the session requests."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class FakeSandboxProcess:
 
 
 class FakeSandbox:
-    """A sandbox that starts the process it was given."""
+    """A sandbox that starts the given process."""
 
     def __init__(self, process: FakeSandboxProcess) -> None:
         self._process = process
@@ -93,7 +93,7 @@ def done(id: int = 1, status: str = "ok", **more: Any) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def opened(**options: Any) -> AsyncIterator[tuple[Session, FakeSandboxProcess]]:
-    """A session that is ready. No exception may get lost in the loop meanwhile."""
+    """A session that is ready. Fails if an exception gets lost in the event loop."""
     lost: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
     process = FakeSandboxProcess()
@@ -120,7 +120,7 @@ async def outcome(session: Session) -> tuple[str, str | None]:
 
 
 async def pour(process: FakeSandboxProcess, size: int) -> int:
-    """Write until all is written, or nobody has read for a while."""
+    """Write until all is written, or the pipe stays full for a while."""
     os.set_blocking(process.inside_stdout, False)
     poured = refused = 0
     while poured < size and refused < 200:

@@ -1,4 +1,4 @@
-"""A stream is kept within bounds, whatever its bytes are and however they are cut into pieces."""
+"""A captured stream stays within limits, for any bytes and any chunks."""
 
 from __future__ import annotations
 
@@ -118,6 +118,4 @@ def test_a_full_disk_leaves_what_is_there(monkeypatch: pytest.MonkeyPatch) -> No
     result = capture.finish()
     assert result.size == 28
     assert result.spool is not None
-    assert b"".join(result.spool.pieces()) == b"abcdefgh", (
-        "what came after the full disk is left out, not only a part of it"
-    )
+    assert b"".join(result.spool.pieces()) == b"abcdefgh", "output after the disk was full is dropped completely"

@@ -63,7 +63,7 @@ def test_frames_come_whole_however_they_are_cut(sent: list[dict[str, Any]], cuts
     got = [answer for a, b in itertools.pairwise(edges) for answer in reader.feed(data[a:b])]
     assert [type(answer).__struct_config__.tag for answer in got] == [frame["type"] for frame in sent]
     [more] = reader.feed(frames.pack(EACH[0]))
-    assert type(more).__struct_config__.tag == EACH[0]["type"], "nothing was left over"
+    assert type(more).__struct_config__.tag == EACH[0]["type"], "no bytes are left over"
 
 
 @given(st.binary(max_size=200) | JSON.map(lambda v: json.dumps(v).encode()))

@@ -1,4 +1,4 @@
-"""The host's side of a session, with nobody behind the pipes but the test: every block ends, whatever comes or does not come."""
+"""The host's side of a session, with the test at the other end of the pipes: every block ends, whatever arrives or does not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TestBlocks:
             assert session.names == ended.names == {"x"}
             assert session.alive
             assert not session.busy
-            assert process.watching  # until nothing of it can run
+            assert process.watching  # until none of its processes can run
 
     async def test_what_is_shown_comes_after_what_was_written_before_it(self) -> None:
         async with opened() as (session, process):
@@ -129,7 +129,7 @@ class TestStart:
     async def test_refused(self) -> None:
         process = FakeSandboxProcess()
         process.say(type="refused", layer="landlock", message="Function not implemented")
-        process.say(**READY)  # too late: it was refused
+        process.say(**READY)  # too late: the session was refused
         with pytest.raises(SandboxFailed, match="landlock does not hold: Function not implemented"):
             await Session.start(FakeSandbox(process))
 
@@ -221,7 +221,7 @@ class TestRequests:
 
 
 class TestCheckedFirst:
-    """A block that the worker compiles first, and runs at once when that went well."""
+    """A block that the worker compiles first, and runs at once if it compiles."""
 
     async def test_what_compiles_runs(self) -> None:
         seen: list[Any] = []

@@ -1,4 +1,4 @@
-"""However a block or its process ends, the session says so: stops, kills, crashes, freezing between blocks."""
+"""However a block or its process ends, the session reports it: stops, kills, crashes, freezing between blocks."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ class TestStopping:
             session.begin("…", name="<block 2>", timeout=5)
             assert await outcome(session) == ("killed", "timeout")
 
-    @pytest.mark.parametrize(("told", "seen"), [("ok", "interrupted"), ("error", "interrupted"), ("exit", "exit")])
-    async def test_a_block_that_stopped_on_request_was_interrupted(self, told: str, seen: str) -> None:
+    @pytest.mark.parametrize(("reported", "seen"), [("ok", "interrupted"), ("error", "interrupted"), ("exit", "exit")])
+    async def test_a_block_that_stopped_on_request_was_interrupted(self, reported: str, seen: str) -> None:
         async with opened() as (session, process):
             session.begin("…", name="<block 1>", timeout=None)
             stopping = asyncio.ensure_future(session.stop("cancel"))
             await eventually(lambda: process.asked)
-            process.say(**done(status=told, exit_code=3 if told == "exit" else None))
+            process.say(**done(status=reported, exit_code=3 if reported == "exit" else None))
             await stopping
             _, ended = await follow(session)
             assert (ended.status, ended.reason) == (seen, "cancel" if seen == "interrupted" else None)
 
     @pytest.mark.parametrize("stopped", [False, True])
     async def test_an_interrupt_that_missed_its_block_does_not_hit_the_next(self, stopped: bool) -> None:
-        """The block ended while the signal was on its way. The next one is sent when the worker must have seen it."""
+        """The block ended while the signal was in transit. The next block is sent after the worker must have received it."""
         async with opened() as (session, process):
             session.begin("…", name="<block 1>", timeout=None)
             stopping = asyncio.ensure_future(session.stop("cancel"))
@@ -94,12 +94,12 @@ class TestStopping:
             await session.stop("cancel")
             assert await outcome(session) == ("ok", None)
             assert process.asked == []
-            await session.stop("cancel")  # nothing runs
+            await session.stop("cancel")  # no block runs
 
     async def test_stopping_needs_no_watcher_and_no_room(self) -> None:
         async with opened(max_output=1 << 30) as (session, process):
             session.begin("…", name="<block 1>", timeout=5)
-            await pour(process, 20_000_000)  # until nobody takes more
+            await pour(process, 20_000_000)  # until the pipe is full
             stopping = asyncio.ensure_future(session.stop("cancel"))
             await eventually(lambda: process.asked)
             poured = await pour(process, 20_000_000)
@@ -231,7 +231,7 @@ class TestIdle:
         async with opened() as (session, process):
             asked = asyncio.ensure_future(session.check([], 5))
             await eventually(lambda: session.busy)
-            assert process.watching  # what an earlier block left behind may run while the worker compiles
+            assert process.watching  # threads of an earlier block may run while the worker compiles
             process.say(type="checked", id=1, blocks=[])
             await asked
             session.begin("…", name="<block 1>", timeout=5)

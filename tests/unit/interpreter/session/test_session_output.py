@@ -1,4 +1,4 @@
-"""What a program writes and sends: output within limits, and frames that break the protocol."""
+"""A program's output and frames: output within limits, and frames that violate the protocol."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TestOutput:
             poured = await pour(process, 50_000_000)
             assert 4_000_000 < poured < 8_000_000
             watching = session.watch()
-            got = len((await anext(watching)).text)  # who takes makes room
+            got = len((await anext(watching)).text)  # reading frees space
             assert await pour(process, 1_000_000) == 1_000_000
             process.say(**done())
             async for item in watching:
@@ -113,7 +113,7 @@ class TestProtocol:
             assert await outcome(session) == ("killed", "timeout")
 
     async def test_a_forged_end_does_not_affect_the_next_block(self) -> None:
-        """The program says that it has ended and goes on. The true end comes later, and belongs to nobody."""
+        """The program sends an end frame and continues. The real end frame comes later, and belongs to no block."""
         async with opened() as (session, process):
             session.begin("…", name="<block 1>", timeout=5)
             process.say(**done(value="forged"))

@@ -1,4 +1,4 @@
-"""Sessions in a real sandbox: what programs do to their worker, and what the host makes of it."""
+"""Sessions in a real sandbox: what programs do to their worker, and how the host reacts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def session(sandbox: Sandbox) -> Session:
 
 @pytest.fixture
 async def patient(sandbox: Sandbox) -> Session:
-    """For programs that stop when they are told to, however busy the machine is."""
+    """For programs that stop when asked, however busy the machine is."""
     return await Session.start(sandbox, grace=20)
 
 
@@ -77,7 +77,7 @@ async def test_an_interrupt_leaves_everything_in_place(patient: Session) -> None
 
 
 async def test_stopping_at_any_moment(patient: Session) -> None:
-    """Also one that has not begun inside, and one that has just ended."""
+    """Also a block that has not started inside, and one that has just ended."""
     session = patient
     for turn, pause in enumerate((0, 0, 0, 0, 0.0003, 0.0003, 0.0006, 0.0006, 0.001, 0.001, 0.002, 0.002)):
         look = (lambda _: None) if turn % 2 else None
@@ -115,7 +115,7 @@ async def test_a_process_that_does_not_stop_is_killed(session: Session, code: st
     session.begin(code, name="<block>", timeout=None)
     items = session.watch()
     assert await anext(items) == OutputItem(stream="stdout", text="begun\n")
-    await session.stop("timeout")  # as the deadline does
+    await session.stop("timeout")  # like the deadline
     ended = [item async for item in items][-1]
     assert isinstance(ended, BlockEnd)
     assert (ended.status, ended.reason, ended.stdout.text) == ("killed", "timeout", "begun\n")
@@ -147,7 +147,7 @@ os.write(4, len(body).to_bytes(4, "big") + body)
 
 async def test_a_forged_end_and_a_worker_that_is_still_busy(session: Session) -> None:
     assert (await run(session, FORGED % 1 + "while True: pass")).value == "forged"
-    # The worker is in the first block; the second waits in the pipe until an interrupt ends the first.
+    # The worker runs the first block; the second waits in the pipe until an interrupt ends the first.
     ended = await run(session, "x = 1\nx", timeout=0.2)
     assert (ended.status, ended.reason) in {("interrupted", "timeout"), ("killed", "timeout")}
 
@@ -193,7 +193,7 @@ threading.Thread(target=count, daemon=True).start()
     assert (await run(session, counting)).threads == 1
     session.idle()
     await eventually(lambda: session.frozen)
-    async with asyncio.timeout(10):  # the kernel may need a moment to stop them all; then their time stands still
+    async with asyncio.timeout(10):  # the kernel may need a moment to stop them all; then their CPU time does not grow
         before, used = -1, _cpu(session)
         while used != before:
             await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Clocks that are set again and again: none goes off early, none is forgotten."""
+"""Timers that are reset again and again: none fires early, none is forgotten."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from clicket.interpreter.session.timers import Timers
 
 
 async def test_a_clock_goes_off_once_with_what_it_was_given_last() -> None:
-    heard: asyncio.Queue[str] = asyncio.Queue()
+    fired: asyncio.Queue[str] = asyncio.Queue()
     timers = Timers()
-    timers.start("a", 3600, heard.put_nowait, "much too late")
-    timers.start("a", 0.001, heard.put_nowait, "sooner")
+    timers.start("a", 3600, fired.put_nowait, "much too late")
+    timers.start("a", 0.001, fired.put_nowait, "sooner")
     async with asyncio.timeout(20):
-        assert await heard.get() == "sooner"
-    timers.start("a", 0.001, heard.put_nowait, "again")
-    timers.start("b", 0.001, heard.put_nowait, "other")
+        assert await fired.get() == "sooner"
+    timers.start("a", 0.001, fired.put_nowait, "again")
+    timers.start("b", 0.001, fired.put_nowait, "other")
     async with asyncio.timeout(20):
-        assert {await heard.get(), await heard.get()} == {"again", "other"}
-    assert heard.empty()
+        assert {await fired.get(), await fired.get()} == {"again", "other"}
+    assert fired.empty()
 
 
 async def test_a_clock_that_is_set_later_waits() -> None:
@@ -33,17 +33,17 @@ async def test_a_clock_that_is_set_later_waits() -> None:
 
 
 async def test_a_clock_that_is_stopped_is_silent_and_can_be_set_again() -> None:
-    heard: asyncio.Queue[str] = asyncio.Queue()
+    fired: asyncio.Queue[str] = asyncio.Queue()
     timers = Timers()
     timers.stop("never set")
-    timers.start("a", 0.0, heard.put_nowait, "no")
+    timers.start("a", 0.0, fired.put_nowait, "no")
     timers.stop("a")
-    timers.start("b", 0.0, heard.put_nowait, "neither")
+    timers.start("b", 0.0, fired.put_nowait, "neither")
     timers.stop_all()
-    timers.start("c", 0.02, heard.put_nowait, "yes")
+    timers.start("c", 0.02, fired.put_nowait, "yes")
     async with asyncio.timeout(20):
-        assert await heard.get() == "yes"
-    assert heard.empty()
-    timers.start("a", 0.0, heard.put_nowait, "now")
+        assert await fired.get() == "yes"
+    assert fired.empty()
+    timers.start("a", 0.0, fired.put_nowait, "now")
     async with asyncio.timeout(20):
-        assert await heard.get() == "now"
+        assert await fired.get() == "now"

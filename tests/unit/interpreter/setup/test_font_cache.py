@@ -16,7 +16,7 @@ LIST = '{"_version": 390, "ttflist": []}'
 
 
 class Saying:
-    """Stands for a session whose block prints this."""
+    """A fake session whose block prints this."""
 
     def __init__(self, text: str, status: Any = "ok", *, cut: bool = False) -> None:
         self.ended = BlockEnd(status=status, stdout=Captured(text=text, size=len(text), cut=cut))
@@ -83,7 +83,7 @@ def test_without_a_place_for_it_each_session_makes_its_own(tmp_path: Path, monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert font_cache.cache_folder(None) is None
     monkeypatch.setenv("XDG_CACHE_HOME", "/work/cache")
-    assert font_cache.cache_folder(None) is None, "inside, that is the program's own folder"
+    assert font_cache.cache_folder(None) is None, "in the sandbox that is the program's own folder"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)

@@ -1,4 +1,5 @@
-"""Packages for programs: which may be imported, and wheels installed from a folder, with no network and no code of theirs run."""
+"""Packages for programs: which may be imported, and wheels installed from a folder, without network and without running
+their code."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ exec(code)
 
 
 def wheel(folder: Path, name: str, version: str = "1.0", *, requires: tuple[str, ...] = (), code: str = "") -> Path:
-    """The smallest wheel that pip takes."""
+    """The smallest wheel that pip accepts."""
     folder.mkdir(exist_ok=True)
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -46,7 +47,7 @@ def wheel(folder: Path, name: str, version: str = "1.0", *, requires: tuple[str,
 
 
 def imported(prepared: Packages, home: Path, code: str) -> str:
-    """What a program says that may import what was prepared; the last line of its error if it fails."""
+    """The output of a program that may import the prepared packages; the last line of its error if it fails."""
     names, path = prepared.settings.get("packages", ["*"]), prepared.settings.get("path", [""])
     done = subprocess.run(
         [sys.executable, "-I", "-c", IMPORTS, allowed.__file__, str(home), " ".join(names), path[0], code],
@@ -152,11 +153,11 @@ async def test_a_missing_package_gives_pips_error_and_leaves_nothing(tmp_path: P
 
 
 async def test_source_is_never_built_nor_fetched(tmp_path: Path) -> None:
-    """Neither a source archive in the folder nor one that a wheel points to gets to run."""
+    """Neither a source archive in the folder nor one that a wheel references is built."""
     wheels, cache, trace = tmp_path / "wheels", tmp_path / "cache", tmp_path / "ran"
     wheels.mkdir()
     archive = wheels / "evil-1.0.zip"
-    with zipfile.ZipFile(archive, "w") as file:  # it brings its own way of being built, so that nothing is missing
+    with zipfile.ZipFile(archive, "w") as file:  # it contains its own build backend, so that nothing is missing
         build = '[build-system]\nrequires = []\nbuild-backend = "builds"\nbackend-path = ["."]\n'
         file.writestr("evil-1.0/pyproject.toml", build)
         file.writestr("evil-1.0/builds.py", f"open({str(trace)!r}, 'w')\n")

@@ -9,7 +9,7 @@ import pytest
 
 from clicket.interpreter.tool.message_batcher import MessageBatcher
 
-# Messages on their way to the journal.
+# Messages before the journal.
 
 
 def text(content: str, type: str = "stdout", block: int = 0) -> dict[str, Any]:

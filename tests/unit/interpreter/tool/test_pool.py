@@ -12,7 +12,7 @@ from clicket.interpreter.tool.pool import Pool
 
 
 class Worker:
-    """Stands for a session."""
+    """A fake session."""
 
     def __init__(self, log: list[str], modules: tuple[str, ...]) -> None:
         self.log = log
@@ -26,13 +26,13 @@ class Worker:
     async def close(self) -> None:
         try:
             await asyncio.sleep(0)
-        finally:  # as a session: a cancel does not stop its end
+        finally:  # like a session: cancellation does not stop its end
             self.alive = False
             self.closed = True
 
 
 class Workers:
-    """Stands for what starts sessions."""
+    """A fake of what starts sessions."""
 
     def __init__(self) -> None:
         self.made: list[Worker] = []
@@ -52,7 +52,7 @@ class Workers:
         self.log.append("closed")
 
     async def rested(self, number: int) -> Worker:
-        """The spare session, once that many were made: a spare is the last one that was started, and rests."""
+        """The spare session, once that many were made: a spare is the last one that was started, and idle."""
         while self.log.count("rest") < number:
             await asyncio.sleep(0)
         await asyncio.sleep(0)  # the pool has it from now on
@@ -64,7 +64,7 @@ class Workers:
 
 
 class Runner:
-    """Stands for an interpreter: it takes a session when it runs, and remembers why it lost one."""
+    """A fake interpreter: it takes a session when it runs, and records why it lost one."""
 
     def __init__(self, start: Any, _: Any) -> None:
         self.start = start
@@ -200,7 +200,7 @@ async def test_a_request_cancelled_during_an_eviction_keeps_no_place(steps: int)
 
 @pytest.mark.parametrize("steps", range(8))
 async def test_a_request_cancelled_at_its_turn_passes_the_turn_on(steps: int) -> None:
-    """In one of these cases the turn is given and not yet taken."""
+    """In one of these cases the turn is given but not yet used."""
     workers = Workers()
     pool = pool_of(workers, max_sessions=1)
     gate, held, notes = asyncio.Event(), asyncio.Event(), list[str]()
@@ -246,14 +246,14 @@ async def test_one_caller_does_not_take_the_sessions_of_others() -> None:
     first = await use(pool, ("ann", 1), "ann")
     for thread in range(20):
         await use(pool, ("bob", thread), "bob")
-    assert await use(pool, ("ann", 1), "ann") is first, "hers is there, though all others were used since"
+    assert await use(pool, ("ann", 1), "ann") is first, "her session is kept, though all others were used since"
     assert sessions(pool, "bob") == [("bob", 17), ("bob", 18), ("bob", 19)]
     await use(pool, ("ann", 2), "ann")
     assert (len(sessions(pool, "ann")), len(sessions(pool, "bob"))) == (2, 2), (
-        "who has more makes room for who has less"
+        "the caller with more sessions gives one to the caller with fewer"
     )
     await use(pool, ("ann", 3), "ann")
-    assert (len(sessions(pool, "ann")), len(sessions(pool, "bob"))) == (2, 2), "and nobody for who has as many"
+    assert (len(sessions(pool, "ann")), len(sessions(pool, "bob"))) == (2, 2), "but not to a caller with as many"
     await use(pool, ("cid", 1), "cid")
     assert sessions(pool, "cid") == [("cid", 1)]
     assert workers.alive == 4
@@ -280,10 +280,10 @@ async def test_runs_that_wait_take_no_session_of_a_caller_that_has_as_few() -> N
         for number in range(1, 5):
             group.create_task(come(f"b{number}", "bob"))
         await asyncio.sleep(0.01)
-        assert await use(pool, "a", "ann") is kept, "a run of hers ended while others waited, and her session stayed"
+        assert await use(pool, "a", "ann") is kept, "her run ended while others waited, and her session stayed"
         group.create_task(come("c", "cid"))
         await asyncio.sleep(0.01)
-        assert order == ["c"], "who has none comes first; it got the place of who has most, or else of an idle one"
+        assert order == ["c"], "c has no session, so it comes first, in the place of a session of the caller with most"
         gate.set()
     assert order == ["c", "b1", "b2", "b3", "b4"]
     await pool.close()
@@ -354,7 +354,7 @@ async def test_an_interpreter_that_a_run_waits_for_is_never_taken_for_idle() -> 
     async with pool.lend("a"):
         waiting = asyncio.create_task(use(pool, "a"))
         await asyncio.sleep(0)
-    assert pool.interpreters["a"].busy  # the first has left, the second has not yet begun
+    assert pool.interpreters["a"].busy  # the first has left, the second has not started yet
     assert await pool.sweep() == 0
     session = await waiting
     assert not pool.interpreters["a"].busy

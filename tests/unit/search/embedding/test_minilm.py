@@ -23,7 +23,7 @@ LAYERS, HEADS, SIZE, WORDS = 2, 2, 8, 20
 
 
 def write(path: Path, arrays: dict[str, Any]) -> None:
-    """A safetensors file, by its description."""
+    """A safetensors file with this header."""
     table, data = {}, b""
     for name, array in arrays.items():
         raw = array.astype("<f4").tobytes()
@@ -58,7 +58,7 @@ def checkpoint() -> dict[str, Any]:
 
 
 def by_hand(arrays: dict[str, Any], ids: list[int]) -> Any:
-    """BERT as its paper says it, a text at a time."""
+    """BERT as in its paper, one text at a time."""
 
     def norm(x: Any, name: str) -> Any:
         x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
@@ -89,7 +89,7 @@ def by_hand(arrays: dict[str, Any], ids: list[int]) -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole encoder, small and meaningless."""
+    """A complete encoder, small and meaningless."""
     place: Path = tmp_path_factory.mktemp("tiny")
     write(place / "model.safetensors", checkpoint())
     config = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": SIZE, "layer_norm_eps": 1e-12}
@@ -117,7 +117,7 @@ def test_company_order_and_memory_change_no_bit(folder: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         alone = np.concatenate(list(pool.map(lambda text: many.embed([text]), texts)))
     assert (alone == together).all()
-    alone[:] = 0  # a caller may do with its array as it likes
+    alone[:] = 0  # a caller may change its array
     assert (many.embed(texts[:3]) == together[:3]).all()
 
 

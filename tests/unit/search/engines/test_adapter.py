@@ -1,4 +1,4 @@
-"""Any object that searches can be an engine, and no answer of it does harm."""
+"""Any object that searches can be an engine, and none of its answers does harm."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_fields_are_made_to_fit() -> None:
     assert found[2].id.startswith("<lambda>:")
     assert found[2].source == "<lambda>"
     assert (found[3].title, found[3].text, found[3].score) == ("bytes", "by attribute", 0.5)
-    assert found[4].text == "a \ufffd b", "places stay where they are"
+    assert found[4].text == "a \ufffd b", "offsets do not change"
     assert found[5].spans == ()
     assert isinstance(found[5].score, float)
     assert len(found[6].id) < 100
@@ -164,7 +164,7 @@ async def test_one_id_twice_in_an_answer_is_one_document() -> None:
 
 
 class _AlsoAnswers(_Sync):
-    """An object with an `ask` of its own, which takes only a question."""
+    """An object with its own `ask`, which takes only a question."""
 
     def ask(self, question: str) -> str:
         return "42"

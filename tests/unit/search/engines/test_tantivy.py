@@ -27,10 +27,10 @@ async def test_finds_words_in_any_form_and_chinese() -> None:
     with Tantivy() as engine:
         assert engine.add(PAGES) == 3
         assert await ids(engine, "Who directs FILMS?") == ["a"]
-        assert await ids(engine, "burton") == ["b", "a"]  # a title counts more
+        assert await ids(engine, "burton") == ["b", "a"]  # the title has more weight
         assert await ids(engine, "绍兴在哪里") == ["c"]
         assert await ids(engine, "the of and") == []
-        assert await ids(engine, 'burton" OR (title:') == ["b", "a"]  # a question is no query language
+        assert await ids(engine, 'burton" OR (title:') == ["b", "a"]  # operators in a question are plain text
         (found, *_) = await engine.search("Burbank")
         assert (found.text, found.url, found.source) == (PAGES[1]["text"], PAGES[1]["url"], "tantivy")
         assert found.score > 0

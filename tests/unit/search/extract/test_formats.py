@@ -270,7 +270,7 @@ def test_files_that_cannot_be_read(name: str, data: bytes, reason: str) -> None:
 def test_hostile_text_costs_no_more_than_its_length(name: str, data: bytes) -> None:
     start = time.process_time()
     extract(data, name)
-    assert time.process_time() - start < 5  # each takes less than one; a square would take hours
+    assert time.process_time() - start < 5  # each takes less than one; quadratic time would take hours
 
 
 @settings(max_examples=150, deadline=None)

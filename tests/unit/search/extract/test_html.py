@@ -92,7 +92,7 @@ def test_a_piece_of_markup_is_a_line() -> None:
 def test_hostile_markup_costs_no_more_than_its_length(hostile: str) -> None:
     start = time.process_time()
     extract_html(hostile)
-    assert time.process_time() - start < 4.0  # each takes less than one; a square would take minutes
+    assert time.process_time() - start < 4.0  # each takes less than one; quadratic time would take minutes
 
 
 def test_no_more_is_read_than_people_would(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def put(path: Path, content: str | bytes) -> Path:
-    """A file that was not changed just now."""
+    """A file whose time is not recent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     os.utime(path, (OLD, OLD))
@@ -54,7 +54,7 @@ def found(index: Index, query: str) -> list[str]:
 
 
 def assert_parts(texts: dict[str, str], expected: dict[str, tuple[str, ...]]) -> None:
-    """The texts are of these files, and each has the parts that matter."""
+    """The texts are of these files, and each has the important parts."""
     assert sorted(texts) == sorted(expected)
     assert [(path, part) for path, parts in expected.items() for part in parts if part not in texts[path]] == []
 
@@ -111,14 +111,14 @@ def test_the_time_of_a_file_that_is_too_new_is_not_believed(
     stat, seen = os.stat(place / "a.txt"), folder_sync.walk(str(place))
     put(place / "a.txt", "okapi")
     assert stat.st_size == os.stat(place / "a.txt").st_size
-    monkeypatch.setattr(folder_sync, "walk", lambda *_, **__: seen)  # as if the clock of the file system had not moved
+    monkeypatch.setattr(folder_sync, "walk", lambda *_, **__: seen)  # as if the file system's clock had not moved
     assert counts(index.add_folder(place)) == (0, 1, 0, 0)
 
 
 def test_a_change_that_hides_its_time_is_seen(index: Index, place: Path) -> None:
     put(place / "a.txt", "zebra")
     index.add_folder(place)
-    put(place / "a.txt", "okapi")  # as long as before, and as old
+    put(place / "a.txt", "okapi")  # same length and time as before
     assert counts(index.add_folder(place)) == (0, 1, 0, 0)
     assert found(index, "okapi") == ["a.txt"]
 
@@ -171,7 +171,7 @@ def test_nothing_stops_the_others(index: Index, place: Path, monkeypatch: pytest
     (place / "secret.txt").chmod(0)
     scandir, opening = os.scandir, os.open
 
-    def no_scandir(path: str) -> Any:  # root may read everything, so it is acted
+    def no_scandir(path: str) -> Any:  # root may read everything, so the error is faked
         if str(path).endswith("closed/"):
             raise PermissionError(13, "Permission denied")
         return scandir(path)
@@ -204,7 +204,7 @@ def test_nothing_stops_the_others(index: Index, place: Path, monkeypatch: pytest
     assert (found(index, "zebra"), found(index, "okapi")) == (
         ["good.txt"],
         ["closed/in.txt"],
-    )  # who knows if it is gone
+    )  # its file may still exist
     (gnu,) = index.find("gnu")
     assert (gnu.id, gnu.url) == ("caf\\xe9.txt", f"file://{place}/caf%E9.txt")
     monkeypatch.setattr(pdf, "pypdf_installed", lambda: True)  # installed meanwhile
@@ -277,7 +277,7 @@ def test_long_texts_are_cut_into_parts(index: Index, place: Path, monkeypatch: p
     assert all(one.title == "Title" for one in parts)
     (second,) = index.find("zebra")
     assert second.id == "long.md#2"
-    assert "long.md#2" in found(index, "linux")  # by the headings above it, which stand in the first part
+    assert "long.md#2" in found(index, "linux")  # by the headings above it, which are in the first part
     put(place / "long.md", text[:3000])
     assert counts(index.add_folder(place)) == (0, 1, 0, 0)
     assert index.count == 1
@@ -302,7 +302,7 @@ def test_several_folders(index: Index, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"/two\b"):
         index.remove_folder(tmp_path / "one")
     assert found(index, "zebra") == ["two/a.txt"]
-    assert counts(index.add_folder(tmp_path)) == (5, 0, 0, 0)  # takes over what lies in it
+    assert counts(index.add_folder(tmp_path)) == (5, 0, 0, 0)  # takes over the files of the subfolder
     assert [one.path for one in index.folders()] == [str(tmp_path)]
     assert (sorted(found(index, "zebra")), found(index, "hand")) == (["one/a.txt", "two/a.txt"], ["b.txt"])
 
@@ -323,10 +323,10 @@ def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.Mo
     for number in range(35):
         put(tmp_path / "docs" / f"{number:02}.txt", f"zebra {number}")
     put(tmp_path / "docs" / "rows.jsonl", lines(*({"id": f"r{one}", "text": f"okapi {one}"} for one in range(25))))
-    told: list[FolderProgress] = []
+    reports: list[FolderProgress] = []
 
     def watch(progress: FolderProgress) -> None:
-        told.append(progress)
+        reports.append(progress)
         if progress.path == "30.txt":
             raise KeyboardInterrupt
 
@@ -335,11 +335,11 @@ def test_a_kill_loses_only_the_last_batch(tmp_path: Path, monkeypatch: pytest.Mo
         index.add_folder(tmp_path / "docs", on_progress=watch)
     with Index.open(path) as index:
         assert index.count == 30
-        report = index.add_folder(tmp_path / "docs", on_progress=told.append)
+        report = index.add_folder(tmp_path / "docs", on_progress=reports.append)
         assert counts(report) == (6, 0, 30, 0)
         assert index.count == 60
-        (told_last,) = told[-1:]
-        assert told_last.done == told_last.total
+        (last_report,) = reports[-1:]
+        assert last_report.done == last_report.total
     with Index.open(path) as index:
         put(tmp_path / "docs" / "rows.jsonl", lines(*({"id": f"r{one}", "text": f"gnu {one}"} for one in range(25))))
         taken = iter(range(10**6))

@@ -116,7 +116,7 @@ def test_an_error_of_the_rows_leaves_the_old_state() -> None:
         assert index.count == 4
         assert index.find("replaced new") == []
         assert ids(index.find("sinister")) == ["1"]
-        index.add([{"id": "9", "text": "new"}])  # and goes on
+        index.add([{"id": "9", "text": "new"}])  # and the index still works
         assert ids(index.find("new")) == ["9"]
 
 
@@ -289,11 +289,11 @@ def test_a_busy_file_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.Mon
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="try again"):
             index.add([{"id": "9", "text": "nine"}])
-        assert ids(index.find("sinister")) == ["1"]  # reading goes on
+        assert ids(index.find("sinister")) == ["1"]  # reads still work
 
 
 def test_what_was_there_before_does_not_show() -> None:
-    """The same documents give the same answers, however the index came to hold them."""
+    """The same documents give the same answers, whatever the history of the index."""
     long = "\n\n".join("The zebra is a zebra, and every zebra knows the zebra. " * 45 for _ in range(9))
     rows = [*FILMS, {"id": "long", "text": long}, {"id": "okapi", "text": "The okapi is no zebra."}]
     with Index.open() as fresh, Index.open() as worn:

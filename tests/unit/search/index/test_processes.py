@@ -68,14 +68,14 @@ def test_a_kill_leaves_the_old_state_or_the_new_one(tmp_path: Path, at: str) -> 
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stdout.readline() == "half\n"
-        assert state(path) == (2, 1, ["x", "0"])  # a reader sees nothing of what is not done
+        assert state(path) == (2, 1, ["x", "0"])  # a reader sees nothing of an unfinished write
         if at == "done":
             child.stdin.write("\n")
             child.stdin.flush()
             assert child.stdout.readline() == "done\n"
         child.kill()
     assert state(path) == ((2, 1, ["x", "0"]) if at == "half" else (3001, 3000, ["x"]))
-    with Index.open(path) as index:  # and it can be written again
+    with Index.open(path) as index:  # and the next process can write again
         assert index.add([{"id": "again", "text": "old"}]).added == 1
 
 
@@ -105,7 +105,7 @@ def test_an_open_index_sees_what_another_one_writes(tmp_path: Path) -> None:
 async def test_searches_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: bool, where: str
 ) -> None:
-    """Every answer is of one state: all rows of a batch are there, or none of them."""
+    """Every answer is of one state: all rows of a batch, or none of them."""
     if not inline:
         monkeypatch.setattr("clicket.search.index.index.MAX_INLINE", -1)
     with Index.open(tmp_path / "index.db" if where == "file" else ":memory:") as index:

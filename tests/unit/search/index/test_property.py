@@ -72,7 +72,7 @@ TestTwin.settings = settings(max_examples=max(settings().max_examples // 4, 1))
 
 
 def test_the_best_are_the_same_as_by_scoring_everything() -> None:
-    """What is left out on the way could not have been among the best."""
+    """A pruned document could not have been among the best."""
     count = 4_000
     rows = [
         {

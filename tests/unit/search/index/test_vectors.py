@@ -17,7 +17,7 @@ MEANINGS = {"car": 0, "automobile": 0, "dog": 1, "hound": 1, "sea": 2, "ocean": 
 
 
 class Meanings:
-    """Words of one meaning lie in one direction."""
+    """Words of one meaning have one direction."""
 
     def __init__(self, name: str = "meanings", *, fail_after: int | None = None) -> None:
         self.name = name
@@ -50,7 +50,7 @@ async def test_search_finds_what_is_meant() -> None:
         index.add(ROWS)
         assert [one.id for one in await index.search("dog", k=1)] == ["2"]
         assert [one.id for one in await index.search("car", k=2)] == ["4", "1"]
-        assert len(await index.search("the")) == 4  # words say nothing, vectors rank all
+        assert len(await index.search("the")) == 4  # the terms match nothing, the vectors rank all
         near = index.similarities("car", ["1", "2", "none"])
         assert near is not None
         assert near[0] > 0.9 > near[1]
@@ -64,12 +64,12 @@ def test_missing_vectors_are_made_when_next_opened(tmp_path: Path) -> None:
     with Index.open(path) as index:
         index.add(ROWS)
         assert index.similarities("car", ["1"]) is None
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     first, second = Meanings(), Meanings()
-    with Index.open(path, embedder=first, on_progress=lambda done, total: told.append((done, total))) as index:
+    with Index.open(path, embedder=first, on_progress=lambda done, total: reports.append((done, total))) as index:
         assert [one.id for one in index.find("dog", k=1)] == ["2"]
         index.add([ROWS[0], {"id": "2", "text": "the dog barks"}])
-    assert told == [(4, 4)]
+    assert reports == [(4, 4)]
     assert first.texts == ["one\nan automobile stands here", *(row["text"] for row in ROWS[1:]), "dog", "the dog barks"]
     with Index.open(path, embedder=second) as index:
         assert second.texts == []

@@ -145,8 +145,8 @@ def test_claims_in_other_shapes() -> None:
         {"statement": "S.", "quote": "q", "doc": 1},
     ):
         assert CLAIMS.parse(value) == wanted, value
-    told = {"answer": "S [1]. T [2][9].", "citations": [{"doc": "1", "text": "q"}, {"doc": "2", "quote": "r"}]}
-    assert CLAIMS.parse(told) == (
+    reply = {"answer": "S [1]. T [2][9].", "citations": [{"doc": "1", "text": "q"}, {"doc": "2", "quote": "r"}]}
+    assert CLAIMS.parse(reply) == (
         Claim(statement="S [1].", quotes=(Quote(doc="1", text="q"),)),
         Claim(statement="T [2][9].", quotes=(Quote(doc="2", text="r"),)),
     )

@@ -93,7 +93,7 @@ async def test_tokens_are_counted_and_their_budget_is_kept() -> None:
     with track_usage(max_tokens=1_000) as stage:
         await ask.ask(QUERIES, "", "x" * 400)
     first = stage.usage.total - used.total
-    assert 100 < first < 200  # of the script's own, by its length
+    assert 100 < first < 200  # the script's own count, by length
     assert model.requests[0].max_tokens is not None
     assert model.requests[0].max_tokens <= 1_000 - 100
 
@@ -125,7 +125,7 @@ class Message:
 
 
 class Chain:
-    """As LangChain's models are."""
+    """Like LangChain's models."""
 
     async def ainvoke(self, prompt: str) -> Message:
         return Message([{"type": "text", "text": prompt}, "!"])

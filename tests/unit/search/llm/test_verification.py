@@ -1,4 +1,4 @@
-"""Every claim that is kept rests on verbatim text of the document that it names."""
+"""Every claim that is kept is based on verbatim text of the document that it names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_citation_holds(texts: list[str], said: list[tuple[str, int, str]]
         PromptDocument(number=at, document=Document(id=f"d{at}", text=text), text=text)
         for at, text in enumerate(texts, 1)
     ]
-    # Each document is quoted truly, too, so that some claims are kept.
+    # Each document also has a true quote, so that some claims are kept.
     said = [*said, *((one.document.text, one.number, one.document.text) for one in found)]
     claims = CLAIMS.parse([{"statement": a, "quotes": [{"doc": number, "quote": b}]} for a, number, b in said]) or ()
     verified = verify_claims(claims, found, "Who died?")

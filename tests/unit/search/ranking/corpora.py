@@ -1,4 +1,4 @@
-"""Small collections, an engine over each, and a search of a few rounds as the machine does it."""
+"""Small collections, an engine over each, and a search of a few rounds like the machine's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packed profile that an index stores must equal the profile of the text: old rows and new ones are ranked alike."""
+"""The packed profile that an index stores must equal the profile of the text, so that old and new rows rank alike."""
 
 from __future__ import annotations
 

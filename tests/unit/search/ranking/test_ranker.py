@@ -92,7 +92,7 @@ def test_the_order_does_not_depend_on_the_hash_seed() -> None:
         "asyncio.run(main())\n"
     )
     root = Path(__file__).parents[4]
-    said = {
+    texts = {
         subprocess.run(
             [sys.executable, "-c", program],
             cwd=root,
@@ -103,5 +103,5 @@ def test_the_order_does_not_depend_on_the_hash_seed() -> None:
         ).stdout
         for seed in ("1", "2", "77")
     }
-    assert len(said) == 1
-    assert json.loads(said.pop())[1]
+    assert len(texts) == 1
+    assert json.loads(texts.pop())[1]

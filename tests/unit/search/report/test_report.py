@@ -90,7 +90,7 @@ def test_a_page_shows_question_answer_sources_rounds_and_documents() -> None:
         "all rounds",
     ):
         assert words in page
-    assert '<mark id="doc-1-1">The tower is </mark>' in page  # two citations overlap, and both are seen
+    assert '<mark id="doc-1-1">The tower is </mark>' in page  # two citations overlap, and both are visible
     assert "https://x.example/p?a=1&amp;b=2#:~:text=The%20tower%20is%20in%20Pisa." in page
 
 

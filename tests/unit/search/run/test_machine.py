@@ -1,4 +1,4 @@
-"""The states of a search: when it goes on, when it stops, and which queries it asks."""
+"""The states of a search: when it continues, when it stops, and which queries it sends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_it_goes_on_while_something_is_open_and_rounds_are_left(left: tupl
     plans = Plans(*([f"query {at}"] for at in range(9)))
     found = await deep_search("Why?", engine=Engine(), planner=plans, analyzer=Scores(left), max_loop=4)
     assert (len(found.rounds), found.stopped) == (4, "max_loop")
-    assert len(plans.seen) == 4, "nothing is planned for a round that is not allowed"
+    assert len(plans.seen) == 4, "no plan for a round beyond the limit"
 
 
 async def test_iterating_is_not_announced_when_no_round_is_left() -> None:
@@ -71,7 +71,7 @@ async def test_no_query_twice_in_whatever_form() -> None:
     messages = await messages_of(engine=engine, planner=plans, analyzer=Scores(OPEN))
     assert engine.asked == ["The Rivers of France", "Lakes", "Alps"]
     extended = [one["searchResult"]["query"] for one in messages if one["messageType"] == "extend"]
-    assert extended == [["The Rivers of France", "Lakes"], ["Alps"]], "what was asked before is taken out first"
+    assert extended == [["The Rivers of France", "Lakes"], ["Alps"]], "earlier queries are removed first"
 
 
 async def test_a_plan_of_old_queries_ends_the_search_without_a_round() -> None:

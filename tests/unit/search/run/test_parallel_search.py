@@ -37,7 +37,7 @@ def test_a_search_that_fails_or_hangs_harms_no_other() -> None:
     assert result["failed"] == ["fake: ValueError: no such host", None, "fake: no answer within 20 s", None]
     final = messages[-1]
     assert [one["id"] for one in final["documents"]] == ["of good"]
-    assert sorted(final["rounds"][0]["failed"]) == ["bad", "slow"], "what found nothing has not failed"
+    assert sorted(final["rounds"][0]["failed"]) == ["bad", "slow"], "a query without results has not failed"
     assert len(final["notes"]) == 2
 
 

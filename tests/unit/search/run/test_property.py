@@ -79,7 +79,7 @@ written = st.one_of(st.sampled_from(["cites", "lies", "text", "wrong"]), odd)
 
 
 class Chaos:
-    """All parts in one. What is told once for each call is told round and round."""
+    """All parts in one. Values for successive calls repeat from the start."""
 
     name = "chaos"
 
@@ -95,32 +95,36 @@ class Chaos:
         return await self._do(self._answers[sum(map(ord, query)) % len(self._answers)])
 
     async def analyze(self, findings: Findings) -> Any:
-        told = await self._do(self._scores[len(findings.rounds) % len(self._scores)])
-        return Analysis(completeness_score=told[0], unexplored_areas=told[1]) if isinstance(told, tuple) else told
+        command = await self._do(self._scores[len(findings.rounds) % len(self._scores)])
+        return (
+            Analysis(completeness_score=command[0], unexplored_areas=command[1])
+            if isinstance(command, tuple)
+            else command
+        )
 
     async def synthesize(self, findings: Findings) -> Any:
-        told = await self._do(self._writing)
+        command = await self._do(self._writing)
         texts = [one for one in findings.documents.values() if one.text]
-        if told == "cites":
+        if command == "cites":
             return Synthesis(answer="It is so [1].", citations=tuple(one.cite(0, 1) for one in texts))
-        if told == "lies":
+        if command == "lies":
             lie = Citation(doc=texts[0].id if texts else "ghost", start=0, end=4, sha256="0" * 64, text="lies")
             return Synthesis(answer="It is so [1]. And so [2][99].", citations=(lie, lie))
-        return Synthesis(answer=7, citations=None) if told == "wrong" else told  # type: ignore[arg-type]
+        return Synthesis(answer=7, citations=None) if command == "wrong" else command  # type: ignore[arg-type]
 
-    async def _do(self, told: Any) -> Any:
-        if told == "raise":
+    async def _do(self, command: Any) -> Any:
+        if command == "raise":
             raise RuntimeError("chaos \ud800")
-        if told == "quit":
+        if command == "quit":
             raise asyncio.CancelledError
-        if told == "hang":
+        if command == "hang":
             await asyncio.Event().wait()
-        if told == "stubborn":
+        if command == "stubborn":
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 await asyncio.sleep(3)
-        return _endless() if told == "endless" else told
+        return _endless() if command == "endless" else command
 
 
 def _endless() -> Iterator[str]:
@@ -193,6 +197,6 @@ def test_every_search_ends_by_its_rules(
     again = begin(kept)
     assert msgspec.json.encode(leaping(again.finish).to_json()) == msgspec.json.encode(result.to_json())
     del kept.kept["synthesis"]
-    if result.stopped != "budget":  # time that was spent once is there again
+    if result.stopped != "budget":  # spent time is available again
         resumed = leaping(begin(kept).finish)
         assert msgspec.json.encode(resumed.to_json()) == msgspec.json.encode(result.to_json())

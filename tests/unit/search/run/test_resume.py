@@ -30,7 +30,7 @@ TABLE: dict[str, Any] = {
 
 
 class Killed(Exception):
-    """Stands for the end of the process."""
+    """Simulates the death of the process."""
 
 
 class Fragile(MemoryCheckpoints):
@@ -109,11 +109,11 @@ def test_notes_and_usage_of_an_empty_last_plan_are_replayed() -> None:
         add_note(f"planned round {len(findings.rounds) + 1}")
         return ["alpha"] if not findings.rounds else []
 
-    kept, told = MemoryCheckpoints(), {"planner": planned, "analyzer": Scores((0.3, ["more"]))}
-    first = leaping(lambda: deep_search(QUESTION, engine=Engine(TABLE), checkpoints=kept, **told))
+    kept, given = MemoryCheckpoints(), {"planner": planned, "analyzer": Scores((0.3, ["more"]))}
+    first = leaping(lambda: deep_search(QUESTION, engine=Engine(TABLE), checkpoints=kept, **given))
     assert (first.stopped, first.usage.total) == ("nothing_new", 10)
     assert first.notes == ("planned round 1", "planned round 2")
-    assert encoded(leaping(lambda: deep_search(QUESTION, engine=Engine(), checkpoints=kept, **told))) == encoded(first)
+    assert encoded(leaping(lambda: deep_search(QUESTION, engine=Engine(), checkpoints=kept, **given))) == encoded(first)
 
 
 def test_a_resumed_search_keeps_its_documents_though_the_engine_has_others() -> None:
@@ -136,16 +136,16 @@ def test_finished_work_is_not_announced_again_and_the_numbers_go_on() -> None:
     assert after[0]["resumed"] is True
     assert [one["seq"] for one in after] == list(range(after[0]["seq"], after[0]["seq"] + len(after)))
     extended = next(one for one in before if one["messageType"] == "extend" and one["loop"] == 2)
-    assert after[0]["seq"] == extended["seq"] + 2, "after the state that was announced before the searches"
+    assert after[0]["seq"] == extended["seq"] + 2, "after the state message before the searches"
     assert after[1]["searchResult"]["query"] == ["delta", "slow"]
 
 
 def test_a_search_ended_by_time_resumes_with_the_same_end() -> None:
     engine, kept = Engine(TABLE), MemoryCheckpoints()
-    told = {**options(engine), "checkpoints": kept, "max_loop": 5}
-    first = leaping(lambda: deep_search(QUESTION, budget=Budget(max_seconds=19, query=30), **told))
+    given = {**options(engine), "checkpoints": kept, "max_loop": 5}
+    first = leaping(lambda: deep_search(QUESTION, budget=Budget(max_seconds=19, query=30), **given))
     assert first.stopped == "budget"
-    again = leaping(lambda: deep_search(QUESTION, budget=Budget(max_seconds=400), **told))
+    again = leaping(lambda: deep_search(QUESTION, budget=Budget(max_seconds=400), **given))
     assert encoded(again) == encoded(first)
 
 
@@ -155,7 +155,7 @@ def test_a_damaged_record_is_noted_and_done_again(damage: bytes) -> None:
     kept.kept["search:2:0"] = damage
     engine = Engine(TABLE)
     result = leaping(lambda: deep_search(QUESTION, checkpoints=kept, **options(engine)))
-    assert engine.asked == ["delta", "epsilon"], "what came after it was made of it"
+    assert engine.asked == ["delta", "epsilon"], "everything derived from it is redone"
     assert any("'search:2:0'" in note and "damaged" in note for note in result.notes)
     assert [one.id for one in result.documents] == [one["id"] for one in msgspec.json.decode(wanted)["documents"]]
 
@@ -172,13 +172,13 @@ def test_records_of_another_search_are_not_used(other: dict[str, Any]) -> None:
 def test_a_query_with_too_large_a_record_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clicket.search.run.checkpoints._MAX_RECORD", 4_000)
     table = {"long": [document("l", "word " * 700)], "books": [document("b", "word " * 1_000)]}
-    told: dict[str, Any] = {"planner": Plans(["long", "books"]), "analyzer": Scores((0.9, [])), "max_loop": 1}
+    given: dict[str, Any] = {"planner": Plans(["long", "books"]), "analyzer": Scores((0.9, [])), "max_loop": 1}
     kept = MemoryCheckpoints()
-    first = leaping(lambda: deep_search(QUESTION, engine=Engine(table), checkpoints=kept, **told))
+    first = leaping(lambda: deep_search(QUESTION, engine=Engine(table), checkpoints=kept, **given))
     assert "search:1:0" in kept.kept
     assert "search:1:1" not in kept.kept
     engine = Engine(table)
-    again = leaping(lambda: deep_search(QUESTION, engine=engine, checkpoints=kept, **told))
+    again = leaping(lambda: deep_search(QUESTION, engine=engine, checkpoints=kept, **given))
     assert engine.asked == ["books"]
     assert encoded(again) == encoded(first)
 
@@ -239,7 +239,7 @@ def test_the_same_bytes_under_other_hash_seeds() -> None:
 
 @pytest.mark.parametrize("parts", ["built_in", "model"])
 async def test_checkpoints_of_an_older_version_are_understood(parts: str) -> None:
-    """The fixture was written before modules of the search were renamed: neither engine nor model is asked again."""
+    """The fixture was written before modules of the search were renamed: neither engine nor model is called again."""
     stored = json.loads((Path(__file__).parent / "fixtures" / "checkpoints.json").read_text())[parts]
     checkpoints = MemoryCheckpoints()
     checkpoints.kept = {key: json.dumps(record).encode() for key, record in stored["checkpoints"].items()}

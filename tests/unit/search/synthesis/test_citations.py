@@ -1,4 +1,4 @@
-"""Citations that do not match their document are removed, with the statements that rest on them."""
+"""Citations that do not match their document are removed, with the statements based on them."""
 
 from __future__ import annotations
 

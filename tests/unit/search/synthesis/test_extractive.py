@@ -1,4 +1,4 @@
-"""The built-in synthesizer: which sentences it takes, and how it cites them."""
+"""The built-in synthesizer: which sentences it selects, and how it cites them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def findings(question: str, *documents: Document, rounds: tuple[Round, ...] = ()
 def test_the_answer_is_sentences_of_the_documents_with_their_numbers() -> None:
     asked = findings("Who is the spouse of the director of The Golden Calf?", FILM, WEBB, OTHER)
     synthesis = ExtractiveSynthesizer(max_sentences=3).extract(asked)
-    said = [one.text for one in synthesis.citations]
-    assert "In 1929 he married the actress Mary Eaton." in said
-    assert "It was directed by Millard Webb and released by Fox." in said
-    assert len(said) == 3
+    cited = [one.text for one in synthesis.citations]
+    assert "In 1929 he married the actress Mary Eaton." in cited
+    assert "It was directed by Millard Webb and released by Fox." in cited
+    assert len(cited) == 3
     assert "Millard Webb: " in synthesis.answer
     assert "In 1929 he married the actress Mary Eaton. [" in synthesis.answer
     assert check(synthesis, asked.documents) == synthesis
@@ -50,9 +50,9 @@ def test_a_chinese_question_is_answered_from_chinese_texts() -> None:
     film = Document(id="1", title="红高粱", text="《红高粱》是一部1987年的电影。导演是张艺谋。它很有名。")
     person = Document(id="2", title="张艺谋", text="张艺谋是中国导演。他出生于陕西西安。他喜欢摄影。")
     synthesis = ExtractiveSynthesizer(max_sentences=3).extract(findings("《红高粱》的导演出生在哪里？", film, person))
-    said = [one.text for one in synthesis.citations]
-    assert "导演是张艺谋。" in said
-    assert "他出生于陕西西安。" in said
+    cited = [one.text for one in synthesis.citations]
+    assert "导演是张艺谋。" in cited
+    assert "他出生于陕西西安。" in cited
 
 
 def test_only_the_parts_that_were_found_are_read() -> None:
@@ -72,9 +72,9 @@ def test_of_a_long_text_the_best_parts_are_read_and_headings_are_no_answers() ->
     start = text.index("# Where")
     parts = ((start, start + 3_000), (0, 3_000), (3_000, 6_000))
     long = Document(id="1", title="Tower", text=text, spans=parts)
-    said = [one.text for one in ExtractiveSynthesizer().extract(findings("Where is the tower?", long)).citations]
-    assert "The tower is in Pisa." in said
-    assert "Where is the tower?" not in said
+    cited = [one.text for one in ExtractiveSynthesizer().extract(findings("Where is the tower?", long)).citations]
+    assert "The tower is in Pisa." in cited
+    assert "Where is the tower?" not in cited
 
 
 def test_the_sentence_that_leads_on_is_cited_and_the_title_is_not() -> None:
@@ -84,9 +84,9 @@ def test_the_sentence_that_leads_on_is_cited_and_the_title_is_not() -> None:
         id="2", title="Ada Holt", text="Ada Holt\n========\n\nAda Holt was an engineer. She was born in Quill."
     )
     asked = findings("Where was the designer of Tarn Light born?", tower, person)
-    said = [one.text for one in ExtractiveSynthesizer(max_sentences=3).extract(asked).citations]
-    assert {"It was designed by Ada Holt.", "She was born in Quill."} <= set(said)
-    assert not {"Tarn Light", "Ada Holt"} & set(said)
+    cited = [one.text for one in ExtractiveSynthesizer(max_sentences=3).extract(asked).citations]
+    assert {"It was designed by Ada Holt.", "She was born in Quill."} <= set(cited)
+    assert not {"Tarn Light", "Ada Holt"} & set(cited)
 
 
 def test_the_answer_says_what_was_not_found() -> None:

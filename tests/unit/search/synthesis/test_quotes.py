@@ -14,7 +14,7 @@ DOCUMENT = Document(id="a", text=TEXT)
 
 
 @pytest.mark.parametrize(
-    ("quote", "said"),
+    ("quote", "original"),
     [
         ("built in 1847", "built in 1847"),
         ('the "old" tower - built in 1847', "The “Old” Tower — built in 1847"),
@@ -26,10 +26,12 @@ DOCUMENT = Document(id="a", text=TEXT)
         ("it has 1500 steps , the", "It has 1500 steps, the"),
     ],
 )
-def test_a_quote_that_only_looks_different_is_found_and_the_documents_own_text_is_taken(quote: str, said: str) -> None:
+def test_a_quote_that_only_looks_different_is_found_and_the_documents_own_text_is_taken(
+    quote: str, original: str
+) -> None:
     span = find_span(DOCUMENT, quote)
     assert span is not None
-    assert TEXT[slice(*span)] == said
+    assert TEXT[slice(*span)] == original
 
 
 @pytest.mark.parametrize(

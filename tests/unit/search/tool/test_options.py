@@ -1,4 +1,4 @@
-"""Options of the search tool: an error names the wrong option before an engine is asked."""
+"""Options of the search tool: an error names the wrong option before an engine is called."""
 
 from __future__ import annotations
 
@@ -133,4 +133,4 @@ def test_a_smaller_budget_and_another_function_are_another_set_up() -> None:
         deep_search.tool(engine=search, budget={"query": 2}).options.version,
     ]
     assert len(set(versions)) == 3
-    assert versions[3] == versions[0], "times change nothing in an answer that is kept"
+    assert versions[3] == versions[0], "timeouts do not change a cached answer"

@@ -354,7 +354,7 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             given = _policy(value, origins[name])
         elif name in ("mcp", "interpreter", "search", "agents") and isinstance(value, str):
             given = _json(value, name, origins[name])
-        elif name in ("webhooks", "prices", "budgets") and isinstance(value, str):
+        elif name == "webhooks" and isinstance(value, str):
             given = _json_list(value, name, origins[name])
         elif name in ("prices", "budgets"):
             given = _spend_tables(value, name, origins[name])
@@ -400,12 +400,19 @@ def _spend_tables(value: Any, name: str, origin: str) -> Any:
     from clicket.spend import declared_budgets, declared_prices
 
     if isinstance(value, str):
-        try:
-            value = msgspec.json.decode(value)
-        except msgspec.MsgspecError:
-            raise UsageError(f"setting {name} (from {origin}): it is no list in JSON. Write [] for none.") from None
+        value = _json_list(value, name, origin)
     (declared_prices if name == "prices" else declared_budgets)(value, origin)
     return value
+
+
+def _json_list(text: str, name: str, origin: str) -> list[Any]:
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        found = None
+    if not isinstance(found, list):
+        raise UsageError(f"setting {name} (from {origin}): it is no list in JSON. Write [] for none.")
+    return found
 
 
 def _half_of_memory() -> int | None:

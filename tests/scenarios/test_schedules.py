@@ -314,7 +314,6 @@ async def test_what_cannot_be_scheduled_is_refused_at_once() -> None:
             given: dict[str, Any] = {"name": "each", "cron": "0 * * * *", "tool": "work", **wrong}
             with pytest.raises(UsageError):
                 await rt.schedule(**given)
-        with pytest.raises(ToolNotFound, match="did you mean"):
         with pytest.raises(ToolNotFound, match="Did you mean 'work'"):
             await rt.schedule("each", "0 * * * *", "wrok")
         with pytest.raises(InvalidInput):

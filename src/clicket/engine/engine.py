@@ -281,7 +281,6 @@ class Engine:
             flights,
         )
         self.claimer, self.gate, self.stored_calls, self.audit, self.grants = claimer, gate, stored_calls, audit, grants
-        self.claimer, self.gate, self.stored_calls, self.audit = claimer, gate, stored_calls, audit
         self.arguments, self.ending, self.running, self.stopping = arguments, ending, running, stopping
         self.admission, self.handover, self.approvals, self.decisions = admission, handover, approvals, decisions
         self._external, self.resolutions = (
@@ -294,7 +293,6 @@ class Engine:
         self.recovery, self.chores, self.background = recovery, chores, background
         self.share, self.queues = share, queues
         self.handles, self.book = Handles(journal, live, ending, stored_calls, decisions, arguments, kept), book
-        self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
         self.worker_entry, self.draining, self._submits_only, self.due_calls = entry, draining, gives_away, due_calls
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
         hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)

@@ -109,7 +109,6 @@ class SpendBook:
         id = f"{step}:{new_id()}"
         short: Short | None = None
         left: list[BudgetStatus] = []
-        id, short, left = f"{step}:{new_id()}", None, list[BudgetStatus]()
         try:
             for _ in range(_ROUNDS):
                 started = self._clock.monotonic()

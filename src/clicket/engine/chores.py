@@ -60,10 +60,9 @@ class Chores:
         self._recovery = recovery
         self._limits = limits
         self._kept = kept
-        self._keep_costs = keep_costs
         self._spawn = spawn
         self._lose = lose
-        self.before_removal: list[OnRemove] = [kept.keep]
+        self.before_removal: list[OnRemove] = [kept.keep, keep_costs]
         """Called with calls that a sweep is about to remove."""
         self._strays: frozenset[int] = frozenset()
         self._lost: frozenset[int] = frozenset()
@@ -159,7 +158,6 @@ class Chores:
         total = Sweep()
         while True:
             step = await self._store.sweep(keep, _SWEEP_STEP, on_remove=self._on_remove)
-            step = await self._store.sweep(keep, _SWEEP_STEP, on_remove=self._before_removal)
             total.calls += step.calls
             total.artifacts += step.artifacts
             total.bytes += step.bytes
@@ -173,10 +171,6 @@ class Chores:
     async def _on_remove(self, calls: list[Stored]) -> None:
         for callback in self.before_removal:
             await callback(calls)
-
-    async def _before_removal(self, calls: list[Stored]) -> None:
-        await self._kept.keep(calls)
-        await self._keep_costs(calls)
 
     async def sweep_all(self) -> None:
         """Remove old records, and close idle sessions of tools."""

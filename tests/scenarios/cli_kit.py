@@ -15,11 +15,12 @@ from typing import Any
 from unittest import mock
 
 from tests.kit.children import PYTHONPATH
+from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually_sync
 
 from clicket.cli import main
 
-PROGRAM = (sys.executable, "-m", "clicket")
+PROGRAM = (sys.executable, *FORKED, "-m", "clicket")
 PATIENCE = 90.0  # seconds; only what hangs waits for all of it
 
 

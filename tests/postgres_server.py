@@ -22,6 +22,7 @@ from psycopg import pq
 __all__ = ["PostgresServer", "postgres_server"]
 
 _WAIT = 60.0
+_ROOM = 2 * 1024**3  # bytes; a cluster takes some 100 MB, and each process of a run may have two
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/opt/postgresql*/bin", "/opt/homebrew/bin")
 
 
@@ -180,7 +181,10 @@ def _somebody() -> pwd.struct_passwd:
 
 
 def _folder(prefix: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    """In memory, where there is enough of it: nothing waits for the disk. What a server wrote survives its kill there as well."""
+    memory = Path("/dev/shm")
+    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=memory if roomy else None))
     if os.geteuid() == 0:
         os.chown(folder, _somebody().pw_uid, _somebody().pw_gid)
     return folder

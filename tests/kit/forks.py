@@ -32,6 +32,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -139,8 +140,9 @@ def _order(
 ) -> tuple[dict[str, Any], list[int]] | None:  # fmt: skip
     """What to fork, and its stdin, stdout and stderr; None for all that is not to be forked."""
     words = [os.fsdecode(arg) for arg in args]
-    if len(words) < 5 or words[1] != "-X" or not words[2].startswith(_OPTION) or words[3] not in ("-m", "-c"):
+    if len(words) < 4 or words[1] != "-X" or not words[2].startswith(_OPTION):
         return None
+    kind, (what, *arguments) = (words[3], words[4:]) if words[3] in ("-m", "-c") else ("file", words[3:])
     own = list(programs) == [os.fsencode(sys.executable)] and close_fds and set(keep) == {errpipe_write}
     if not own or before is not None or (gid, gids, uid) != (None, None, None) or umask != -1:
         return None
@@ -151,10 +153,13 @@ def _order(
     if other or not python <= set(_KNOWN):
         return None
     order = {
-        "modules": [*words[2].removeprefix(_OPTION).split(","), *_more(words[4:], settings.get("CLICKET_STORE", ""))],
-        "kind": words[3],
-        "what": words[4],
-        "arguments": words[5:],
+        "modules": [
+            *words[2].removeprefix(_OPTION).split(","),
+            *_more(what, arguments, settings.get("CLICKET_STORE", "")),
+        ],
+        "kind": kind,
+        "what": what,
+        "arguments": arguments,
         "cwd": os.fsdecode(cwd) if cwd is not None else os.getcwd(),
         "environment": settings,
         "session": session,
@@ -163,10 +168,10 @@ def _order(
     return order, [own if own != -1 else usual for usual, own in enumerate((stdin, stdout, stderr))]
 
 
-def _more(words: Sequence[str], store: str) -> Iterator[str]:
+def _more(what: str, arguments: Sequence[str], store: str) -> Iterator[str]:
     """Modules of this command line."""
-    if words[0] == "clicket":
-        for name in words[1:]:
+    if what == "clicket":
+        for name in arguments:
             if (ROOT / "src" / "clicket" / "cli" / "commands" / f"{name}.py").exists():
                 yield f"clicket.cli.commands.{name}"
                 yield from _COMMANDS.get(name, ())
@@ -261,10 +266,11 @@ def _become(order: dict[str, Any], files: list[int], base: list[str]) -> None:
             ctypes.CDLL(None).shim_begin()  # tests/crash/faults: where it is loaded, it reads the environment again
         sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
         added = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-        sys.path[:] = [os.getcwd() if order["kind"] == "-m" else "", *added, *base]
+        first = {"-m": os.getcwd(), "-c": "", "file": os.path.dirname(os.path.abspath(order["what"]))}
+        sys.path[:] = [first[order["kind"]], *added, *base]
         importlib.invalidate_caches()
         sys.path_importer_cache.clear()
-        sys.argv = [order["kind"], *order["arguments"]]
+        sys.argv = [order["what"] if order["kind"] == "file" else order["kind"], *order["arguments"]]
         _open_streams()
         code = _run(order)
         threading._shutdown()  # type: ignore[attr-defined]  # as the interpreter does when it ends: waits for threads
@@ -300,9 +306,12 @@ def _run(order: dict[str, Any]) -> int:
             )  # imported before: now it is the program
             runpy.run_module(order["what"], run_name="__main__", alter_sys=True)
         else:
-            module = ModuleType("__main__")
-            sys.modules["__main__"] = module
-            exec(compile(order["what"], "<string>", "exec"), module.__dict__)
+            sys.modules["__main__"] = module = ModuleType("__main__")
+            name, text = "<string>", order["what"]
+            if order["kind"] == "file":
+                name, text = order["what"], Path(order["what"]).read_text("utf-8")
+                module.__file__ = name
+            exec(compile(text, name, "exec"), module.__dict__)
     except SystemExit as ended:
         if ended.code is None or isinstance(ended.code, int):
             return ended.code or 0

@@ -51,9 +51,12 @@ The end.
 """
 IGNORES = """
 import signal, time
-print("deaf", flush=True)
+said = False
 while True:
     try:
+        if not said:
+            print("deaf", flush=True)
+        said = True
         time.sleep(1)
     except BaseException:
         pass

@@ -99,7 +99,7 @@ class _Server:
         with far:
             env = environment(**({"LD_PRELOAD": self._preload} if self._preload else {}))
             command = [sys.executable, "-m", "tests.kit.forks"]
-            process = subprocess.Popen(command, stdin=far, cwd=ROOT, env=env)
+            process = subprocess.Popen(command, stdin=far.fileno(), cwd=ROOT, env=env)
         self.pid = process.pid
         atexit.register(self._end, process)
 
@@ -288,11 +288,11 @@ def _become(order: dict[str, Any], files: list[int], base: list[str]) -> None:
 
 def _open_streams() -> None:
     direct = bool(os.environ.get("PYTHONUNBUFFERED"))
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(open(0, "rb", closefd=False), "utf-8")  # noqa: SIM115  # for the life of the process
-    for number, name, errors in ((1, "stdout", "strict"), (2, "stderr", "backslashreplace")):
-        raw = open(number, "wb", 0 if direct else -1, closefd=False)  # noqa: SIM115
-        at_once = {"line_buffering": number == 2 or os.isatty(number), "write_through": direct}
-        stream = io.TextIOWrapper(raw, "utf-8", errors, **at_once)  # type: ignore[call-overload]
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        raw = open(number, "rb" if number == 0 else "wb", 0 if direct and number else -1, closefd=False)  # noqa: SIM115  # for good
+        at_once = number == 2 or os.isatty(number)
+        errors = "backslashreplace" if number == 2 else "strict"
+        stream = io.TextIOWrapper(raw, "utf-8", errors, line_buffering=at_once, write_through=direct and number > 0)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
@@ -309,7 +309,7 @@ def _run(order: dict[str, Any]) -> int:
             sys.modules["__main__"] = module = ModuleType("__main__")
             name, text = "<string>", order["what"]
             if order["kind"] == "file":
-                name, text = order["what"], Path(order["what"]).read_text("utf-8")
+                name, text = os.path.abspath(order["what"]), Path(order["what"]).read_text("utf-8")
                 module.__file__ = name
             exec(compile(text, name, "exec"), module.__dict__)
     except SystemExit as ended:

@@ -41,7 +41,7 @@ class PostgresServer:
     """A cluster in a folder of its own, and the postmaster over it, which is a child of this process."""
 
     def __init__(self, **settings: str) -> None:
-        self.folder = _folder("clicket-postgres-")
+        self.folder = _folder("clicket-postgres-", _memory())
         self.port = _free_port()
         self.settings = settings
         self._process: subprocess.Popen[bytes] | None = None
@@ -180,11 +180,14 @@ def _somebody() -> pwd.struct_passwd:
         return pwd.getpwnam("nobody")
 
 
-def _folder(prefix: str) -> Path:
-    """In memory, where there is enough of it: nothing waits for the disk. What a server wrote survives its kill there as well."""
-    memory = Path("/dev/shm")
-    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=memory if roomy else None))
+def _memory() -> Path | None:
+    """Where files are in memory, if there is room: nothing waits for the disk. What a server wrote survives its kill there as well."""
+    folder = Path("/dev/shm")
+    return folder if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > _ROOM else None
+
+
+def _folder(prefix: str, within: Path | None = None) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=within))
     if os.geteuid() == 0:
         os.chown(folder, _somebody().pw_uid, _somebody().pw_gid)
     return folder

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from tests.kit import forks
 
 # Short runs repeat exactly; long runs look further each time and print how to repeat a failure.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # two busy cores make any timing a lie
@@ -34,7 +35,10 @@ _LEAVE = 5.0  # seconds that ended work gets to be gone; only a test that leaks 
 
 
 def _children() -> dict[int, str]:
-    """Direct children of this process by pid, with their command; empty where there is no /proc. Zombies count."""
+    """Direct children of this process by pid, with their command; empty where there is no /proc. Zombies count.
+
+    All but those that fork programs for tests, which stay.
+    """
     found: dict[int, str] = {}
     for listed in Path("/proc/self/task").glob("*/children"):
         try:
@@ -47,7 +51,7 @@ def _children() -> dict[int, str]:
             except OSError:
                 continue
             found[int(pid)] = command.strip() or "(zombie)"
-    return found
+    return {pid: command for pid, command in found.items() if pid not in forks.server_pids()}
 
 
 def _threads() -> dict[int, str]:
@@ -86,6 +90,14 @@ def _no_bytecode() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
         patch.setattr(sys, "dont_write_bytecode", True)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _forks() -> Iterator[None]:
+    """Programs that ask for it are forked, not started."""
+    with pytest.MonkeyPatch.context() as patch:
+        forks.install(patch)
         yield
 
 

@@ -22,6 +22,7 @@ from psycopg import pq
 __all__ = ["PostgresServer", "postgres_server"]
 
 _WAIT = 60.0
+_ROOM = 2 * 1024**3  # bytes; a cluster takes some 100 MB, and each process of a run may have two
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/opt/postgresql*/bin", "/opt/homebrew/bin")
 
 
@@ -40,7 +41,7 @@ class PostgresServer:
     """A cluster in its own folder, with its postmaster as a child of this process."""
 
     def __init__(self, **settings: str) -> None:
-        self.folder = _folder("clicket-postgres-")
+        self.folder = _folder("clicket-postgres-", _memory())
         self.port = _free_port()
         self.settings = settings
         self._process: subprocess.Popen[bytes] | None = None
@@ -179,8 +180,14 @@ def _unprivileged_user() -> pwd.struct_passwd:
         return pwd.getpwnam("nobody")
 
 
-def _folder(prefix: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+def _memory() -> Path | None:
+    """Where files are in memory, if there is room: nothing waits for the disk. What a server wrote survives its kill there as well."""
+    folder = Path("/dev/shm")
+    return folder if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > _ROOM else None
+
+
+def _folder(prefix: str, within: Path | None = None) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=within))
     if os.geteuid() == 0:
         os.chown(folder, _unprivileged_user().pw_uid, _unprivileged_user().pw_gid)
     return folder

@@ -13,10 +13,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kit.forks import SERVER, forked
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TRANSLATED = ROOT / "docs" / "zh-CN"
+IMPORTED = forked(*SERVER, "clicket.client", "clicket.testing")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"^(?P<skip><!-- no-run[^\n]*-->\n+)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -70,7 +72,7 @@ def run(command: list[str], tmp_path: Path, env: dict[str, str], given: str = ""
     ],
 )
 def test_page_runs(page: Path, tmp_path: Path, clean_env: dict[str, str]) -> None:
-    run([sys.executable, "-c", DRIVER], tmp_path, clean_env, json.dumps([name_of(page), blocks(page)]))
+    run([sys.executable, *IMPORTED, "-c", DRIVER], tmp_path, clean_env, json.dumps([name_of(page), blocks(page)]))
 
 
 def test_the_readme_runs_again_in_the_same_folder(tmp_path: Path, clean_env: dict[str, str]) -> None:
@@ -80,7 +82,7 @@ def test_the_readme_runs_again_in_the_same_folder(tmp_path: Path, clean_env: dic
     given = json.dumps([name_of(page), [block]])
     for _ in range(2):
         done = subprocess.run(
-            [sys.executable, "-c", DRIVER], input=given, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
+            [sys.executable, *IMPORTED, "-c", DRIVER], input=given, cwd=tmp_path, env=clean_env, capture_output=True, text=True,
             check=False, timeout=100,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
@@ -101,7 +103,7 @@ def test_the_tutorial_can_be_pasted(tmp_path: Path, clean_env: dict[str, str]) -
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
 def test_example_runs(example: Path, tmp_path: Path, clean_env: dict[str, str]) -> None:
     assert len(example.read_text().splitlines()) < 80
-    run([sys.executable, str(example)], tmp_path, clean_env)
+    run([sys.executable, *IMPORTED, str(example)], tmp_path, clean_env)
 
 
 def test_there_is_something_to_run() -> None:

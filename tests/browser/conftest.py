@@ -1,19 +1,38 @@
-"""One browser and one server for each module."""
+"""One browser for all of these tests that follow each other, and one server for each module."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 from tests.browser.kit import Console, Server, chromium, serving
 
+_open = ExitStack()
+
+
+@cache
+def _browser() -> Browser:
+    return _open.enter_context(chromium())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """The browser ends before the first test from elsewhere: Playwright's loop would be in the way of async tests."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
+            _browser.cache_clear()
+            _open.close()
+
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
+def browser() -> Browser:
+    return _browser()
 
 
 @pytest.fixture(scope="module")

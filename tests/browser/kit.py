@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
+from tests.kit.forks import SERVER, forked
 
 __all__ = ["Console", "Server", "chromium", "expect", "serving"]
 
@@ -32,7 +33,15 @@ class Server:
         environment |= {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"} | (
             {"CLICKET_API_KEYS": keys} if keys else {}
         )
-        command = [sys.executable, "-m", "tests.browser.console_server", store, str(port), str(seed)]
+        command = [
+            sys.executable,
+            *forked("tests.browser.console_server", *SERVER),
+            "-m",
+            "tests.browser.console_server",
+            store,
+            str(port),
+            str(seed),
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
@@ -77,7 +86,7 @@ def serving(store: str, **options: Any) -> Iterator[Server]:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium. It is started for a module and not for the session: Playwright's loop would be in the way of async tests."""
+    """Debian's Chromium."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     assert path, "chromium is missing: apt-get install -y chromium"
     with sync_playwright() as playwright:

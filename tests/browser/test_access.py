@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser
 from tests.browser.kit import Console, Server, expect, serving
 from tests.kit.children import environment
+from tests.kit.forks import FORKED
 
 _SECRETS = {name: f"secret-of-{name}-0123456789" for name in ("admin", "reader", "decider")}
 _KEYS = f"boss:admin:{_SECRETS['admin']}, eyes:read:{_SECRETS['reader']}, ann:approve:{_SECRETS['decider']}"
@@ -70,7 +71,7 @@ def test_a_key_that_approves_sees_only_what_waits(console: Console, server: Serv
 
 
 def _keys(store: str, *command: str) -> dict[str, Any]:
-    program = [sys.executable, "-m", "clicket", "keys", *command, "--json"]
+    program = [sys.executable, *FORKED, "-m", "clicket", "keys", *command, "--json"]
     done = subprocess.run(program, env=environment(CLICKET_STORE=store), capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -30,9 +30,11 @@ from typing import Any, Self
 
 import msgspec
 from tests.kit.children import ROOT, environment
+from tests.kit.forks import forked
 
 __all__ = ["Ending", "Nest", "say_ready"]
 
+_IMPORTED = ("tests.crash.scenes", "clicket.compose", "clicket.stores.redis", "clicket.stores.postgres")
 _LINE = "CRASH_TEST_LINE"
 _HUNG = 90.0
 """Seconds after which a child that does not end by itself is called hung."""
@@ -59,7 +61,7 @@ class Nest:
         self._busy = False
         with far:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.nest"],
+                [sys.executable, *forked(*_IMPORTED), "-m", "tests.crash.nest"],
                 stdin=far.fileno(),
                 stdout=far.fileno(),
                 cwd=ROOT,
@@ -110,7 +112,7 @@ class Nest:
 
 
 def main() -> None:
-    for name in ("tests.crash.scenes", "clicket.compose", "clicket.stores.redis", "clicket.stores.postgres"):
+    for name in _IMPORTED:
         with suppress(ImportError):
             importlib.import_module(name)  # before the fork, not after each
     assert threading.active_count() == 1, "a fork copies one thread, and the locks of all others"

@@ -15,6 +15,7 @@ from tests.crash.judge import Ack, Effect
 from tests.crash.settle import Place, settle
 from tests.crash.tools import RULES, TOOLS, arguments
 from tests.kit.children import environment
+from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually
 
 from clicket import Runtime
@@ -26,7 +27,7 @@ async def start(place: Place) -> asyncio.subprocess.Process:
     settings = {"STORE": place.store, "DURABILITY": place.durability, "CLOSE_TIMEOUT": "0.05", "CANCEL_GRACE": "0.1"}
     own = {name: value for name, value in environment().items() if not name.startswith("CLICKET_")}
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "clicket", "worker", "--quiet", "--tools", "tests.crash.tools:TOOLS",
+        sys.executable, *FORKED, "-m", "clicket", "worker", "--quiet", "--tools", "tests.crash.tools:TOOLS",
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, cwd=place.folder,
         env={**own, **{f"CLICKET_{name}": value for name, value in settings.items()}},
     )  # fmt: skip

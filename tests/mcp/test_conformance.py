@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.kit.forks import SERVER, forked
 from tests.kit.waiting import eventually_sync
 from tests.mcp.npm_tools import ROOT, run_node
 from tests.redis_server import free_port
@@ -37,7 +38,14 @@ TASKS = (
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The fixture's server on SQLite, in its own process."""
     folder, port = tmp_path_factory.mktemp("server"), free_port()
-    command = [sys.executable, "-m", "tests.mcp.serve", str(port), f"sqlite:///{folder}/calls.db"]
+    command = [
+        sys.executable,
+        *forked("tests.mcp.serve", *SERVER),
+        "-m",
+        "tests.mcp.serve",
+        str(port),
+        f"sqlite:///{folder}/calls.db",
+    ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from mcp.client import Client
 from tests.kit.children import PYTHONPATH, ROOT
+from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually
 from tests.mcp import toolbox
 from tests.mcp.kit import BOTH, PATIENCE, Hand, connected, serving
@@ -25,7 +26,7 @@ from clicket.errors import UsageError
 from clicket.mcp import McpServer, declared_servers, join_declared, mcp_tools
 from clicket.settings import Settings
 
-COMMAND = [sys.executable, "-m", "clicket", "mcp", "--tools", "tests.mcp.toolbox", "--store", "memory://"]
+COMMAND = [sys.executable, *FORKED, "-m", "clicket", "mcp", "--tools", "tests.mcp.toolbox", "--store", "memory://"]
 ENV = {"PYTHONPATH": PYTHONPATH}
 
 

@@ -13,6 +13,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.kit.children import PYTHONPATH
+from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually
 from tests.mcp.kit import BOTH, PATIENCE
 from tests.mcp.test_serving import text_of
@@ -21,7 +22,7 @@ from tests.scenarios.cli_kit import Place
 from clicket import Runtime, State
 
 ENV = {"PYTHONPATH": PYTHONPATH}
-ARGUMENTS = ["-m", "clicket", "mcp", "--tools", "tests.mcp.toolbox"]
+ARGUMENTS = [*FORKED, "-m", "clicket", "mcp", "--tools", "tests.mcp.toolbox"]
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.forks import SERVER, forked
 from tests.kit.waiting import eventually
 from tests.mcp.kit import PATIENCE, TASKS, Hand, accept, serving
 from tests.redis_server import free_port
@@ -228,7 +229,7 @@ async def test_task_methods_need_the_extension_and_the_right_name() -> None:
 @contextmanager
 def server(store: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """The fixture's server as a process of its own."""
-    command = [sys.executable, "-m", "tests.mcp.serve", str(port), store]
+    command = [sys.executable, *forked("tests.mcp.serve", *SERVER), "-m", "tests.mcp.serve", str(port), store]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process

@@ -15,11 +15,12 @@ from typing import Any
 from unittest import mock
 
 from tests.kit.children import PYTHONPATH
+from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually_sync
 
 from clicket.cli import main
 
-PROGRAM = (sys.executable, "-m", "clicket")
+PROGRAM = (sys.executable, *FORKED, "-m", "clicket")
 PATIENCE = 90.0  # seconds; only what hangs waits for all of it
 
 
@@ -118,13 +119,17 @@ class Place:
         """The same in this process, for commands that need no new process: it takes a tenth of the time."""
         out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
         own = {**self.environment, **environment}
-        before = Path.cwd()
+        before, path, modules = Path.cwd(), sys.path.copy(), set(sys.modules)
         with redirect_stdout(out), redirect_stderr(err), mock.patch.dict(os.environ, own, clear=True):
             os.chdir(self.folder)
             try:
                 code = main(arguments)
             finally:
                 os.chdir(before)
+                sys.path[:] = path
+                for name in sys.modules.keys() - modules:  # another test's folder may have a module of that name
+                    if (getattr(sys.modules[name], "__file__", None) or "").startswith(f"{self.folder}/"):
+                        del sys.modules[name]
         said = [_text(stream) for stream in (out, err)]
         return subprocess.CompletedProcess(arguments, code, *said)
 

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.children import ROOT, environment
+from tests.kit.forks import forked
 from tests.kit.waiting import eventually
 from tests.scenarios.fleet_tools import traces
 
 _PATIENCE = 60.0
+
+CHILD = "tests.scenarios.fleet_child"
 
 
 class Member:
@@ -77,7 +80,7 @@ class Member:
 async def member(store: str, *tools: str, **settings: Any) -> AsyncIterator[Member]:
     """A process with an open runtime that has these tools of the fleet, or all."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.scenarios.fleet_child", store, json.dumps(tools), json.dumps(settings),
+        sys.executable, *forked(CHILD), "-m", CHILD, store, json.dumps(tools), json.dumps(settings),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**24, cwd=ROOT,
         env=environment(),
     )  # fmt: skip

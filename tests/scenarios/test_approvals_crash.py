@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.kit.children import ROOT, environment
+from tests.kit.forks import forked
 from tests.kit.waiting import eventually
 from tests.scenarios.approval_child import POLICY, put
 from tests.scenarios.kit import assert_sound, make, sqlite_url
@@ -23,7 +24,7 @@ from clicket import Record
 async def child(folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process whose call waits for an approval."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.scenarios.approval_child", sqlite_url(folder), str(folder),
+        sys.executable, *forked("tests.scenarios.approval_child"), "-m", "tests.scenarios.approval_child", sqlite_url(folder), str(folder),
         stdout=asyncio.subprocess.PIPE, cwd=ROOT, env=environment(),
     )  # fmt: skip
     try:

@@ -367,8 +367,8 @@ async def store_document(data: Any = None, password: str = "") -> str:
 
 @pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
 async def test_big_arguments_are_judged_beside_the_loop(as_text: bool) -> None:
-    """A megabyte of small values takes up to a second to judge: other calls go on meanwhile."""
-    deep = json.loads("[" + ",".join(["[" * 95 + "]" * 95] * 4_000) + "]")
+    """A third of a megabyte of small values takes up to a third of a second to judge: other calls go on meanwhile."""
+    deep = json.loads("[" + ",".join(["[" * 95 + "]" * 95] * 1_500) + "]")
     arguments: Any = {"data": deep, "password": "correct horse"}
     async with make([store_document], "memory://") as rt:
         judging = asyncio.ensure_future(rt.call("store_document", json.dumps(arguments) if as_text else arguments))

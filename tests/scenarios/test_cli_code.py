@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually_sync
 from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place
 from tests.unit.interpreter.setup.test_packages import wheel
@@ -50,9 +51,12 @@ The end.
 """
 IGNORES = """
 import signal, time
-print("deaf", flush=True)
+said = False
 while True:
     try:
+        if not said:
+            print("deaf", flush=True)
+        said = True
         time.sleep(1)
     except BaseException:
         pass
@@ -319,7 +323,7 @@ def in_terminal(place: Place, arguments: tuple[str, ...], environment: dict[str,
     """Everything that a command writes to a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "clicket", *arguments], cwd=place.folder, env=environment,
+        [sys.executable, *FORKED, "-m", "clicket", *arguments], cwd=place.folder, env=environment,
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)

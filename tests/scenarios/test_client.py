@@ -13,7 +13,7 @@ from tests.kit.waiting import eventually
 from tests.scenarios.kit import assert_sound, make
 from tests.scenarios.server_kit import TOOLS, key_for, served, serving_in_thread
 
-from clicket import Conflict, Policy, Runtime, Settings, State, ToolCall, ToolContext, tool
+from clicket import Conflict, Policy, Runtime, State, ToolCall, ToolContext, tool
 from clicket.client import Client, ServerUnavailable, SyncClient
 from clicket.errors import InvalidInput, NotFound, PermissionDenied, UsageError
 from clicket.kernel import ToolStatus
@@ -324,8 +324,9 @@ class TestAcrossTheNetwork:
     async def test_what_json_cannot_say_is_refused_as_a_runtime_would(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import httpx2
 
-        # What holds itself is looked at until it is too large: with a runtime's limit that is soon.
-        monkeypatch.setattr("clicket.client.request_body.MAX_ARGUMENTS", Settings().max_arguments_size)
+        # What holds itself is looked at until it is too large: with this limit that is soon.
+        for module in ("client", "request_body"):
+            monkeypatch.setattr(f"clicket.client.{module}.MAX_ARGUMENTS", 10_000)
         sent = []
 
         def answer(request: httpx2.Request) -> httpx2.Response:

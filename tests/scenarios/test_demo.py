@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.forks import FORKED
 
 from clicket.cli.demo.agent import QUESTION, check_turn, make_agent
 from clicket.cli.demo.crash import wait_until_running
@@ -59,7 +60,7 @@ FACTS = [
 
 def run(folder: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "clicket", *arguments],
+        [sys.executable, *FORKED, "-m", "clicket", *arguments],
         cwd=folder,
         env=env,
         capture_output=True,

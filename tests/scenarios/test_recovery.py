@@ -15,11 +15,14 @@ from typing import Any
 
 import pytest
 from tests.kit.children import ROOT, environment
+from tests.kit.forks import forked
 from tests.kit.waiting import eventually
 from tests.scenarios.crash_child import POLICY, TOOLS
 from tests.scenarios.kit import assert_sound, make, sqlite_url, states, types
 
 from clicket import Runtime, State
+
+CHILD = "tests.scenarios.crash_child"
 
 
 class Child:
@@ -46,7 +49,7 @@ class Child:
 @asynccontextmanager
 async def child(folder: Path, *calls: str, **settings: Any) -> AsyncIterator[Child]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.scenarios.crash_child", sqlite_url(folder), str(folder), json.dumps(settings), *calls,
+        sys.executable, *forked(CHILD), "-m", CHILD, sqlite_url(folder), str(folder), json.dumps(settings), *calls,
         stdout=asyncio.subprocess.PIPE, cwd=ROOT, env=environment(),
     )  # fmt: skip
     try:

@@ -13,12 +13,25 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.kit.children import environment
+from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually_sync
 
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[httpx2.Client]:
-    command = [sys.executable, "-m", "clicket", "serve", "--demo", "--port", "0", "--log-format", "off", "--json"]
+    command = [
+        sys.executable,
+        *FORKED,
+        "-m",
+        "clicket",
+        "serve",
+        "--demo",
+        "--port",
+        "0",
+        "--log-format",
+        "off",
+        "--json",
+    ]
     clean = {name: value for name, value in environment().items() if not name.startswith("CLICKET_")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=clean) as server:
         assert server.stdout is not None
@@ -51,6 +64,6 @@ def test_it_shows_calls_in_every_state_and_its_agent_answers(demo: httpx2.Client
 
 
 def test_it_binds_loopback_only(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "clicket", "serve", "--demo", "--host", "0.0.0.0"]
+    command = [sys.executable, *FORKED, "-m", "clicket", "serve", "--demo", "--host", "0.0.0.0"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False)
     assert (done.returncode, "loopback" in done.stderr) == (2, True)

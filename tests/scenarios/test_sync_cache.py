@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kit.forks import FORKED
 
 from clicket import Settings, State, sync, tool
 from clicket.errors import UsageError
@@ -73,7 +74,7 @@ def test_cache_and_engine_are_set_as_in_the_async_face(store: str, sqlite: str) 
 @pytest.mark.parametrize(("name", "field", "state"), [("look", "rerun", "completed"), ("pay", "unknown", "failed")])
 def test_recover_reports_its_progress(sqlite: str, name: str, field: str, state: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
-    command = [sys.executable, "-c", DIES, sqlite, name]
+    command = [sys.executable, *FORKED, "-c", DIES, sqlite, name]
     assert subprocess.run(command, env=environment, check=False, timeout=60).returncode == 9
 
     @tool(read_only=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.kit.children import ROOT, environment
+from tests.kit.forks import forked
 from tests.scenarios.kit import make
 from tests.security.secrets_child import POLICY, TOOLS
 from tests.security.secrets_kit import Canary, assert_clean, assert_folder_clean, got, hash_of
@@ -34,7 +35,7 @@ def arguments(canary: Canary, folder: Path, **more: Any) -> dict[str, Any]:
 async def crash(folder: Path, canary: Canary, key: str | None) -> None:
     """Calls that wait, wait for approval, and run, in a process that is killed."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.security.secrets_child", url(folder), str(folder), cwd=ROOT,
+        sys.executable, *forked("tests.security.secrets_child"), "-m", "tests.security.secrets_child", url(folder), str(folder), cwd=ROOT,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         env=environment(),
     )  # fmt: skip

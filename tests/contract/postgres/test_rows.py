@@ -117,7 +117,7 @@ async def test_a_read_that_is_given_up_leaves_the_connection_usable(make: Make, 
     store = make(pool=1)
     async with opened(lambda: store):
         for _ in range(5):
-            task = asyncio.create_task(store._open.pool.query("SELECT pg_sleep(0.05)"))
+            task = asyncio.create_task(store._open.pool.query("SELECT pg_sleep(0.3)"))
             await asyncio.sleep(0)
             await until(
                 lambda: bool(

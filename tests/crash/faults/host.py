@@ -15,9 +15,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.crash.faults.shim import ROOT, Control, environment
+from tests.kit.forks import forked
 
 __all__ = ["Child", "Refused", "child"]
 
+PROGRAM = "tests.crash.faults.program"
 PATIENCE = 60.0
 """Seconds for anything that must happen; only a failing test waits for all of them."""
 
@@ -132,7 +134,7 @@ async def child(
     given = {"cancel_grace": 0.2, "close_timeout": 5.0, **settings}
     with errors.open("ab") as stderr:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.crash.faults.program", json.dumps(given),
+            sys.executable, *forked(PROGRAM), "-m", PROGRAM, json.dumps(given),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=stderr, limit=2**24,
             cwd=ROOT, env=environment(control, root=root, log=log),
         )  # fmt: skip

@@ -100,7 +100,8 @@ static void record(uint32_t op, uint64_t inode, uint64_t at, const char *path, c
     }
 }
 
-__attribute__((constructor)) static void start(void)
+/* When the program starts; again in one that was forked, which has another environment. */
+__attribute__((constructor)) void shim_begin(void)
 {
     real_open = dlsym(RTLD_NEXT, "open");
     real_openat = dlsym(RTLD_NEXT, "openat");

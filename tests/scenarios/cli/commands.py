@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.kit.forks import FORKED
+
 from clicket.kernel import State
 
 TOOLS = '''
@@ -59,7 +61,7 @@ def big(size: int) -> str:
     """Too much for a model."""
     return "x" * size
 '''
-PROGRAM = (sys.executable, "-m", "clicket")
+PROGRAM = (sys.executable, *FORKED, "-m", "clicket")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., subprocess.Popen[str]]
 

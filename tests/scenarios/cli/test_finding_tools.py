@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +67,17 @@ HIJACK = "open('hijacked', 'w').close()\nraise SystemExit(3)\n"
 
 class TestWhatLiesInTheFolder:
     """A folder may hold files that a program made. clicket does not import them just because they are there."""
+
+    @pytest.fixture
+    def run(self, folder: Path) -> Run:
+        """With a start of its own: what it imports is the point."""
+
+        def go(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+            program = [sys.executable, "-m", "clicket", *arguments]
+            env = {**os.environ, **environment}
+            return subprocess.run(program, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=60)
+
+        return go
 
     @pytest.mark.parametrize(
         "words", [("doctor",), ("ps",), ("tools", "--tools", "cli_tools")], ids=lambda words: words[0]

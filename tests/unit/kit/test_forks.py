@@ -1,0 +1,69 @@
+"""A program that is forked cannot be told from one that was started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.kit.children import environment
+from tests.kit.forks import forked, server_pids
+
+PROGRAMS = {
+    "output": "import sys; print('out ü'); print('err', file=sys.stderr)",
+    "input": "import sys; print(sys.stdin.read()[::-1])",
+    "place": "import os, sys; print(os.getcwd(), os.environ['MINE'], 'HOME' in os.environ, sys.argv, sys.path[0], __name__)",
+    "parent": "import os; print(os.getppid())",
+    "code": "import sys; sys.exit(7)",
+    "words": "import sys; sys.exit('no')",
+    "raises": "1 / 0",
+    "interrupted": "raise KeyboardInterrupt",
+    "killed": "import os; os.kill(os.getpid(), 9)",
+    "at exit": "import atexit, threading; atexit.register(print, 'last'); threading.Thread(target=print, args=['thread']).start()",
+    "descriptors": "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd'))[:3], len(os.listdir('/proc/self/fd')))",
+    "signals": "import signal; print([signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)])",
+}
+
+
+def outcome(folder: Path, *options: str) -> tuple[int, str, str]:
+    env = environment(MINE="ü")
+    env.pop("HOME", None)
+    done = subprocess.run(
+        [sys.executable, *options], cwd=folder, env=env, input="in", capture_output=True, text=True, check=False, timeout=60
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nothing is forked elsewhere")
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_it_does_what_a_started_one_does(program: str, tmp_path: Path) -> None:
+    assert outcome(tmp_path, *forked(), "-c", program, "a") == outcome(tmp_path, "-c", program, "a")
+    assert server_pids()
+
+
+def test_modules_and_files_too(tmp_path: Path) -> None:
+    text = "import sys; print(__name__, __file__, sys.argv, sys.path[0])"
+    (tmp_path / "program.py").write_text(text)
+    for options in (("-m", "program", "a"), ("program.py", "a")):
+        assert outcome(tmp_path, *forked(), *options) == outcome(tmp_path, *options)
+
+
+def test_a_setting_of_the_interpreter_is_heeded(tmp_path: Path) -> None:
+    command = [sys.executable, *forked(), "-c", "print('é')"]
+    done = subprocess.run(command, env=environment(PYTHONIOENCODING="latin-1"), capture_output=True, check=True)
+    assert done.stdout == b"\xe9\n"
+
+
+async def test_asyncio_starts_and_ends_it() -> None:
+    script = "import os, time; print(os.getsid(0) == os.getpid(), flush=True); time.sleep(600)"
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, *forked(), "-c", script, stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    assert child.stdout is not None
+    assert await child.stdout.readline() == b"True\n"
+    os.killpg(child.pid, signal.SIGTERM)
+    assert await child.wait() == -signal.SIGTERM

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clicket.engine import Engine
 from clicket.errors import PermissionDenied
 from clicket.model.notice import Notice, NoticeFigures, NoticePage
-from clicket.settings import Settings
+from clicket.ports import Clock, Store
+from clicket.vault import Vault
 
 if TYPE_CHECKING:  # a runtime without webhooks does not import them
-    from clicket.webhooks import ApprovalLinks, Outbox
+    from clicket.webhooks import ApprovalLinks, Outbox, Webhooks
 
 __all__ = ["BlockingNotices", "Notices"]
 
@@ -20,10 +20,21 @@ class Notices:
     """Notices that were delivered or given up are kept for `notice_retention` seconds."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, caller: str | None, record: Callable[..., Awaitable[None]]
+        self,
+        store: Store,
+        clock: Clock,
+        vault: Vault,
+        webhooks: Webhooks | None,
+        caller: str | None,
+        record: Callable[..., Awaitable[None]],
+        *,
+        public_url: str | None,
     ) -> None:
-        self._engine = engine
-        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._vault = vault
+        self._webhooks = webhooks
+        self._public_url = public_url
         self._caller = caller
         self._record = record
 
@@ -59,18 +70,16 @@ class Notices:
         """Links to the approver page, for the server."""
         from clicket.webhooks import ApprovalLinks
 
-        engine = self._engine
-        return ApprovalLinks(engine.store, engine.vault, engine.clock.now, self._settings.public_url)
+        return ApprovalLinks(self._store, self._vault, self._clock.now, self._public_url)
 
     def _outbox(self) -> Outbox:
         if self._caller is not None:
             raise PermissionDenied("notices are for the operator of this runtime, not for one of its callers.")
-        engine = self._engine
-        if engine.webhooks is not None:
-            return engine.webhooks.outbox
+        if self._webhooks is not None:
+            return self._webhooks.outbox
         from clicket.webhooks import Outbox
 
-        return Outbox(engine.store, engine.clock.now)
+        return Outbox(self._store, self._clock.now)
 
 
 class BlockingNotices:

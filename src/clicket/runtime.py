@@ -373,7 +373,10 @@ class Runtime:
     @property
     def notices(self) -> Notices:
         """What webhooks get: `await rt.notices.list()`, `get(id)`, `replay(id)`."""
-        return Notices(self._opened, self.settings, self._caller, self.audit.record)
+        engine, url = self._opened, self.settings.public_url
+        return Notices(
+            engine.store, engine.clock, engine.vault, engine.webhooks, self._caller, self.audit.record, public_url=url
+        )
 
     @property
     def grants(self) -> Grants:
@@ -386,7 +389,10 @@ class Runtime:
         `remove(name)`."""
         engine = self._opened
         assert self._scheduler is not None
-        return Schedules(engine, self._scheduler, self._caller, self._origin, self.audit.record)
+        return Schedules(
+            engine.store, engine.clock, engine.registry, engine.policy, engine.vault, self._scheduler, self._caller, self._origin,
+            self.audit.record, max_arguments_size=engine.limits.max_arguments_size,
+        )  # fmt: skip
 
     def activity(self) -> Activity:
         """What this process is doing now."""

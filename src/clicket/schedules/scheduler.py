@@ -13,21 +13,24 @@ A process that dies between two of them leaves a document from which any other c
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from hashlib import blake2b
 from typing import Any, Protocol
 
 import msgspec
 
 from clicket.engine import CallHandle, Engine
-from clicket.engine.due_calls import FIRST_LOOK
+from clicket.engine.audit import AuditLog
+from clicket.engine.due_calls import FIRST_LOOK, LateStats
 from clicket.errors import ClicketError, Conflict, QueueFull, StoreUnavailable, UsageError
 from clicket.model import ToolCall, read
 from clicket.model.codec import decode
-from clicket.ports import StoredDocument, Timer
+from clicket.ports import Clock, Store, StoredDocument, Timer
 from clicket.schedules.cron import Cron
 from clicket.schedules.decision import decided, due_times, next_waiting
 from clicket.schedules.schedule import KIND, Firing, Schedule, StoredSchedule, call_id, document_key
+from clicket.tools import Registry, Tool
+from clicket.vault import Vault
 
 __all__ = ["SEALED", "Scheduler", "start_schedules"]
 
@@ -54,8 +57,13 @@ def start_schedules(runtime: _Runtime) -> Scheduler:
         handle: CallHandle = await runtime.acting_for(caller, scopes)._submit(request)
         return handle
 
-    scheduler = Scheduler(runtime._opened, submit)
-    runtime._opened.background.every(_TICK, "schedules", scheduler.tick, first=FIRST_LOOK)
+    engine = runtime._opened
+    scheduler = Scheduler(
+        engine.store, engine.clock, engine.registry, engine.vault, engine.audit, engine.schedule_late,
+        submit=submit, spawn=engine.tasks.spawn, is_closing=lambda: engine.is_closing,
+        runs=lambda tool: not engine.claimer.closed and (engine.gives_away or engine.queues.runs(tool)),
+    )  # fmt: skip
+    engine.background.every(_TICK, "schedules", scheduler.tick, first=FIRST_LOOK)
     return scheduler
 
 
@@ -68,30 +76,50 @@ class _Known(msgspec.Struct):
 
 
 class Scheduler:
-    """`submit(request, caller, scopes)` makes a call, or finds the one that has its id."""
+    """`submit(request, caller, scopes)` makes a call, or finds the one that has its id. `runs(tool)`: calls of the tool can be made
+    here."""
 
-    def __init__(self, engine: Engine, submit: _Submit) -> None:
-        self._engine = engine
-        self._store, self._clock = engine.store, engine.clock
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        registry: Registry,
+        vault: Vault,
+        audit: AuditLog,
+        late: LateStats,
+        *,
+        submit: _Submit,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        is_closing: Callable[[], bool],
+        runs: Callable[[Tool], bool],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._registry = registry
+        self._vault = vault
+        self._audit = audit
+        self.late = late
         self._submit = submit
+        self._spawn = spawn
+        self._is_closing = is_closing
+        self._runs = runs
         self._known: dict[str, _Known] = {}
         self._listed_at = float("-inf")
         self._wake: tuple[float, Timer] | None = None
         self._running = False
-        self.late = engine.schedule_late
 
     # Looking.
 
     async def tick(self) -> None:
         """Fire what is due, of the schedules that are known; read all of them from time to time."""
-        if self._running or self._engine.is_closing:
+        if self._running or self._is_closing():
             return
         self._running = True
         try:
             if self._clock.monotonic() - self._listed_at >= _LIST_EVERY:
                 await self._list()
             for key, known in list(self._known.items()):
-                if self._is_due(known) and not self._engine.is_closing:
+                if self._is_due(known) and not self._is_closing():
                     try:
                         await self._fire(key)
                     except StoreUnavailable:
@@ -140,12 +168,8 @@ class Scheduler:
 
     def _is_due(self, known: _Known) -> bool:
         stored = known.stored
-        schedule, tool = stored.schedule, self._engine.registry.get(stored.schedule.tool)
-        if (
-            tool is None
-            or self._engine.claimer.closed
-            or not (self._engine.gives_away or self._engine.queues.runs(tool))
-        ):
+        schedule, tool = stored.schedule, self._registry.get(stored.schedule.tool)
+        if tool is None or not self._runs(tool):
             return False
         if stored.firing:
             return True
@@ -169,8 +193,8 @@ class Scheduler:
 
     def _tick_now(self) -> None:
         self._wake = None
-        if not self._engine.is_closing:
-            self._engine.tasks.spawn(self._tick_soon())
+        if not self._is_closing():
+            self._spawn(self._tick_soon())
 
     async def _tick_soon(self) -> None:
         try:
@@ -188,7 +212,7 @@ class Scheduler:
                 self._known.pop(key, None)
                 return
             known = self._note(key, stored)
-            if known is None or self._engine.is_closing:
+            if known is None or self._is_closing():
                 return
             if stored.firing:
                 after = await self._make_calls(stored)
@@ -251,7 +275,7 @@ class Scheduler:
     def _arguments_of(self, stored: StoredSchedule) -> dict[str, Any] | None:
         if not stored.sealed:
             return stored.schedule.arguments
-        plain = self._engine.vault.unsealed(identity_of(stored.schedule), SEALED, stored.sealed)
+        plain = self._vault.unsealed(identity_of(stored.schedule), SEALED, stored.sealed)
         found = None if plain is None else decode(plain)
         return found if isinstance(found, dict) else None
 
@@ -259,7 +283,7 @@ class Scheduler:
         """What did not run is in the audit log, too, which keeps more than the schedule's own log."""
         for entry in after.log:
             if entry.outcome in ("missed", "skipped", "failed") and entry not in before.log:
-                self._engine.audit.jot(
+                self._audit.jot(
                     "", f"schedule.{entry.outcome}",
                     schedule=after.name, caller=after.caller, due=entry.due, until=entry.until, count=entry.count, reason=entry.reason,
                 )  # fmt: skip

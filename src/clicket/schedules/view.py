@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypedDict, Unpack
 import msgspec
 
 from clicket.call import Origin
-from clicket.engine import Engine
 from clicket.engine.decisions import examine
 from clicket.errors import NotFound, StoreUnavailable, ToolNotFound, UsageError, did_you_mean
 from clicket.kernel import State
@@ -17,7 +16,8 @@ from clicket.model import Arguments, Event, Record, ToolCall
 from clicket.model.arguments import parse_arguments
 from clicket.model.codec import encode
 from clicket.model.request import checked
-from clicket.ports import StoredDocument
+from clicket.pipeline import Policy
+from clicket.ports import Clock, Store, StoredDocument
 from clicket.schedules.cron import Cron
 from clicket.schedules.schedule import (
     KIND,
@@ -30,7 +30,8 @@ from clicket.schedules.schedule import (
     is_name,
 )
 from clicket.schedules.scheduler import SEALED, Scheduler, identity_of, stored_in
-from clicket.vault import look
+from clicket.tools import Registry
+from clicket.vault import Vault, look
 
 __all__ = ["BlockingSchedules", "ScheduleOptions", "Schedules", "schedule"]
 
@@ -60,8 +61,6 @@ class _Runtime(Protocol):
     _caller: str | None
     _origin: Origin
 
-    @property
-    def _opened(self) -> Engine: ...
     @property
     def schedules(self) -> Schedules: ...
 
@@ -93,15 +92,25 @@ class Schedules:
 
     def __init__(
         self,
-        engine: Engine,
+        store: Store,
+        clock: Clock,
+        registry: Registry,
+        policy: Policy,
+        vault: Vault,
         scheduler: Scheduler,
         caller: str | None,
         origin: Origin,
         record: Callable[..., Awaitable[None]],
+        *,
+        max_arguments_size: int,
     ) -> None:
-        self._engine = engine
-        self._store, self._clock = engine.store, engine.clock
+        self._store = store
+        self._clock = clock
+        self._registry = registry
+        self._policy = policy
+        self._vault = vault
         self._scheduler = scheduler
+        self._max_size = max_arguments_size
         self._caller = caller
         self._origin = origin
         self._record = record
@@ -229,9 +238,9 @@ class Schedules:
         jitter = options.get("jitter", 0.0)
         check_policies(name, overlap, catch_up, jitter)
         parsed = Cron(cron, options.get("timezone", "UTC"))
-        known = self._engine.registry.get(tool) if isinstance(tool, str) else None
+        known = self._registry.get(tool) if isinstance(tool, str) else None
         if known is None:
-            near = did_you_mean(str(tool), self._engine.registry.names)
+            near = did_you_mean(str(tool), self._registry.names)
             raise ToolNotFound(f"there is no tool {str(tool)!r:.100} here that a schedule could call.{near}")
         thread = options.get("thread") or f"schedule:{name}"
         request = checked(
@@ -241,13 +250,13 @@ class Schedules:
             )
         )  # fmt: skip
         caller, scopes = self._origin.caller, sorted(self._origin.scopes)
-        size = self._engine.limits.max_arguments_size
+        size = self._max_size
         plain = parse_arguments(arguments, max_size=size)
         created = Event(name, 1, 0.0, "created", State.PENDING, {"scopes": scopes})
         trial = Record(
             id=name, tool=tool, thread=thread, state=State.PENDING, created_at=0.0, caller=caller, events=[created]
         )
-        examine(self._engine.registry, self._engine.policy, trial, plain, max_size=size)
+        examine(self._registry, self._policy, trial, plain, max_size=size)
         now = self._clock.now()
         made = Schedule(
             name=name, cron=parsed.text, timezone=parsed.timezone, tool=tool, arguments=plain, thread=thread, overlap=overlap,
@@ -257,13 +266,13 @@ class Schedules:
         secrets = look(plain, dict(request.metadata or {}), known.options.sensitive)
         if secrets is None or not secrets.masked:
             return StoredSchedule(schedule=made, scopes=scopes)
-        if not self._engine.vault.seals:
+        if not self._vault.seals:
             raise UsageError(
                 f"the arguments of schedule {name!r} hold a secret, which is not stored in the clear. Set CLICKET_SECRET_KEY (then it is "
                 "encrypted), or let the tool read it from its environment."
             )
         shown = msgspec.structs.replace(made, arguments=secrets.arguments, metadata=secrets.metadata or {})
-        sealed = self._engine.vault.seal(identity_of(made), SEALED, encode(plain))
+        sealed = self._vault.seal(identity_of(made), SEALED, encode(plain))
         return StoredSchedule(schedule=shown, scopes=scopes, sealed=sealed)
 
     def _merged(self, made: StoredSchedule, old: StoredSchedule | None) -> StoredSchedule:

@@ -49,7 +49,12 @@ class OAuthServer:
 
     def register(self, *grants: str) -> tuple[str, str]:
         """A new client: its id and its secret."""
-        body = {"client_name": "test", "grant_types": list(grants), "redirect_uris": [REDIRECT], "response_types": ["code"]}
+        body = {
+            "client_name": "test",
+            "grant_types": list(grants),
+            "redirect_uris": [REDIRECT],
+            "response_types": ["code"],
+        }
         answer = self.http.post("/register", json=body)
         assert answer.status_code == 201, answer.text
         made = answer.json()
@@ -112,7 +117,7 @@ def oauth_server(folder: Path, *options: str) -> Iterator[OAuthServer]:
         process.wait(30)
 
 
-def main(port: int, opaque: bool) -> None:
+def main(port: int, opaque: bool) -> None:  # noqa: C901  # one closure for the whole state of the server
     """The program. It imports Authlib here, so that tests need not."""
     import uvicorn
     from authlib.oauth2.rfc6749 import AuthorizationServer, ClientMixin, OAuth2Request, TokenMixin, grants
@@ -242,7 +247,9 @@ def main(port: int, opaque: bool) -> None:
 
         def query_authorization_code(self, code: str, client: Any) -> Any:
             found = codes.get(code)
-            if found is None or found.client_id != client.id or found.resource != server.resource:  # RFC 8707, section 2.2
+            if (
+                found is None or found.client_id != client.id or found.resource != server.resource
+            ):  # RFC 8707, section 2.2
                 return None
             return found
 

@@ -35,7 +35,11 @@ def bearer(token: str) -> dict[str, str]:
 
 def raw_token(header: dict[str, Any], claims: Any, signature: bytes = b"x") -> str:
     """A token with any header, as no library would make it."""
-    parts = [json.dumps(header).encode(), claims if isinstance(claims, bytes) else json.dumps(claims).encode(), signature]
+    parts = [
+        json.dumps(header).encode(),
+        claims if isinstance(claims, bytes) else json.dumps(claims).encode(),
+        signature,
+    ]
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
 
 
@@ -66,7 +70,9 @@ class Issuer:
         made["scope"] = " ".join(f"t.{scope}" for scope in scopes)
         return {name: value for name, value in {**made, **other}.items() if value is not None}
 
-    def sign(self, *scopes: str, kid: str = "k1", alg: str = "", headers: dict[str, Any] | None = None, **other: Any) -> str:
+    def sign(
+        self, *scopes: str, kid: str = "k1", alg: str = "", headers: dict[str, Any] | None = None, **other: Any
+    ) -> str:
         key = self.keys[kid]
         kind = alg or ("RS256" if isinstance(key, rsa.RSAPrivateKey) else "ES256")
         return jwt.encode(self.claims(*scopes, **other), key, kind, {"kid": kid, "typ": "at+jwt", **(headers or {})})

@@ -35,24 +35,26 @@ class KeyCache:
         self._keys = KeySet()
         self._fetched_at = float("-inf")
         self._tried_at = float("-inf")
-        self._problem: IssuerUnavailable | None = None
+        self._unknown_at = float("-inf")
+        self._problem: str | None = None
         self._fetching: asyncio.Task[None] | None = None
 
     async def keys(self) -> KeySet:
         """The set to judge by; raises `IssuerUnavailable` if there is none that is young enough."""
         age = self._clock() - self._fetched_at
-        if age > self._max_age / 2 and self._may_fetch(_RETRY_EVERY):
+        if age > self._max_age / 2 and (self._problem is None or self._clock() - self._tried_at >= _RETRY_EVERY):
             self._begin()
         if age > self._max_age:
             if self._fetching is not None:
                 await asyncio.shield(self._fetching)
             if self._clock() - self._fetched_at > self._max_age:
-                raise self._problem or IssuerUnavailable("the authorization server's keys are not known.")
+                raise IssuerUnavailable(self._problem or "the authorization server's keys are not known.")
         return self._keys
 
     async def after_unknown(self) -> KeySet:
-        """The set after another fetch, if the last one is long enough ago: the issuer may have a new key."""
-        if self._may_fetch(_UNKNOWN_EVERY):
+        """The set after another fetch, if the last one for an unknown key is long enough ago: the issuer may have a new key."""
+        if self._clock() - self._unknown_at >= _UNKNOWN_EVERY:
+            self._unknown_at = self._clock()
             self._begin()
         if self._fetching is not None:
             await asyncio.shield(self._fetching)
@@ -64,12 +66,10 @@ class KeyCache:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _may_fetch(self, every: float) -> bool:
-        return self._fetching is None and self._clock() - self._tried_at >= every
-
     def _begin(self) -> None:
-        self._tried_at = self._clock()
-        self._fetching = asyncio.get_running_loop().create_task(self._renew())
+        if self._fetching is None:
+            self._tried_at = self._clock()
+            self._fetching = asyncio.get_running_loop().create_task(self._renew())
 
     async def _renew(self) -> None:
         try:
@@ -78,7 +78,7 @@ class KeyCache:
                 raise IssuerUnavailable("the authorization server has no key that can be used here.")
             self._keys, self._fetched_at, self._problem = keys, self._clock(), None
         except IssuerUnavailable as error:
-            self._problem = error
+            self._problem = error.message
             logger.warning("the keys of the authorization server could not be fetched: %s", error.message)
         finally:
             self._fetching = None

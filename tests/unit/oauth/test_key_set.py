@@ -11,7 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from clicket.oauth.config import ALGORITHMS
 from clicket.oauth.key_set import KeySet
 
-RSA = jwt.algorithms.RSAAlgorithm.to_jwk(rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key(), as_dict=True)
+RSA = jwt.algorithms.RSAAlgorithm.to_jwk(
+    rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key(), as_dict=True
+)
 EC = jwt.algorithms.ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key(), as_dict=True)
 OKP = jwt.algorithms.OKPAlgorithm.to_jwk(ed25519.Ed25519PrivateKey.generate().public_key(), as_dict=True)
 WHOLE_EC = jwt.algorithms.ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()), as_dict=True)

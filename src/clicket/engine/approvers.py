@@ -8,7 +8,7 @@ approve a call that the admin made in the name of another caller (`Origin.reques
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ class Approver(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        return (self.identities | {self.name}) - {""}
+        return _with_subjects(self.identities | {self.name})
 
 
 class _KeyNames(msgspec.Struct):
@@ -45,11 +45,14 @@ async def names_of_caller(store: Store, caller: str) -> frozenset[str]:
     """Every name of the person whose calls these are; empty: the program itself."""
     if not caller:
         return frozenset()
-    if subject := subject_of(caller):
-        return frozenset({caller, subject})
-    document = await store.document(API_KEY, caller)
+    document = None if subject_of(caller) else await store.document(API_KEY, caller)
     key = _KeyNames() if document is None else _read(document.body)
-    return frozenset({caller, key.name, key.holder} - {""})
+    return _with_subjects({caller, key.name, key.holder})
+
+
+def _with_subjects(names: Set[str]) -> frozenset[str]:
+    """The names, and the subjects of those that are callers of access tokens."""
+    return frozenset({*names, *map(subject_of, names)} - {""})
 
 
 def _read(body: bytes) -> _KeyNames:

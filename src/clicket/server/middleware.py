@@ -137,7 +137,7 @@ def _with_cors(send: Any, origin: bytes) -> Any:
         if message["type"] == "http.response.start":
             headers = [(name, value) for name, value in message["headers"] if name != b"cross-origin-resource-policy"]
             allowed = (b"access-control-allow-origin", origin)
-            exposed = (b"access-control-expose-headers", b"location, retry-after, content-range")
+            exposed = (b"access-control-expose-headers", b"location, retry-after, content-range, www-authenticate")
             message = {**message, "headers": [*headers, allowed, exposed, (b"vary", b"origin")]}
         await send(message)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from clicket.errors import UsageError
 from clicket.oauth.config import ALGORITHMS
-from clicket.oauth.key_set import KeySet
+from clicket.oauth.key_set import KeySet, require_jose
 
 RSA = jwt.algorithms.RSAAlgorithm.to_jwk(
     rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key(), as_dict=True
@@ -87,3 +89,11 @@ def test_a_token_without_kid_needs_one_key_that_fits() -> None:
     assert of(one, one).find("1", "ES256") is None, "which of them is not known"
     assert of(one).find("1", "RS256") is None
     assert len(of(*[one] * 5_000).keys) == 100
+
+
+@pytest.mark.parametrize("package", ["jwt", "cryptography"])
+def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_jose()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UsageError, match=r"clicket\[oauth\]"):
+        require_jose()

@@ -8,7 +8,8 @@ approve a call that the admin made in the name of another caller (`Origin.reques
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -50,7 +51,7 @@ async def names_of_caller(store: Store, caller: str) -> frozenset[str]:
     return _with_subjects({caller, key.name, key.holder})
 
 
-def _with_subjects(names: Set[str]) -> frozenset[str]:
+def _with_subjects(names: AbstractSet[str]) -> frozenset[str]:
     """The names, and the subjects of those that are callers of access tokens."""
     return frozenset({*names, *map(subject_of, names)} - {""})
 

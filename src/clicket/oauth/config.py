@@ -43,7 +43,7 @@ class OAuthConfig(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str = ""
     client_secret: str = ""
     """This server's credentials for introspection."""
-    scopes_map: Mapping[str, tuple[str, ...]] = _DEFAULT_MAP
+    scopes_map: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=lambda: dict(_DEFAULT_MAP))
     """Which scopes of ours each scope of a token stands for. Scopes that are not listed allow nothing."""
     algorithms: tuple[str, ...] = ALGORITHMS
     leeway: float = 30.0

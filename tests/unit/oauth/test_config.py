@@ -55,7 +55,7 @@ def test_the_scope_to_ask_for_gives_as_little_as_possible() -> None:
         ({"audience": []}, "needs an audience"),
         ({"audience": [""]}, "audience is a text"),
         ({"jwks_uri": "http://10.0.0.1/keys"}, "https://"),
-        ({"jwks": "x"}, "did you mean 'jwks_uri'"),
+        ({"jwks": "x"}, "Did you mean 'jwks_uri'"),
         ({"introspection": "https://login.example/i"}, "client_id and client_secret"),
         ({"introspection": {"uri": "x"}}, "no 'uri'"),
         ({"client_id": 5}, "texts"),
@@ -122,7 +122,7 @@ def test_the_environment(tmp_path: Path) -> None:
     assert whole is not None
     assert whole.issuer == "https://x.example"
     for environ, says in (
-        ({"CLICKET_OAUTH_ISUER": "x"}, "did you mean 'CLICKET_OAUTH_ISSUER'"),
+        ({"CLICKET_OAUTH_ISUER": "x"}, "Did you mean 'CLICKET_OAUTH_ISSUER'"),
         ({"CLICKET_OAUTH": "["}, "oauth"),
     ):
         with pytest.raises(UsageError, match=says):

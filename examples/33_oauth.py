@@ -40,7 +40,11 @@ async def add(a: int, b: int) -> int:
 
 
 async def main(issuer: str) -> None:
-    oauth = {"issuer": issuer, "audience": AUDIENCE, "scopes_map": {"tools.read": "read", "tools.use": ["read", "call"]}}
+    oauth = {
+        "issuer": issuer,
+        "audience": AUDIENCE,
+        "scopes_map": {"tools.read": "read", "tools.use": ["read", "call"]},
+    }
 
     def token(subject: str, scope: str, audience: str = AUDIENCE) -> dict[str, str]:
         claims = {"iss": issuer, "sub": subject, "aud": audience, "exp": time.time() + 60, "scope": scope}

@@ -103,6 +103,7 @@ class Issuer:
         async def parts() -> AsyncIterator[bytes]:
             while True:
                 yield b" " * 10_000
+                await asyncio.sleep(0)  # the client is in the same process
 
         return StreamingResponse(parts())
 

@@ -162,7 +162,7 @@ async def test_signatures_that_do_not_fit(issuer: Issuer) -> None:
             issuer.sign("admin", headers={"typ": "oauth-id-jag+jwt"}),
             raw_token({"alg": "RS256", "kid": "k1", "crit": ["exp"]}, claims),
             raw_token({"alg": "RS256", "kid": "k1", "b64": False}, claims),
-            jwt.encode(claims, "x" * 40, "HS512", {"kid": "k1"}),
+            jwt.encode(claims, "x" * 64, "HS512", {"kid": "k1"}),
         ]
         for token in tokens:
             assert await refused(it, token)
@@ -241,7 +241,6 @@ async def test_text_that_is_no_token(issuer: Issuer) -> None:
             b"Bearer {}",
             b"DPoP abc",
             b"Bearer",
-            b"Bearer ",
         ):
             answer = await it.get("/calls", headers={"authorization": value})
             assert answer.status_code == 401, value

@@ -43,8 +43,10 @@ class SignedTokens:
     async def validate(self, token: str) -> Claims:
         """The claims of a valid token. Raises `TokenRefused` or `IssuerUnavailable`."""
         digest = sha256(token.encode()).digest()
-        keys = await self._keys.keys()
         known = self._verified.get(digest)
+        if known is None:
+            self._header(token)  # what cannot be valid causes no request for keys
+        keys = await self._keys.keys()
         if known is not None and any(each is known[0] for each in keys.keys):
             claims = known[1]
         else:
@@ -58,11 +60,7 @@ class SignedTokens:
     async def _verify(self, token: str, keys: KeySet) -> tuple[Key, Claims]:
         import jwt
 
-        try:
-            header = self._jws.get_unverified_header(token)
-        except (jwt.PyJWTError, ValueError, RecursionError):
-            raise TokenRefused("the token is malformed.") from None
-        algorithm, kid = self._checked(header)
+        algorithm, kid = self._header(token)
         key = keys.find(kid, algorithm)
         if key is None:
             keys = await self._keys.after_unknown()
@@ -79,8 +77,14 @@ class SignedTokens:
             raise TokenRefused("the token never expires. Tokens need `exp`.")
         return key, claims
 
-    def _checked(self, header: dict[str, Any]) -> tuple[str, str | None]:
-        """Algorithm and key of a header; raises `TokenRefused` before any key is looked up."""
+    def _header(self, token: str) -> tuple[str, str | None]:
+        """The algorithm of a token, and the name of its key; raises `TokenRefused`."""
+        import jwt
+
+        try:
+            header: dict[str, Any] = self._jws.get_unverified_header(token)
+        except (jwt.PyJWTError, ValueError, RecursionError):
+            raise TokenRefused("the token is malformed.") from None
         algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
         if algorithm not in self._config.algorithms:
             raise TokenRefused("the token is signed with an algorithm that is not accepted here.")

@@ -19,7 +19,7 @@ class ProtectedResource(msgspec.Struct, frozen=True, kw_only=True):
     resource: str
     authorization_servers: list[str]
     scopes_supported: list[str]
-    bearer_methods_supported: list[str] = ["header"]
+    bearer_methods_supported: tuple[str, ...] = ("header",)
     resource_name: str = "clicket"
 
 

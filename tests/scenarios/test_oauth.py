@@ -17,7 +17,7 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 from tests.kit.issuer import bearer
 from tests.kit.waiting import eventually
-from tests.mcp.kit import BOTH
+from tests.mcp.kit import BOTH, _end_watchers
 from tests.oauth_server import REDIRECT, OAuthServer, oauth_server
 from tests.redis_server import free_port
 from tests.scenarios.kit import make
@@ -56,6 +56,7 @@ async def served(oauth: OAuthServer, **more: Any) -> AsyncIterator[tuple[str, ht
             yield url, client, runtime
     finally:
         await runtime.close()
+        await _end_watchers()
 
 
 class Storage:
@@ -104,10 +105,10 @@ def provider(url: str, oauth: OAuthServer, storage: Storage, user: str) -> OAuth
 @pytest.mark.parametrize("mode", BOTH)
 @pytest.mark.parametrize("kind", ["signing", "opaque"])
 async def test_the_whole_flow_of_an_mcp_client(
-    kind: str, mode: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+    kind: str, mode: str, signing: OAuthServer, opaque: OAuthServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """401, resource metadata, the authorization server's metadata, registration, code with PKCE, token, tools/call."""
-    oauth: OAuthServer = request.getfixturevalue(kind)
+    oauth = opaque if kind == "opaque" else signing
     caplog.set_level(logging.INFO)
     storage = Storage()
     async with served(oauth, opaque=kind == "opaque") as (url, client, runtime):

@@ -167,6 +167,8 @@ SETTINGS = {
     "telemetry": "`otel` traces calls, `off` does not, `auto` does when `OTEL_*` or the program's own providers ask for it.",
     "telemetry_content": "Whether spans carry arguments and results, as the record has them.",
     "api_keys": "Keys of the server that are not in the store: `name:read+call:secret`, with commas between them. Never shown.",
+    "oauth": "The authorization server whose access tokens are accepted: `[oauth]` of the file, or JSON in the environment; "
+    "[OAuth](../guides/oauth.md). Its secret is never shown.",
     "allowed_hosts": "More names under which the server may be asked for, as behind a proxy.",
     "allowed_origins": "Web pages of these origins may use the server.",
     "secret_key": "Keys for arguments with secrets at rest, with commas between them: the first seals, all open. Never shown.",

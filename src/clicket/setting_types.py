@@ -62,5 +62,6 @@ class RuntimeOptions(TypedDict, total=False):
     telemetry_content: bool
     secret_key: str | None
     api_keys: tuple[str, ...]
+    oauth: dict[str, Any]
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]

@@ -15,12 +15,14 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from clicket.errors import InvalidInput, UsageError, did_you_mean
+from clicket.errors import UsageError, did_you_mean
 from clicket.setting_types import CacheScope, Durability, Engine, RuntimeOptions, Telemetry
+from clicket.setting_values import add_oauth_options, half_of_memory, json_list, json_object, policy_table, spend_tables
 
 # The rest is imported where it is used: every command reads settings, and few need a policy or an engine.
 if TYPE_CHECKING:
     from clicket.engine import CacheOptions, Limits
+    from clicket.oauth.config import OAuthConfig
     from clicket.pipeline import Policy
     from clicket.spend import Budget, PriceTable
 
@@ -139,6 +141,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Keys for secrets at rest, separated by commas: the first seals, all unseal."""
     api_keys: tuple[str, ...] = ()
     """Keys of the server that are not in the store: `name:read+call:secret`, or a bare secret with every scope."""
+    oauth: dict[str, Any] = {}
+    """The authorization server whose access tokens the server accepts beside its keys: `[oauth]` of `clicket.toml`, JSON in
+    `CLICKET_OAUTH`, or `CLICKET_OAUTH_ISSUER`, `CLICKET_OAUTH_AUDIENCE` and so on."""
     allowed_hosts: tuple[str, ...] = ()
     """Further host names of the server."""
     allowed_origins: tuple[str, ...] = ()
@@ -153,13 +158,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         shown = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "origins"}
         shown.update({name: HIDDEN for name in SECRET_NAMES if shown.get(name)})
         shown["store"], shown["notices"] = self.shown_store, hide_text(self.notices)
-        shown["agents"] = hide(self.agents)
+        shown["agents"], shown["oauth"] = hide(self.agents), self.shown_oauth
         shown["hub_webhook"] = self.hub_webhook and hide_text(self.hub_webhook)
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> Any:
         """Pickle without the secrets, and without what needs them: the pickle may be stored."""
-        left_out = (*SECRET_NAMES, "public_url")
+        left_out = (*SECRET_NAMES, "public_url", "oauth")
         values = {name: getattr(self, name) for name in self.__struct_fields__ if name not in left_out}
         return _rebuilt, (values,)
 
@@ -186,6 +191,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise UsageError(
                     "public_url needs secret_key: links to the approver page are signed with a key from it."
                 )
+        self.declared_oauth()
         if self.policy:
             from clicket.pipeline import declared_policy
 
@@ -238,6 +244,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             text = environ.get(_PREFIX + name.upper())
             if text is not None:
                 values[name], origins[name] = text, _PREFIX + name.upper()
+        add_oauth_options(values, origins, environ)
         for name, value in given.items():
             if value is not None:
                 values[name], origins[name] = value, "argument"
@@ -257,8 +264,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return hide_text(self.store)
 
     def secrets(self) -> list[str]:
-        """Every secret in these settings: the secret keys, the webhooks' secrets and addresses, and the API keys."""
+        """Every secret in these settings: the secret keys, the webhooks' secrets and addresses, the API keys, and that of OAuth."""
         own = [key.strip() for key in (self.secret_key or "").split(",")]
+        if self.oauth:
+            from clicket.oauth.config import secrets_of as oauth_secrets
+
+            own += oauth_secrets(self.oauth)
         if self.webhooks:
             from clicket.webhooks.config import secrets_of
 
@@ -278,6 +289,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
         return declared_policy(self.policy, self.origins.get("policy", "Settings"))
 
+    def declared_oauth(self) -> OAuthConfig | None:
+        """Which access tokens the server accepts; None: API keys only."""
+        if not self.oauth:
+            return None
+        from clicket.oauth.config import declared_oauth
+
+        return declared_oauth(self.oauth, self.origins.get("oauth", "Settings"), public_url=self.public_url)
+
+    @property
+    def shown_oauth(self) -> dict[str, Any]:
+        """The setting `oauth` without its secret."""
+        if not self.oauth:
+            return {}
+        from clicket.oauth.config import shown
+
+        return shown(self.oauth, HIDDEN)
+
     def price_table(self) -> PriceTable:
         from clicket.spend import PriceTable, declared_prices
 
@@ -292,7 +320,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """The bounds that the engine needs."""
         from clicket.engine import Limits
 
-        memory = self.worker_memory or _half_of_memory()
+        memory = self.worker_memory or half_of_memory()
         shared = {name: getattr(self, name) for name in Limits.__struct_fields__}
         return Limits(**{**shared, "worker_memory": memory})
 
@@ -351,13 +379,13 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
                 )
             given = dict(part.split("=") for part in parts)
         elif name == "policy":
-            given = _policy(value, origins[name])
-        elif name in ("mcp", "interpreter", "search", "agents") and isinstance(value, str):
-            given = _json(value, name, origins[name])
+            given = policy_table(value, origins[name])
+        elif name in ("mcp", "interpreter", "search", "agents", "oauth") and isinstance(value, str):
+            given = json_object(value, name, origins[name])
         elif name == "webhooks" and isinstance(value, str):
-            given = _json_list(value, name, origins[name])
+            given = json_list(value, name, origins[name])
         elif name in ("prices", "budgets"):
-            given = _spend_tables(value, name, origins[name])
+            given = spend_tables(value, name, origins[name])
         elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]
         elif value == "" and type(None) in get_args(_TYPES[name]):
@@ -367,57 +395,6 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
         except msgspec.ValidationError as error:
             choices = get_args(_TYPES[name]) if get_origin(_TYPES[name]) is Literal else ()
             known = f" Known: {', '.join(choices)}." if choices else ""
-            shown = HIDDEN if name in SECRET_NAMES else repr(value)
+            shown = HIDDEN if name in (*SECRET_NAMES, "oauth") else repr(value)
             raise UsageError(f"setting {name} (from {origins[name]}): {shown} does not fit: {error}.{known}") from None
     return converted
-
-
-def _policy(value: Any, origin: str) -> dict[str, Any]:
-    """Check a policy when it is read, so that an error names its place."""
-    from clicket.pipeline import declared_policy
-
-    if isinstance(value, str):
-        if not value.strip():  # an empty variable must not allow what the file denies
-            raise UsageError(
-                f"setting policy (from {origin}): it is empty. Unset it, or write {{}} to allow everything."
-            )
-        value = _json(value, "policy", origin)
-    declared_policy(value, origin)
-    return dict(value)
-
-
-def _json(text: str, name: str, origin: str) -> dict[str, Any]:
-    from clicket.model.arguments import parse_arguments
-
-    try:
-        return parse_arguments(text, max_size=1024 * 1024)
-    except InvalidInput as error:
-        raise UsageError(f"setting {name} (from {origin}): {error.message}") from None
-
-
-def _spend_tables(value: Any, name: str, origin: str) -> Any:
-    """Check prices or budgets when they are read, so that an error names its place."""
-    from clicket.spend import declared_budgets, declared_prices
-
-    if isinstance(value, str):
-        value = _json_list(value, name, origin)
-    (declared_prices if name == "prices" else declared_budgets)(value, origin)
-    return value
-
-
-def _json_list(text: str, name: str, origin: str) -> list[Any]:
-    try:
-        found = msgspec.json.decode(text)
-    except msgspec.MsgspecError:
-        found = None
-    if not isinstance(found, list):
-        raise UsageError(f"setting {name} (from {origin}): it is no list in JSON. Write [] for none.")
-    return found
-
-
-def _half_of_memory() -> int | None:
-    """Half of the machine's memory: a tool in a child process that uses more is ended before the machine runs out of memory."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (ValueError, OSError):
-        return None

@@ -207,3 +207,15 @@ def test_more_idle_connections_than_descriptors(place: Place, monkeypatch: pytes
     server.signal(signal.SIGTERM)
     assert server.ended() == 0
     assert "Too many open files" not in server.err
+
+
+def test_it_names_the_authorization_server(place: Place) -> None:
+    given = {"CLICKET_OAUTH_ISSUER": "https://login.example", "CLICKET_OAUTH_AUDIENCE": "https://tools.example"}
+    _, ready = serve(place, **given)
+    assert (ready["auth"], ready["issuer"], ready["keys"]) == ("oauth", "https://login.example", 0)
+    with httpx2.Client(base_url=ready["url"]) as client:
+        assert client.get("/calls").status_code == 401
+        found = client.get("/.well-known/oauth-protected-resource").json()
+        assert found["authorization_servers"] == ["https://login.example"]
+    plain = place.start("serve", "--port", "0", **given)
+    cli_kit.eventually_sync(lambda: "access tokens of https://login.example" in plain.err + plain.out, timeout=60)

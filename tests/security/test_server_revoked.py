@@ -136,7 +136,7 @@ async def test_an_unreachable_store_ends_nothing(monkeypatch: pytest.MonkeyPatch
         async with Reader(it, "GET", "/events", headers) as reader:
             asked = 0
 
-            async def authenticate(*_: Any) -> Any:
+            async def authenticate(*_: Any, **__: Any) -> Any:
                 nonlocal asked
                 asked += 1
                 raise StoreUnavailable("down") if asked < 3 else RuntimeError("a bug")

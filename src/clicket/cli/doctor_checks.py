@@ -1,4 +1,4 @@
-"""The checks of `clicket doctor` that reach beyond this process: the store and the sandbox for programs."""
+"""The checks of `clicket doctor` that reach beyond this process: the store, the authorization server and the sandbox for programs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from clicket.cli.formatting import duration, shown_url, size
 from clicket.cli.orphans import MAX_COUNTED, Owners, orphans
 from clicket.cli.session import Session
 from clicket.errors import ClicketError, StoreUnavailable
+from clicket.oauth.refusals import IssuerUnavailable
+from clicket.oauth.resource_server import ResourceServer
 from clicket.runtime import Runtime
+from clicket.settings import Settings
 
-__all__ = ["Check", "sandbox_check", "store_checks"]
+__all__ = ["Check", "oauth_check", "sandbox_check", "store_checks"]
 
 _SLOW_WRITE = 0.25
 _BUS_PATIENCE = 3.0
@@ -174,3 +177,19 @@ async def sandbox_check() -> Check:
     first = f"`clicket code` and the code interpreter refuse to run without --require {isolation.level}."
     problem = isolation.level != "full"
     return Check.warn_if(problem, name="code sandbox", found=found, advice=" ".join([first, *advice]))
+
+
+async def oauth_check(settings: Settings) -> Check:
+    """Is the authorization server reached, and does it have what this server needs of it?"""
+    config = settings.declared_oauth()
+    assert config is not None
+    scopes = ", ".join(f"{name} → {'+'.join(ours)}" for name, ours in config.scopes_map.items())
+    found = f"{config.issuer}, for {', '.join(config.audiences)}; {scopes}"
+    made = ResourceServer(config)
+    try:
+        return Check(name="oauth", found=f"{found}; {await made.check()}")
+    except IssuerUnavailable as error:
+        advice = "Access tokens are refused with 503 until it works. API keys are not affected."
+        return Check(name="oauth", verdict="warn", found=f"{found}; {error.message}", advice=advice)
+    finally:
+        await made.close()

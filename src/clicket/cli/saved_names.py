@@ -13,7 +13,7 @@ from clicket.settings import FILE_NAME
 __all__ = ["name_objection"]
 
 _OPTIONAL = frozenset(
-    "anthropic anyio apsw chardet cryptography docstring_parser httpcore2 httptools httpx2 jsonschema_rs langchain_core "
+    "anthropic anyio apsw chardet cryptography docstring_parser httpcore2 httptools httpx2 jsonschema_rs jwt langchain_core "
     "markdown_it matplotlib mcp mcp_types msgspec numpy onnxruntime openai opentelemetry pandas prometheus_client psycopg "
     "pydantic pydantic_ai pydantic_core pypdf redis rich sitecustomize starlette tantivy tokenizers typer usercustomize "
     "uvicorn uvloop dbos nats ray temporalio".split()

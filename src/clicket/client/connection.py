@@ -89,6 +89,7 @@ _KINDS: Mapping[str, type[ClicketError]] = {
     "store_unavailable": StoreUnavailable,
     "shutting_down": ServerUnavailable,
     "closed": ServerUnavailable,
+    "issuer_unavailable": ServerUnavailable,
     "tool_not_found": ToolNotFound,
     "unauthorized": PermissionDenied,
 }

@@ -1,6 +1,7 @@
 """Which people may approve a call: not the one who made it, and nobody twice.
 
 A person has several names: the id of an API key, the key's name, its holder. Two keys with one of them in common belong to one person.
+The subject of an access token is a name, too: a key whose holder is that subject belongs to the same person.
 Calls that a tool or an agent makes have the caller of the call above them, so its person may not approve them either. Nor may an admin
 approve a call that the admin made in the name of another caller (`Origin.requesters`).
 """
@@ -8,12 +9,14 @@ approve a call that the admin made in the name of another caller (`Origin.reques
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
 
 from clicket.errors import Conflict, PermissionDenied, UsageError
 from clicket.model import Record, approver_names
+from clicket.oauth.subjects import subject_of
 from clicket.ports import Store
 
 __all__ = ["API_KEY", "Approver", "names_of_caller", "refuse_approver"]
@@ -31,7 +34,7 @@ class Approver(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        return (self.identities | {self.name}) - {""}
+        return _with_subjects(self.identities | {self.name})
 
 
 class _KeyNames(msgspec.Struct):
@@ -43,9 +46,14 @@ async def names_of_caller(store: Store, caller: str) -> frozenset[str]:
     """Every name of the person whose calls these are; empty: the program itself."""
     if not caller:
         return frozenset()
-    document = await store.document(API_KEY, caller)
+    document = None if subject_of(caller) else await store.document(API_KEY, caller)
     key = _KeyNames() if document is None else _read(document.body)
-    return frozenset({caller, key.name, key.holder} - {""})
+    return _with_subjects({caller, key.name, key.holder})
+
+
+def _with_subjects(names: AbstractSet[str]) -> frozenset[str]:
+    """The names, and the subjects of those that are callers of access tokens."""
+    return frozenset({*names, *map(subject_of, names)} - {""})
 
 
 def _read(body: bytes) -> _KeyNames:

@@ -19,9 +19,11 @@ from starlette.routing import Route
 from clicket.agent_config import Declared, declared_agents
 from clicket.agents import Agent
 from clicket.model.version import version
+from clicket.oauth.resource_server import ResourceServer
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server import cache, notices, openapi, report, spend, threads, tools, workers
+from clicket.server.access_tokens import AccessTokens
 from clicket.server.agents import AgentHandlers
 from clicket.server.approval_grants import GrantHandlers
 from clicket.server.approval_page import ApprovalPageHandlers
@@ -31,6 +33,7 @@ from clicket.server.authentication import Authenticator
 from clicket.server.call_actions import CallActionHandlers
 from clicket.server.call_lookup import CallLookup
 from clicket.server.calls import CallHandlers
+from clicket.server.challenges import Challenges
 from clicket.server.console import ConsoleHandlers
 from clicket.server.dead_letters import DeadLetterHandlers
 from clicket.server.endpoint import Endpoint
@@ -46,6 +49,7 @@ from clicket.server.middleware import AccessMiddleware
 from clicket.server.operations import Operation
 from clicket.server.options import Options, with_settings
 from clicket.server.problems import Refused, problem_of_error
+from clicket.server.protected_resource import ProtectedResourceHandlers
 from clicket.server.request import route_path
 from clicket.server.request_body import BodyReader
 from clicket.server.revocation import RevocationWatch
@@ -66,6 +70,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     shutdown: Shutdown
     authenticator: Authenticator
+    access_tokens: AccessTokens | None
+    challenges: Challenges
     revocation: RevocationWatch
     event_streams: EventStreams
     event_log: EventLog
@@ -112,13 +118,14 @@ def create_app(
         async with _lifespan(parts, declared):
             yield
 
-    routes = [_route(operation, parts.shutdown) for operation in parts.operations]
+    routes = [_route(operation, parts.shutdown, parts.challenges) for operation in parts.operations]
     if parts.mcp is not None:
         routes.append(_without_head(Route("/mcp", parts.mcp, methods=["GET", "POST", "DELETE"])))
     access = Middleware(
         AccessMiddleware,
         hosts=HostCheck(options.host, options.allowed_hosts, options.allowed_origins),
         authenticator=parts.authenticator,
+        challenges=parts.challenges,
         shutdown=parts.shutdown,
         routes=_fixed_routes(routes),
         logs=options.access_log,
@@ -136,7 +143,10 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         return runtime.store
 
     shutdown = Shutdown()
-    authenticator = Authenticator(runtime, store, options.api_keys)
+    oauth = runtime.settings.declared_oauth()
+    challenges = Challenges(oauth, runtime.settings.public_url)
+    access_tokens = None if oauth is None else AccessTokens(ResourceServer(oauth), challenges)
+    authenticator = Authenticator(runtime, store, options.api_keys, access_tokens)
     revocation = RevocationWatch(authenticator)
     streams = EventStreams(revocation, heartbeat=options.heartbeat, stall=options.stall_timeout)
     shutdown.on_begin(streams.wake_all)
@@ -169,6 +179,15 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
     def document_for(keyed: bool) -> dict[str, Any]:
         return openapi.document(operations, version(), keyed=keyed)
 
+    route = mcp_route(
+        mcp,
+        revocation,
+        shutdown,
+        challenges,
+        secret_key=runtime.settings.secret_key,
+        max_body_size=options.max_body_size,
+        body_timeout=options.body_timeout,
+    )
     operations = (  # the router tries them in this order
         *CallHandlers(runtime, lookup, body_reader, grants).operations(),
         *CallActionHandlers(runtime, lookup, body_reader).operations(),
@@ -192,19 +211,13 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *ScheduleHandlers(body_reader).operations(),
         *health.operations(),
         *ConsoleHandlers(authenticator).operations(),
+        *ProtectedResourceHandlers(challenges, mcp=route is not None).operations(),
         *openapi.operations(document_for, needs_key),
     )
-    route = mcp_route(
-        mcp,
-        revocation,
-        shutdown,
-        secret_key=runtime.settings.secret_key,
-        max_body_size=options.max_body_size,
-        body_timeout=options.body_timeout,
-    )
     return Parts(
-        runtime=runtime, options=options, shutdown=shutdown, authenticator=authenticator, revocation=revocation, event_streams=streams,
-        event_log=event_log, grants=grants, health=health, mcp=route, agents=agents, operations=operations,
+        runtime=runtime, options=options, shutdown=shutdown, authenticator=authenticator, access_tokens=access_tokens,
+        challenges=challenges, revocation=revocation, event_streams=streams, event_log=event_log, grants=grants, health=health,
+        mcp=route, agents=agents, operations=operations,
     )  # fmt: skip
 
 
@@ -237,13 +250,16 @@ async def _lifespan(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIter
             await parts.event_log.stop()
             await parts.revocation.stop()
             await parts.grants.stop()
+            if parts.access_tokens is not None:
+                await parts.access_tokens.close()
 
 
 # Routing.
 
 
-def _route(operation: Operation, shutdown: Shutdown) -> Route:
-    route = Route(operation.path, Endpoint(operation, shutdown), methods=[operation.method], name=operation.name)
+def _route(operation: Operation, shutdown: Shutdown, challenges: Challenges) -> Route:
+    endpoint = Endpoint(operation, shutdown, challenges)
+    route = Route(operation.path, endpoint, methods=[operation.method], name=operation.name)
     return route if operation.head else _without_head(route)
 
 

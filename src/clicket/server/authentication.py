@@ -1,6 +1,8 @@
-"""Authenticates requests. The key is looked up for every request, so a revoked key fails at once in every process.
+"""Authenticates requests, by API key or by access token (`access_tokens`). The key is looked up for every request, so a revoked key
+fails at once in every process.
 
-While no key exists, authentication is off: requests from this machine act as the runtime itself, and all others are refused.
+While no key exists and the settings have no `[oauth]`, authentication is off: requests from this machine act as the runtime itself, and
+all others are refused.
 """
 
 from __future__ import annotations
@@ -12,24 +14,27 @@ from typing import Any
 import msgspec
 
 from clicket.engine.approvers import Approver
-from clicket.errors import StoreUnavailable
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.oauth.resource_server import AccessToken
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server import keys
+from clicket.server.access_tokens import AccessTokens
+from clicket.server.challenges import Challenges
 from clicket.server.host_check import is_loopback
 from clicket.server.problems import Refused
 
-__all__ = ["Authenticator", "Principal", "principal_of"]
+__all__ = ["Authenticator", "Principal", "principal_of", "with_challenge"]
 
 _EVERYTHING = frozenset(keys.SCOPES)
 _CHECK_EVERY = 1.0
 _MAX_CACHED = 1_000
 _LINK_HOLDER = "approval link"
-_CHALLENGE = (b"www-authenticate", b'Bearer realm="clicket"')
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """An authenticated key. `own` is the runtime that acts for it; `sees` is the runtime with the calls that it may read."""
+    """An authenticated key, or the subject of an access token. `own` is the runtime that acts for it; `sees` is the runtime with the
+    calls that it may read."""
 
     id: str
     name: str
@@ -37,6 +42,10 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     own: Runtime
     sees: Runtime
     holder: str = ""
+    by_token: bool = False
+    """By an access token: what it may not do is refused as OAuth has it."""
+    expires_at: float | None = None
+    """Of the access token, in seconds since the epoch; None: it is a key, or its end is not known."""
 
     @property
     def approver(self) -> Approver:
@@ -56,20 +65,29 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Authenticator:
-    """`static_keys` come from the settings; all others are in the store. `store()` is called while the runtime is open."""
+    """`static_keys` come from the settings; all others are in the store. `store()` is called while the runtime is open.
+    `access_tokens`: None if only keys are accepted."""
 
-    def __init__(self, runtime: Runtime, store: Callable[[], Store], static_keys: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        store: Callable[[], Store],
+        static_keys: Iterable[str] = (),
+        access_tokens: AccessTokens | None = None,
+    ) -> None:
         self._runtime = runtime
         self._store = store
         self._static = keys.parse_static(static_keys)
+        self._access_tokens = access_tokens
         self._principals: dict[tuple[str, frozenset[str]], Principal] = {}
         self._decoded: dict[str, tuple[bytes, keys.Key]] = {}
-        self._has_keys = bool(self._static)
+        self._has_keys = bool(self._static) or access_tokens is not None
         self.checked_at = float("-inf")
         self._anonymous: Principal | None = None
 
     async def is_off(self, *, patient: bool = False) -> bool:
-        """True while no key exists. The store is checked once a second; the first key turns authentication on for good.
+        """True while no key exists and no access token is accepted. The store is checked once a second; the first key turns
+        authentication on for good.
 
         `patient`: while the store does not answer, its last answer is used.
         """
@@ -93,20 +111,31 @@ class Authenticator:
         return len(self._static) + sum(key.is_valid(now) for key in stored)
 
     async def authenticate(
-        self, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None, *, patient: bool = False
+        self,
+        headers: list[tuple[bytes, bytes]],
+        client: tuple[str, int] | None,
+        *,
+        path: str = "",
+        patient: bool = False,
     ) -> Principal:
         """The principal of a request; raises `Refused`. While authentication is off, only requests from this machine are accepted,
-        whatever address the server listens on."""
-        text = _key_in(headers)
+        whatever address the server listens on. `path`: access tokens may be for `/mcp` alone."""
+        text, is_bearer = _key_in(headers)
         if text is None:
             if await self.is_off(patient=patient) and (client is None or is_loopback(client[0])):
                 return self.anonymous()
-            raise _unauthorized("this server needs a key. Send it as `Authorization: Bearer ck_…`.")
+            more = " An access token is sent in the same way." if self._access_tokens is not None else ""
+            raise _unauthorized(f"this server needs a key. Send it as `Authorization: Bearer ck_…`.{more}")
         key = self._static.get(keys.hash_of(text)) if self._static else None
         if key is None:
+            # A text that begins like a key is never sent to the authorization server.
+            if self._access_tokens is not None and is_bearer and not text.startswith("ck_"):
+                return self._of_token(await self._access_tokens.accept(text, path))
             key = await self._stored(text)
         if key is None or not key.is_valid(time.time()):
-            raise _unauthorized("the key is unknown, revoked or expired. `clicket keys create` makes a new one.")
+            raise _unauthorized(
+                "the key is unknown, revoked or expired. `clicket keys create` makes a new one.", "invalid_token"
+            )
         return self._principal(key)
 
     def anonymous(self) -> Principal:
@@ -123,6 +152,23 @@ class Authenticator:
         """The principal of requests by an approval link: it has no scope and no calls."""
         nothing = self._runtime.acting_for(_LINK_HOLDER)
         return Principal(id=_LINK_HOLDER, name=_LINK_HOLDER, scopes=frozenset(), own=nothing, sees=nothing)
+
+    def _of_token(self, token: AccessToken) -> Principal:
+        """The principal of an access token. Its subject is a name of the person, as the holder of a key is."""
+        known = self._principals.get((token.caller, token.scopes))
+        if known is None:
+            own = self._runtime.acting_for(token.caller, token.scopes)
+            sees = self._runtime if "admin" in token.scopes else own
+            known = Principal(
+                id=token.caller, name=token.caller, scopes=token.scopes, own=own, sees=sees, holder=token.subject, by_token=True
+            )  # fmt: skip
+            self._remember(known)
+        return msgspec.structs.replace(known, expires_at=token.expires_at)
+
+    def _remember(self, principal: Principal) -> None:
+        if len(self._principals) >= _MAX_CACHED:
+            self._principals.clear()
+        self._principals[principal.id, principal.scopes] = principal
 
     async def _stored(self, text: str) -> keys.Key | None:
         parts = text.split("_", 2)
@@ -155,32 +201,45 @@ class Authenticator:
             own = runtime.acting_for(key.id, scopes)
             sees = runtime if "admin" in scopes else own
             principal = Principal(id=key.id, name=key.name, scopes=scopes, own=own, sees=sees, holder=key.holder)
-            if len(self._principals) >= _MAX_CACHED:
-                self._principals.clear()
-            self._principals[key.id, scopes] = principal
+            self._remember(principal)
         return principal
 
 
-def _key_in(headers: list[tuple[bytes, bytes]]) -> str | None:
-    found: list[str] = []
+def _key_in(headers: list[tuple[bytes, bytes]]) -> tuple[str | None, bool]:
+    """The text that authenticates a request, and whether it was sent as a bearer token."""
+    found: list[tuple[str, bool]] = []
     for name, value in headers:
         if name == b"authorization":
             scheme, _, rest = value.decode("latin-1").partition(" ")
             if scheme.lower() != "bearer" or not rest.strip():
                 raise _unauthorized("write the key as `Authorization: Bearer ck_…`; no other scheme is supported.")
-            found.append(rest.strip())
+            found.append((rest.strip(), True))
         elif name == b"x-api-key":
-            found.append(value.decode("latin-1").strip())
+            found.append((value.decode("latin-1").strip(), False))
     if len(found) > 1:
         raise _unauthorized("two keys were sent. Send one, in Authorization or in X-API-Key.")
-    return found[0] if found else None
+    return found[0] if found else (None, False)
 
 
-def _unauthorized(text: str) -> Refused:
-    return Refused("unauthorized", text, _CHALLENGE)
+def _unauthorized(text: str, challenge: str = "") -> Refused:
+    return Refused("unauthorized", text, challenge=challenge)
 
 
 def principal_of(scope: Any) -> Principal:
     """The principal that the middleware found for this request."""
     principal: Principal = scope["clicket.principal"]
     return principal
+
+
+def with_challenge(error: ClicketError, scope: Any, challenges: Challenges, path: str) -> ClicketError:
+    """The error with the header that tells a client how to authenticate, where it needs one: requests without a valid key or token,
+    and those of a token that lacks a scope."""
+    if not isinstance(error, Refused):
+        return error
+    principal: Principal | None = scope.get("clicket.principal")
+    lacks_scope = error.code == "missing_scope" and principal is not None and principal.by_token
+    if not (error.challenge or lacks_scope or error.code == "unauthorized"):
+        return error
+    said = error.challenge or ("insufficient_scope" if lacks_scope else "")
+    error.headers = (*error.headers, challenges.header(scope, path, said, error.needed))
+    return error

@@ -47,9 +47,8 @@ class CallActionHandlers:
         decides = given.action in ("approve", "deny")
         needed = "approve" if decides else "call"
         if not principal.may(needed):
-            raise Refused(
-                "missing_scope", f"the action {given.action} needs the scope {needed}. Use a key that has it."
-            )
+            text = f"the action {given.action} needs the scope {needed}. Use a key that has it."
+            raise Refused("missing_scope", text, needed=(needed,))
         ids = (
             None
             if given.ids is None

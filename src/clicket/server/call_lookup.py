@@ -53,7 +53,8 @@ def visible_runtime(request: Request) -> Runtime:
     if not principal.is_admin:
         if caller == principal.id:
             return principal.own
-        raise Refused("missing_scope", "only scope admin may name another caller. Leave `caller` out.")
+        text = "only scope admin may name another caller. Leave `caller` out."
+        raise Refused("missing_scope", text, needed=("admin",))
     return principal.sees.acting_for(caller, (), principal.approver.names)
 
 

@@ -130,9 +130,8 @@ class CallHandlers:
         waiting, principal, caller = request.query("waiting_for"), request.principal, request.query("caller")
         decides = waiting == "approval" and principal.may("approve")
         if not principal.may("read") and waiting != "approval":
-            raise Refused(
-                "missing_scope", "scope approve lists calls that wait: pass waiting_for=approval. The rest needs read."
-            )
+            text = "scope approve lists calls that wait: pass waiting_for=approval. The rest needs read."
+            raise Refused("missing_scope", text, needed=("read",))
         everything = self._runtime if caller is None else self._runtime.acting_for(caller)
         view = everything if decides else visible_runtime(request)
         whole, limit = request.query("full", False), request.query("limit", 100)

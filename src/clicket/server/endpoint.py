@@ -6,6 +6,8 @@ import logging
 from typing import Any
 
 from clicket.errors import ClicketError
+from clicket.server.authentication import with_challenge
+from clicket.server.challenges import Challenges
 from clicket.server.operations import Operation
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.request import Request
@@ -20,8 +22,9 @@ logger = logging.getLogger("clicket.server")
 class Endpoint:
     """Checks the scope and the query, calls the handler, and answers errors with a problem."""
 
-    def __init__(self, operation: Operation, shutdown: Shutdown) -> None:
+    def __init__(self, operation: Operation, shutdown: Shutdown, challenges: Challenges) -> None:
         self.operation = operation
+        self._challenges = challenges
         self._path = operation.path
         self._shutdown = shutdown
         self._scopes = frozenset(operation.scopes) | {"admin"}
@@ -40,9 +43,9 @@ class Endpoint:
             else:
                 if operation.unscoped is not None:
                     await operation.unscoped(request)
-                response = self._refusal()
+                raise self._refusal()
         except ClicketError as error:
-            response = self._problem(error)
+            response = self._problem(with_challenge(error, scope, self._challenges, self._path))
         except Exception:
             if scope.get("clicket.started"):
                 raise
@@ -50,9 +53,11 @@ class Endpoint:
             response = problem_of_error(Refused("internal", "the server failed on this request; its log says how."))
         await response(scope, receive, send)
 
-    def _refusal(self) -> Response:
-        scopes = " or ".join(self.operation.scopes)
-        return problem_of_error(Refused("missing_scope", f"the key lacks the scope {scopes}. Use one that has it."))
+    def _refusal(self) -> Refused:
+        needed = self.operation.scopes
+        return Refused(
+            "missing_scope", f"the key lacks the scope {' or '.join(needed)}. Use one that has it.", needed=needed
+        )
 
     def _problem(self, error: ClicketError) -> Response:
         response = problem_of_error(error)

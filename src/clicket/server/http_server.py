@@ -39,6 +39,8 @@ class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
     locked: bool
     """Keys exist, but all are revoked or expired: every request is refused."""
     mcp: bool
+    issuer: str | None
+    """The authorization server whose access tokens are accepted, too."""
     parts: Parts
 
 
@@ -110,7 +112,7 @@ async def _check_exposure(served: RunningServer, authenticator: Authenticator) -
     if not is_loopback(served.host) and await authenticator.is_off():
         raise UsageError(
             f"without a key only this machine may send requests, and {served.host} is open to others. Make one with "
-            "`clicket keys create`, set CLICKET_API_KEYS, or bind 127.0.0.1."
+            "`clicket keys create`, set CLICKET_API_KEYS or [oauth], or bind 127.0.0.1."
         )
 
 
@@ -196,8 +198,16 @@ async def _described(parts: Parts, bound: socket.socket) -> RunningServer:
     host, port = bound.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     keys = await parts.authenticator.count()
-    locked = keys == 0 and not await parts.authenticator.is_off()
+    oauth = parts.challenges.config
+    locked = keys == 0 and oauth is None and not await parts.authenticator.is_off()
     url = f"http://{shown}:{port}"
     return RunningServer(
-        host=host, port=port, url=url, keys=keys, locked=locked, mcp=parts.mcp is not None, parts=parts
+        host=host,
+        port=port,
+        url=url,
+        keys=keys,
+        locked=locked,
+        mcp=parts.mcp is not None,
+        issuer=None if oauth is None else oauth.issuer,
+        parts=parts,
     )

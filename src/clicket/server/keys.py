@@ -14,6 +14,7 @@ import msgspec
 
 from clicket.engine.approvers import API_KEY
 from clicket.errors import NotFound, StoreUnavailable, UsageError, did_you_mean
+from clicket.model.scopes import SCOPES
 from clicket.ports import Store
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
 ]
 
 KIND = API_KEY
-SCOPES = ("read", "call", "approve", "admin")
 _MAX_NAME = 100
 _TRIES = 5
 

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from clicket.errors import UsageError
-from clicket.server.authentication import principal_of
+from clicket.server.authentication import principal_of, with_challenge
+from clicket.server.challenges import MCP, Challenges
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.request import in_trace
 from clicket.server.request_body import too_large
@@ -30,6 +31,7 @@ class McpRoute:
         make: Callable[..., Any],
         revocation: RevocationWatch,
         shutdown: Shutdown,
+        challenges: Challenges,
         *,
         max_body_size: int,
         body_timeout: float,
@@ -37,6 +39,7 @@ class McpRoute:
         self._make = make
         self._revocation = revocation
         self._shutdown = shutdown
+        self._challenges = challenges
         self._max_body_size = max_body_size
         self._body_timeout = body_timeout
         self._endpoint: Any = None
@@ -59,7 +62,7 @@ class McpRoute:
         scope["clicket.route"] = "/mcp"
         refusal = self._refusal(scope)
         if refusal is not None:
-            await problem_of_error(refusal)(scope, receive, send)
+            await problem_of_error(with_challenge(refusal, scope, self._challenges, MCP))(scope, receive, send)
         else:
             bounded = _bounded(receive, max_size=self._max_body_size, timeout=self._body_timeout)
             with in_trace(scope["headers"]):  # the `_meta` of a message overrides these
@@ -67,7 +70,7 @@ class McpRoute:
 
     def _refusal(self, scope: Any) -> Refused | None:
         if not principal_of(scope).may("call"):
-            return Refused("missing_scope", "the key lacks the scope call. Use one that has it.")
+            return Refused("missing_scope", "the key lacks the scope call. Use one that has it.", needed=("call",))
         limit = self._max_body_size
         lengths = [value for name, value in scope["headers"] if name == b"content-length"]
         if any(value.isdigit() and int(value[:20]) > limit for value in lengths):
@@ -145,6 +148,7 @@ def mcp_route(
     mcp: bool | Mapping[str, Any] | None,
     revocation: RevocationWatch,
     shutdown: Shutdown,
+    challenges: Challenges,
     *,
     secret_key: str | None,
     max_body_size: int,
@@ -161,5 +165,10 @@ def mcp_route(
         return None
     more = {"secret_key": secret_key, **(mcp if isinstance(mcp, Mapping) else {})}
     return McpRoute(
-        partial(McpEndpoint, **more), revocation, shutdown, max_body_size=max_body_size, body_timeout=body_timeout
+        partial(McpEndpoint, **more),
+        revocation,
+        shutdown,
+        challenges,
+        max_body_size=max_body_size,
+        body_timeout=body_timeout,
     )

@@ -1,4 +1,4 @@
-"""Checks every request before the router: host and origin, then shutdown, then key. Writes the access log."""
+"""Checks every request before the router: host and origin, then shutdown, then key or access token. Writes the access log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from clicket.errors import ClicketError
 from clicket.server import access_log
 from clicket.server.access_log import AccessLog
-from clicket.server.authentication import Authenticator
+from clicket.server.authentication import Authenticator, with_challenge
+from clicket.server.challenges import MCP, WELL_KNOWN, Challenges
 from clicket.server.host_check import HostCheck
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.request import route_path
@@ -19,7 +20,11 @@ from clicket.server.shutdown import Shutdown
 
 __all__ = ["AccessMiddleware"]
 
-_PUBLIC = frozenset({"/", "/console/app.js", "/console/app.css", "/console/icon.svg", "/healthz", "/readyz"})
+_PUBLIC = frozenset(
+    {
+        "/", "/console/app.js", "/console/app.css", "/console/icon.svg", "/healthz", "/readyz", WELL_KNOWN, WELL_KNOWN + MCP,
+    }
+)  # fmt: skip
 _EXTERNAL = "/external/"
 """Below it the token in the path authorises. No other route begins with it."""
 _LINKS = "/approvals/"
@@ -43,6 +48,7 @@ class AccessMiddleware:
         *,
         hosts: HostCheck,
         authenticator: Authenticator,
+        challenges: Challenges,
         shutdown: Shutdown,
         routes: Mapping[tuple[str, str], Any],
         logs: bool = True,
@@ -51,6 +57,7 @@ class AccessMiddleware:
         self.app = app
         self._hosts = hosts
         self._authenticator = authenticator
+        self._challenges = challenges
         self._shutdown = shutdown
         self._routes = routes
         self._logs = logs
@@ -78,6 +85,7 @@ class AccessMiddleware:
             access_log.log_request(scope, status, started, self._log)
 
     async def _check_and_route(self, scope: Any, receive: Any, send: Any) -> None:
+        path = ""
         try:
             origin = self._hosts.check(scope)
             if origin is not None:
@@ -101,16 +109,25 @@ class AccessMiddleware:
             elif path.startswith(_LINKS):
                 scope["clicket.principal"] = self._authenticator.link_holder()
             else:
+                if self._challenges.config is not None and b"access_token=" in scope["query_string"]:
+                    text = "a token in the address ends up in logs. Send it as `Authorization: Bearer …`, and get a new one."
+                    raise Refused("usage", text, challenge="invalid_request")
                 # Metrics must report that the store is down.
                 patient = path == "/metrics"
                 scope["clicket.principal"] = await self._authenticator.authenticate(
-                    scope["headers"], scope.get("client"), patient=patient
+                    scope["headers"], scope.get("client"), path=path, patient=patient
                 )
         except ClicketError as error:
+            error = self._challenged(error, scope, path)
             await problem_of_error(error)(scope, receive, send)
             return
         app = self._routes.get((scope["method"], path), self.app)
         await app(scope, receive, send)
+
+    def _challenged(self, error: ClicketError, scope: Any, path: str) -> ClicketError:
+        if path == MCP and isinstance(error, Refused):
+            error.needed = ("call",)
+        return with_challenge(error, scope, self._challenges, path)
 
 
 def _with_cors(send: Any, origin: bytes) -> Any:
@@ -120,7 +137,7 @@ def _with_cors(send: Any, origin: bytes) -> Any:
         if message["type"] == "http.response.start":
             headers = [(name, value) for name, value in message["headers"] if name != b"cross-origin-resource-policy"]
             allowed = (b"access-control-allow-origin", origin)
-            exposed = (b"access-control-expose-headers", b"location, retry-after, content-range")
+            exposed = (b"access-control-expose-headers", b"location, retry-after, content-range, www-authenticate")
             message = {**message, "headers": [*headers, allowed, exposed, (b"vary", b"origin")]}
         await send(message)
 

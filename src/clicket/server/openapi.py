@@ -23,7 +23,7 @@ __all__ = ["document", "operations"]
 _KINDS = {"text": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
 _STATUS_DESCRIPTIONS = {
     400: "The request cannot be understood: its query, its JSON, or how it was put.",
-    401: "No key, or one that is unknown, revoked or expired.",
+    401: "No key or access token, or one that is unknown, revoked or expired.",
     403: "The key lacks the scope, the policy denies the call, or the host or origin is foreign.",
     404: "There is no such thing, or it is not yours.",
     408: "The body came too slowly.",
@@ -33,7 +33,7 @@ _STATUS_DESCRIPTIONS = {
     416: "There are no such bytes.",
     422: "The input does not fit its schema.",
     429: "The waiting line is full.",
-    503: "The store is not reachable, or the server is shutting down.",
+    503: "The store or the authorization server is not reachable, or the server is shutting down.",
 }
 _NO_NUL = "^[^\\u0000]*$"
 _ANY = {"$ref": "#/components/schemas/Json"}
@@ -58,7 +58,12 @@ _OF_A_CALL = ("get_calls_id", "get_calls_id_events", "get_calls_id_result", "pos
 _SPARSE = frozenset(each.__name__ for each in (Problem, ChatMessage, ToolUse, TurnDocument, Usage))
 """Structs whose JSON leaves out fields that have their default value."""
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
-_CHALLENGE = {"WWW-Authenticate": {"description": "The scheme.", "schema": {"type": "string"}}}
+_CHALLENGE = {
+    "WWW-Authenticate": {
+        "description": "The scheme, and where the authorization server is.",
+        "schema": {"type": "string"},
+    }
+}
 
 
 def document(operations: Iterable[Operation], version: str, *, keyed: bool) -> dict[str, Any]:
@@ -83,7 +88,11 @@ def document(operations: Iterable[Operation], version: str, *, keyed: bool) -> d
         "components": {
             "schemas": schemas,
             "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer ck_…`"},
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "`Authorization: Bearer ck_…`, or an access token",
+                },
                 "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             },
         },

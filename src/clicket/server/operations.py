@@ -75,7 +75,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        names = [part.strip("{}") for part in self.path.strip("/").replace("-", "_").split("/") if part]
+        names = [part.strip("{}.") for part in self.path.strip("/").replace("-", "_").split("/") if part]
         return "_".join([self.method.lower(), *names]) or self.method.lower()
 
 

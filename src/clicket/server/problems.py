@@ -53,6 +53,7 @@ STATUS_OF: dict[str, int] = {
     "queue_full": 429,
     "internal": 500,
     "store_unavailable": 503,
+    "issuer_unavailable": 503,
     "shutting_down": 503,
     "closed": 503,
 }
@@ -97,12 +98,19 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Refused(ClicketError):
-    """A request that the server itself refuses."""
+    """A request that the server itself refuses.
 
-    def __init__(self, code: str, message: str, *headers: tuple[bytes, bytes]) -> None:
+    `challenge`: the error of RFC 6750, for requests with an access token. `needed`: scopes, of which the request needs one.
+    """
+
+    def __init__(
+        self, code: str, message: str, *headers: tuple[bytes, bytes], challenge: str = "", needed: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.headers = headers
+        self.challenge = challenge
+        self.needed = needed
 
 
 def detail_of(code: str, message: str) -> str:

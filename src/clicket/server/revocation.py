@@ -1,16 +1,19 @@
-"""Ends streams whose key was revoked or has expired. While a key has open streams, it is checked again once a second."""
+"""Ends streams whose key or access token was revoked or has expired. While it has open streams, it is checked again once a second."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from clicket.errors import ClicketError
-from clicket.server.authentication import Authenticator
+from clicket.server.authentication import Authenticator, principal_of
+from clicket.server.challenges import MCP
 from clicket.server.problems import Refused
+from clicket.server.request import route_path
 from clicket.server.shutdown import end_task
 
 __all__ = ["RevocationWatch"]
@@ -19,8 +22,8 @@ logger = logging.getLogger("clicket.server")
 _CHECK_EVERY = 1.0
 _KEY_HEADERS = (b"authorization", b"x-api-key")
 
-Credentials = tuple[tuple[tuple[bytes, bytes], ...], Any]
-"""The headers of a request that hold its key; without a key, the address of the client."""
+Credentials = tuple[tuple[tuple[bytes, bytes], ...], Any, str, float | None]
+"""The headers of a request that hold its key; without a key, the address of the client; the path, and when its token expires."""
 
 
 class RevocationWatch:
@@ -35,7 +38,9 @@ class RevocationWatch:
     def over(self, scope: Any, end: Callable[[], object]) -> Iterator[None]:
         """Call `end` if the key of a request becomes invalid while the block runs."""
         headers = tuple((name, value) for name, value in scope["headers"] if name in _KEY_HEADERS)
-        credentials: Credentials = (headers, None if headers else scope.get("client"))
+        client = None if headers else scope.get("client")
+        path = MCP if route_path(scope) == MCP else ""  # else each path would be a check of its own
+        credentials: Credentials = (headers, client, path, principal_of(scope).expires_at)
         stream = object()
         self.streams.setdefault(credentials, {})[stream] = end
         if self._task is None:
@@ -62,11 +67,13 @@ class RevocationWatch:
         self._task = None
 
     async def _is_valid(self, credentials: Credentials) -> bool:
-        headers, client = credentials
+        headers, client, path, expires_at = credentials
         try:
-            await self._authenticator.authenticate(list(headers), client)
-        except Refused:
-            return False
+            await self._authenticator.authenticate(list(headers), client, path=path)
+        except Refused as error:
+            if error.code != "issuer_unavailable":
+                return False
+            return expires_at is None or time.time() < expires_at
         except ClicketError:  # the store does not answer: the key counts as valid until it does
             return True
         except Exception:  # the other keys must still be checked

@@ -41,7 +41,8 @@ class UnknownOutcomeHandlers:
     async def resolve(self, request: Request) -> Response:
         given, principal = await self._body_reader.json(request, Resolution), request.principal
         if given.rerun and not principal.may("call"):
-            raise Refused("missing_scope", "running the call again needs the scope call, too. Settle it without rerun.")
+            text = "running the call again needs the scope call, too. Settle it without rerun."
+            raise Refused("missing_scope", text, needed=("call",))
         record = await self._lookup.to_resolve(request)
         mine = record.caller == principal.id
         view = principal.own if mine else principal.in_name_of(self._runtime, record.caller)

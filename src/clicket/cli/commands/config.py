@@ -22,7 +22,7 @@ def config(session: Session) -> None:
     del values["origins"]
     values["store"] = session.store_url
     values["hub_webhook"] = settings.hub_webhook and hide_text(settings.hub_webhook)
-    values["agents"] = hide(settings.agents)
+    values["agents"], values["oauth"] = hide(settings.agents), settings.shown_oauth
     values.update({name: HIDDEN for name in SECRET_NAMES if values.get(name)})
     if terminal.json:
         terminal.print_json(

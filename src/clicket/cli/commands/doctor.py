@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from rich.table import Table
 from rich.text import Text
 
-from clicket.cli.doctor_checks import Check, sandbox_check, store_checks
+from clicket.cli.doctor_checks import Check, oauth_check, sandbox_check, store_checks
 from clicket.cli.errors import UNREACHABLE, CallFailed
 from clicket.cli.formatting import duration, short
 from clicket.cli.session import Session
@@ -85,6 +85,8 @@ async def _checks(session: Session) -> AsyncIterator[Check]:
     yield _tools(session)
     async for check in store_checks(session):
         yield check
+    if session.settings.oauth:
+        yield await _guarded("oauth", lambda: oauth_check(session.settings))
     yield await _guarded("write and read", _probe)
     yield await _guarded("process isolation", _isolation)
     yield await _guarded("code sandbox", sandbox_check)

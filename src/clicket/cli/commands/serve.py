@@ -126,12 +126,14 @@ def _print_ready(terminal: Terminal, runtime: Runtime, store: str, served: Any) 
     tools = sorted(tool.name for tool in runtime.registry)
     agents = list(served.parts.agents)
     durability = runtime.store.durability
-    auth = "keys" if served.keys or served.locked else "none"
+    kinds = (("keys", served.keys or served.locked), ("oauth", served.issuer is not None))
+    auth = "+".join(kind for kind, there in kinds if there) or "none"
     if terminal.json:
         facts = {"url": served.url, "host": served.host, "port": served.port, "store": store, "durability": durability}
         more = {
             "auth": auth,
             "keys": served.keys,
+            "issuer": served.issuer,
             "mcp": served.mcp,
             "tools": tools,
             "agents": agents,
@@ -143,12 +145,14 @@ def _print_ready(terminal: Terminal, runtime: Runtime, store: str, served: Any) 
         keys = "every key is revoked or expired, so all requests are refused; `clicket keys create` makes one"
     elif served.keys:
         keys = count_of(served.keys, "key")
+    elif served.issuer is not None:
+        keys = "no keys"
     else:
         keys = "no keys: loopback only, and every user of this machine has full access"
     line = Text("listening on ").append(served.url, style="bold")
     line.append(f"\nconsole     {served.url}/")
     line.append(f"\nstore       {store}, durability {durability}")
-    line.append(f"\nauth        {keys}")
+    line.append(f"\nauth        {keys}" + (f"; access tokens of {served.issuer}" if served.issuer is not None else ""))
     line.append(f"\nmcp         {served.url}/mcp" if served.mcp else "\nmcp         off (pip install 'clicket[mcp]')")
     line.append(f"\ntools       {', '.join(tools) or 'none; name some with --tools module:name'}")
     if agents:

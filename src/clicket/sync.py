@@ -12,6 +12,7 @@ from clicket.bulk_actions import BulkAction, BulkResult
 from clicket.call import Origin
 from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
+from clicket.credentials_view import BlockingCredentials
 from clicket.errors import UsageError
 from clicket.grants_view import BlockingGrants
 from clicket.journal import Observers
@@ -303,6 +304,11 @@ class Runtime:
     def report_progress(self, token: str, step: float, total: float | None = None, text: str = "") -> str:
         """Report progress of the call of a token; see `clicket.Runtime.report_progress`."""
         return str(self._wait(self._runtime.report_progress(token, step, total, text)))
+
+    @property
+    def credentials(self) -> BlockingCredentials:
+        """Credentials of callers: `rt.credentials.put("github", token)`, `list()`, `revoke("github")`, `link("github")`."""
+        return BlockingCredentials(lambda: self._runtime.credentials, self._wait)
 
     @property
     def spend(self) -> BlockingSpend:

@@ -22,7 +22,7 @@ __all__ = ["AccessMiddleware"]
 _PUBLIC = frozenset({"/", "/console/app.js", "/console/app.css", "/console/icon.svg", "/healthz", "/readyz"})
 _EXTERNAL = "/external/"
 """Below it the token in the path authorises. No other route begins with it."""
-_LINKS = "/approvals/"
+_LINKS = ("/approvals/", "/connect/")
 """Pages whose links carry what their holders may do; a key would not add anything."""
 _ALIVE = frozenset({"/healthz", "/readyz"})
 _CORS = (

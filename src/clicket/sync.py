@@ -10,9 +10,9 @@ from typing import Any, Self, Unpack
 from clicket.bridge import LoopThread, refuse_running_loop
 from clicket.bulk_actions import BulkAction, BulkResult
 from clicket.call import Origin
+from clicket.credentials_view import BlockingCredentials
 from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
-from clicket.credentials_view import BlockingCredentials
 from clicket.errors import UsageError
 from clicket.grants_view import BlockingGrants
 from clicket.journal import Observers

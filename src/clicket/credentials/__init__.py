@@ -8,7 +8,7 @@
 """
 
 from clicket.credentials.book import CredentialBook, CredentialOptions, HeldToken
-from clicket.credentials.connecting import ConnectRefused, Connecting, Start
+from clicket.credentials.connecting import Connecting, ConnectRefused, Start
 from clicket.credentials.provider import Provider, declared_providers
 
 __all__ = [

@@ -131,7 +131,9 @@ class CredentialBook:
                 f"the secret of a credential is one line of printable ASCII without spaces, at most {_MAX_SECRET} characters."
             )
         if len(given) < _MIN_SECRET:
-            raise UsageError(f"the secret of a credential has {_MIN_SECRET} characters at least: a shorter one cannot be masked.")
+            raise UsageError(
+                f"the secret of a credential has {_MIN_SECRET} characters at least: a shorter one cannot be masked."
+            )
         return given
 
     async def connect(self, caller: str, provider: Provider, granted: Granted) -> Credential:
@@ -337,7 +339,13 @@ class CredentialBook:
     async def _expire(self, kept: Kept, reason: str) -> None:
         """Mark a credential as expired, and delete its secret. It stays as it is if it was replaced meanwhile."""
         over = msgspec.structs.replace(
-            kept, status="expired", sealed="", refreshable=False, claim=None, reason=reason, updated_at=self._clock.now()
+            kept,
+            status="expired",
+            sealed="",
+            refreshable=False,
+            claim=None,
+            reason=reason,
+            updated_at=self._clock.now(),
         )
         if await self._save(over) is not None:
             await self._audit("", "credential.expired", provider=kept.provider, caller=kept.caller, reason=reason)

@@ -79,7 +79,9 @@ class OAuth:
             query["resource"] = endpoints.resource
         parts = urlsplit(endpoints.authorize_url)
         own = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in query]
-        return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode([*own, *query.items()], quote_via=quote), ""))
+        return urlunsplit(
+            (parts.scheme, parts.netloc, parts.path, urlencode([*own, *query.items()], quote_via=quote), "")
+        )
 
     async def redeem(self, provider: Provider, code: str, verifier: str) -> Granted:
         """Tokens for a code. A code works once."""

@@ -1,6 +1,7 @@
-"""How often each chore of the engine runs: read requests every 0.25 s, renew the lease (`Store.renew`) and the entry among the workers every
-third of it, recover calls of dead owners once in a lease, sweep old calls, cached results and lost workers every 300 s. While the runtime
-closes, only the first three go on.
+"""How often each chore of the engine runs.
+
+Read requests every 0.25 s, renew the lease (`Store.renew`) and the entry among the workers every third of it, recover calls of dead owners
+once in a lease, sweep old calls, cached results and lost workers every 300 s. While the runtime closes, only the first three go on.
 """
 
 from __future__ import annotations

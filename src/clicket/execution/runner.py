@@ -121,9 +121,7 @@ class Runner:
         """The call's sink, which its attempts share."""
         attempt = attempt_of(call)
         if attempt.sink is None:
-            attempt.sink = CallSink(
-                self._journal, self._store, self._vault, call, self._on_cost, self._credentials
-            )
+            attempt.sink = CallSink(self._journal, self._store, self._vault, call, self._on_cost, self._credentials)
         sink: CallSink = attempt.sink
         return sink
 

@@ -51,8 +51,8 @@ class CallSink:
     """For bodies on the loop. One per call; attempts share it, and each attempt starts with empty output."""
 
     __slots__ = (
-        "_attempt", "_call", "_checkpoints", "_clock", "_credentials", "_journal", "_last_report", "_on_cost", "_store", "_token", "_token_given",
-        "_vault", "_window", "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
+        "_attempt", "_call", "_checkpoints", "_clock", "_credentials", "_journal", "_last_report", "_on_cost", "_store", "_token",
+        "_token_given", "_vault", "_window", "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
     )  # fmt: skip
 
     def __init__(

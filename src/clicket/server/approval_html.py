@@ -69,7 +69,7 @@ TEXTS: dict[str, dict[str, str]] = {
 }
 
 
-def decisionpage(record: Record, expires_at: float, language: str) -> bytes:
+def decision_page(record: Record, expires_at: float, language: str) -> bytes:
     """What is asked, and a form with the two answers."""
     said, asked = TEXTS[language], record.approval or {}
     arguments, whole = _json(record.arguments)
@@ -96,7 +96,7 @@ def decisionpage(record: Record, expires_at: float, language: str) -> bytes:
     return page(said["title"], body, language)
 
 
-def messagepage(text: str, language: str) -> bytes:
+def message_page(text: str, language: str) -> bytes:
     """One sentence, by its name in `TEXTS`."""
     said = TEXTS[language]
     return page(said["title"], f"<h1>{said['title']}</h1><p>{said[text]}</p>", language)

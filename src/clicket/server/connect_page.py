@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
-from clicket.credentials import ConnectRefused, Connecting, Start
+from clicket.credentials import Connecting, ConnectRefused, Start
 from clicket.credentials.oauth_http import ProviderRefused, ProviderUnreachable
 from clicket.errors import UsageError
 from clicket.runtime import Runtime

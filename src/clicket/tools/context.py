@@ -36,7 +36,18 @@ class Sink(Protocol):
 class ToolContext:
     """Passed to a tool that has a parameter annotated `ToolContext`. The parameter is not part of the tool's schema."""
 
-    __slots__ = ("_costs", "_credentials", "_sink", "attempt", "call_id", "caller", "idempotency_key", "metadata", "thread", "tool")
+    __slots__ = (
+        "_costs",
+        "_credentials",
+        "_sink",
+        "attempt",
+        "call_id",
+        "caller",
+        "idempotency_key",
+        "metadata",
+        "thread",
+        "tool",
+    )
 
     def __init__(
         self,

@@ -103,8 +103,7 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
     for key in ("permissions", "sensitive", "tags", "labels"):
         if key in values:
             values[key] = _names(where, key, values[key])
-    if "credentials" in values:
-        values["credentials"] = _providers(where, values)
+    values["credentials"] = _providers(where, values)
     _check_resources(where, values)
     _check_external(where, values)
     values["reconcile"] = check_reconcile(where, values.get("reconcile"))
@@ -115,7 +114,7 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
 
 
 def _providers(where: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-    names = _names(where, "credentials", values["credentials"])
+    names = _names(where, "credentials", values.get("credentials") or ())
     for name in names:
         if not _PROVIDER.fullmatch(name):
             raise UsageError(

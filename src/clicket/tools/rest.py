@@ -94,7 +94,9 @@ class RestTool(ToolDefaults):
         self.options: Options = make_options(where, {"read_only": self._method in _READING, **options})
         if self.options.isolation not in ("auto", "inline"):
             raise UsageError(f"{where}: a REST tool runs on the event loop; leave isolation out.")
-        self._provider = _checked_provider(where, self.options.credentials, self._template, self._headers, allow_private)
+        self._provider = _checked_provider(
+            where, self.options.credentials, self._template, self._headers, allow_private
+        )
         self.input_schema: Mapping[str, Any] = {
             "type": "object",
             "properties": properties,
@@ -267,7 +269,9 @@ def _checked_provider(
     if len(names) > 1:
         raise UsageError(f"{where}: a request carries one credential, and credentials names {len(names)}.")
     if template.host_arguments:
-        raise UsageError(f"{where}: the caller names the host, which would get the credential. Write the host into the url.")
+        raise UsageError(
+            f"{where}: the caller names the host, which would get the credential. Write the host into the url."
+        )
     if template.shown.startswith("http://") and not allow_private:
         raise UsageError(f"{where}: a credential is sent over https://, or with allow_private=True.")
     if any(name.lower() == "authorization" for name in headers):

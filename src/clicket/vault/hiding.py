@@ -20,7 +20,18 @@ from clicket.model.codec import encode
 from clicket.vault.shapes import MASK, MIN_TOKEN, has_marker, open_from, spans
 from clicket.vault.values import MIN_VALUE, NO_VALUES, Values
 
-__all__ = ["Secrets", "has_token", "hide", "hide_error", "hide_said", "hide_text", "holds_secret", "look", "together", "with_values"]
+__all__ = [
+    "Secrets",
+    "has_token",
+    "hide",
+    "hide_error",
+    "hide_said",
+    "hide_text",
+    "holds_secret",
+    "look",
+    "together",
+    "with_values",
+]
 
 _CUT = 2_000
 """A text of this size may have been cut by its writer, perhaps in the middle of a secret."""

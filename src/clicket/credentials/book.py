@@ -77,11 +77,12 @@ class CredentialBook:
         *,
         audit: Audit,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        http: OAuthHttp | None = None,
     ) -> None:
         self._clock = clock
         self._audit = audit
         self._spawn = spawn
-        self._http = OAuthHttp()
+        self._http = http or OAuthHttp()
         self._refreshing: dict[tuple[str, str], asyncio.Future[HeldToken]] = {}
         base = None if options.public_url is None else options.public_url.rstrip("/")
         self.shelf = Shelf(store, vault)

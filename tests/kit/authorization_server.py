@@ -1,6 +1,6 @@
 """A real authorization server, and two services behind it, in a process of its own on loopback: `python -m tests.kit.authorization_server`.
 
-It is the MCP SDK's: authorization codes with PKCE, refresh tokens that rotate, dynamic registration, metadata. Whoever is `user` at the
+It is the MCP SDK's: authorization codes with PKCE, refresh tokens that rotate, dynamic registration, metadata. The `user` of the
 moment agrees at once. `/api/whoami` and the MCP tool `whoami` at `/mcp` say whose token came. `POST /control` changes how it behaves,
 `GET /stats` says what it saw. As strict servers do, it revokes everything if a refresh token or a code is used twice.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,8 @@ async def test_a_token_is_refreshed_once_for_many_calls_of_two_processes(
         await connect(it)
         bank.control(lifetime=3600.0)
         before = bank.stats()
-        await asyncio.sleep(1.0)  # until the token has really ended at the other process
+        (kept,) = await it.runtime.credentials.list()
+        await eventually(lambda: kept.expires_at is not None and kept.expires_at <= time.time())
         results = await asyncio.gather(*(rt.call("who") for rt in (it.runtime, other) for _ in range(4)))
         assert [result.output["user"] for result in results] == ["ann"] * 8
     after = bank.stats()
@@ -180,7 +182,7 @@ async def test_a_plain_token_that_the_service_refuses_waits_or_fails(bank: Autho
         await it.runtime.credentials.put("bank", "never-valid")
         told = await it.runtime.call("quiet")
         assert told.error is not None
-        assert "clicket credentials put bank" in told.error.message
+        assert "401" in told.error.message
         await it.runtime.submit("who", id="c")
         await eventually(lambda: _waits_here(it.runtime))
 
@@ -229,7 +231,7 @@ async def test_callers_of_one_mcp_server_have_sessions_and_tokens_of_their_own(b
         ]
         for (user, _), result in zip(calls, await asyncio.gather(*(call for _, call in calls)), strict=True):
             assert (result.output["user"], result.output["after"]) == (user, user)
-        waiting = await rt.acting_for("nobody").submit("whoami", id="c")
+        waiting = await rt.acting_for("key-nil").submit("whoami", id="c")
         await eventually(lambda: _waits_here(rt))
         await waiting.cancel()
 

@@ -242,8 +242,8 @@ class CredentialBook:
         return await self._refreshed(caller, provider, secret.access)
 
     async def renew(self, caller: str, provider: str, used: str, *, refused: bool) -> HeldToken:
-        """Another token than `used`, which the service outside did not take. `refused`: it said that the token is not valid, so one that
-        cannot be refreshed is expired from now on."""
+        """Another token than `used`, which the service outside did not take; the same one, if there is no other. `refused`: it said that
+        the token is not valid, so one that cannot be refreshed is expired from now on."""
         kept = await self.shelf.read(caller, provider)
         secret = self._opened(provider, kept)
         assert kept is not None
@@ -251,8 +251,9 @@ class CredentialBook:
             return HeldToken(id=kept.id, token=secret.access)
         if kept.refreshable:
             return await self._refreshed(caller, provider, used)
-        if refused:
-            await self._expire(kept, "the service refused it")
+        if not refused:
+            return HeldToken(id=kept.id, token=used)
+        await self._expire(kept, "the service refused it")
         raise CredentialMissing(provider, "the service refused it, and it cannot be refreshed")
 
     def _ends_soon(self, kept: Kept) -> bool:

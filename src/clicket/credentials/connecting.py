@@ -178,6 +178,10 @@ class Connecting:
             origin=_origin(endpoints.authorize_url),
         )  # fmt: skip
 
+    async def check(self, state: str) -> None:
+        """Raise `ConnectRefused` if no request with this state is open. It changes nothing."""
+        await self._known(_digest(state))
+
     async def finish(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> Provider:
         """Take the callback: check it, use its state up, redeem the code, and keep the tokens for the caller of the state."""
         key = _digest(query.get("state", ""))

@@ -147,7 +147,7 @@ class Engine:
         requests, rates = Requests(store, journal), Rates(store, registry, clock)
         book = SpendBook(store, clock, owner, prices or PriceTable(), budgets, spawn)
         credential_book = CredentialBook(store, vault, clock, credentials, audit=audit.kept, spawn=spawn)
-        connecting = Connecting(credential_book, store, clock)
+        connecting, lent = Connecting(credential_book, store, clock), LentCredentials(credential_book)
         hub, costs = Hub(registry, store, clock, slots, spawn), ToolCosts(book, spawn)
         entry = WorkerEntry(
             store, clock, owner,
@@ -200,7 +200,7 @@ class Engine:
             journal, store, vault, workers, processes, Cluster(ray),
             chance=chance, grace=limits.cancel_grace, max_wait=limits.queue_timeout, abandon=lambda call: running.abandon(call),
             on_returned=lambda call, late: running.on_returned(call, late), on_cost=costs.report,
-            credentials=LentCredentials(credential_book), spawn=spawn,
+            credentials=lent, spawn=spawn,
         )  # fmt: skip
         pipeline = Pipeline(
             Find(registry, hub.check),
@@ -230,7 +230,7 @@ class Engine:
         external = External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn)
         reconciling = Reconciling(
             journal, pipeline, ending, workers, chance,
-            worker=worker, make_sink=runner.sink_of, run_again=lambda call: recovery.run_again(call), spawn=spawn,
+            worker=worker, make_sink=runner.sink_of, lend=lent.lend, run_again=lambda call: recovery.run_again(call), spawn=spawn,
         )  # fmt: skip
         credential_waits = CredentialWaits(
             journal, live, timers, ending, caching, credential_book,

@@ -6,6 +6,7 @@ what the provider's server sends through the browser: its state says for which c
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
@@ -26,6 +27,8 @@ __all__ = ["ConnectPageHandlers"]
 _HTML = b"text/html; charset=utf-8"
 _MAX_FORM = 80 * 1024
 _MAX_QUERY = 16 * 1024
+_LOOKUPS = 8
+"""States that are looked up at the same time."""
 _STATUS = {"invalid": 404, "expired": 410, "used": 410}
 _READ = ("state", "code", "iss", "error")
 
@@ -34,6 +37,7 @@ class ConnectPageHandlers:
     def __init__(self, runtime: Runtime, body_reader: BodyReader) -> None:
         self._runtime = runtime
         self._body_reader = body_reader
+        self._lookups = asyncio.Semaphore(_LOOKUPS)
 
     @property
     def _connecting(self) -> Connecting:
@@ -68,7 +72,10 @@ class ConnectPageHandlers:
     async def callback(self, request: Request) -> Response:
         language = _language(request)
         try:
-            await self._connecting.finish(_answer(request.scope["query_string"]), _cookies(request))
+            answer = _answer(request.scope["query_string"])
+            async with self._lookups:  # requests without a key must not load the store
+                await self._connecting.check(answer.get("state", ""))
+            await self._connecting.finish(answer, _cookies(request))
         except Exception as error:
             return _refused(error, language)
         return _html(200, message_page("connected", language))

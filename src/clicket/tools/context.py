@@ -172,7 +172,8 @@ class ToolContext:
         trying again is safe. If there is none, `CredentialMissing` is raised; let it pass, and the call waits for a person and is
         attempted again.
 
-        `refused`: the service said that the token is not valid, so one that cannot be refreshed counts as expired from now on.
+        `refused`: the service said that the token is not valid, so one that cannot be refreshed counts as expired from now on. If it
+        did not say so, the same token is returned where there is no other.
         """
         return await self._sink.renew_credential(provider, self.credential(provider), refused)
 

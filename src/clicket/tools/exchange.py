@@ -71,8 +71,7 @@ class Exchange:
                         self._hop = self._next_hop(response)
                         self._hops += 1
                         continue
-                    if response.status_code == 401 and self._may_renew(response):
-                        await self._renew(response)
+                    if response.status_code == 401 and self._may_renew(response) and await self._renew(response):
                         continue
                     return await self._judge(response, alive)
                 finally:
@@ -116,13 +115,17 @@ class Exchange:
             return False
         return not self._risky or _challenge(response).startswith("bearer")
 
-    async def _renew(self, response: httpx2.Response) -> None:
+    async def _renew(self, response: httpx2.Response) -> bool:
+        """False: there is no other token."""
         assert self._rules.renew is not None
         self._renewed = True
-        await read_some(response)
         token = await self._rules.renew("invalid_token" in _challenge(response))
         headers = {**self._hop.headers, "authorization": f"Bearer {token}"}
+        if headers == self._hop.headers:
+            return False
+        await read_some(response)
         self._hop = msgspec.structs.replace(self._hop, headers=headers)
+        return True
 
     async def _judge(self, response: httpx2.Response, alive: Callable[[], None]) -> Any:
         status = response.status_code

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from clicket.bridge import Workers
-from clicket.errors import CredentialMissing, InvalidInput, UsageError, did_you_mean
+from clicket.errors import InvalidInput, UsageError, did_you_mean
 from clicket.tools.context import ToolContext
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
@@ -180,17 +180,8 @@ class RestTool(ToolDefaults):
         return await Exchange(client, prepared, rules, reader).output(ctx.heartbeat)
 
     @staticmethod
-    async def _renewed(ctx: ToolContext, provider: str, invalid: bool) -> str:
-        try:
-            return await ctx.renew_credential(provider, refused=invalid)
-        except CredentialMissing as missing:
-            if invalid:
-                raise  # the call waits for a new one
-            raise RestError(
-                f"the service refused the caller's credential for {provider!r} (401), and it cannot be refreshed. Put another one: "
-                f"clicket credentials put {provider}.",
-                status=401,
-            ) from missing
+    async def _renewed(ctx: ToolContext, provider: str, refused: bool) -> str:
+        return await ctx.renew_credential(provider, refused=refused)
 
     async def close(self) -> None:
         """Close the client of the running loop, not those of other loops. A later `run` opens a new one."""

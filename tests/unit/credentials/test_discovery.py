@@ -1,4 +1,4 @@
-"""Where an authorization server is: metadata are believed about themselves, and about nobody else."""
+"""Where an authorization server is: metadata are believed about themselves alone."""
 
 from __future__ import annotations
 

@@ -34,8 +34,7 @@ async def main() -> None:
 
         await ann.credentials.revoke("github")
         next_one = await ann.submit("whoami", id="second")
-        while (await ann.get("second")).waiting_for != "credential":
-            await asyncio.sleep(0.01)
+        assert (await ann.get("second")).waiting_for == "credential"
         print("revoked: the next call waits")
         await next_one.cancel()
         for credential in await rt.credentials.list():

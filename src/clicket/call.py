@@ -106,7 +106,7 @@ class Attempt(msgspec.Struct, eq=False):
     """What ended the attempt, if its tool is asked whether it had its effect."""
     wait: Any = None
     """The wait for a result from outside."""
-    credentials: dict[str, str] | None = None
+    tokens: dict[str, str] | None = None
     """The caller's tokens by provider, for this attempt alone."""
 
 
@@ -289,8 +289,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "place": "clicket.execution.limiter",
     "shared_slot": "clicket.engine.gate",
     "token": "clicket.engine.gate",
-    # Of a call: ids. Of an attempt: tokens.
-    "credentials": ("clicket.engine.credential_waits", "clicket.execution.lent_credentials"),
+    "credentials": "clicket.engine.credential_waits",
     "cache_key": "clicket.engine.caching",
     "flight": "clicket.engine.single_flight",
     "wait_timer": "clicket.engine.timers",
@@ -352,6 +351,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "recorded_progress": "clicket.execution.sink",
     "doubt": "clicket.execution.stopping",
     "wait": "clicket.engine.external",
+    "tokens": "clicket.execution.lent_credentials",
 }
 """The module that writes each field after its constructor; the others call a function of that module. Fields that are not here
 never change. Only `clicket.journal` writes to entries."""

@@ -21,14 +21,14 @@ class LentCredentials:
         """Give the attempt the tokens that its tool declares. `CredentialMissing`: the caller has none for one of them."""
         names = call.required_tool().options.credentials
         tokens = {name: (await self._book.token(call.caller, name)).token for name in names}
-        attempt_of(call).credentials = tokens
+        attempt_of(call).tokens = tokens
         self._hide(call, *tokens.values())
 
     async def renew(self, call: Call, provider: str, used: str, *, refused: bool) -> str:
         """Another token for the running attempt, after the service did not take `used`."""
         token = (await self._book.renew(call.caller, provider, used, refused=refused)).token
         self._hide(call, token)
-        tokens = attempt_of(call).credentials
+        tokens = attempt_of(call).tokens
         assert tokens is not None, "they were lent"
         tokens[provider] = token
         return token

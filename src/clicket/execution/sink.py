@@ -404,15 +404,15 @@ def context_for(call: Call, sink: Any) -> ToolContext:
         idempotency_key=call.idempotency_key,
         metadata=call.request.metadata or {},
         caller=entry.caller,
-        credentials=None if attempt is None else attempt.credentials,
+        credentials=None if attempt is None else attempt.tokens,
     )
 
 
 def sent_context(call: Call, timeout: float | None) -> dict[str, Any]:
     """The context of one attempt, for a body in another process."""
-    entry, credentials = call.entry, attempt_of(call).credentials
+    entry, tokens = call.entry, attempt_of(call).tokens
     return {
-        **({} if credentials is None else {"credentials": dict(credentials)}),
+        **({} if tokens is None else {"credentials": dict(tokens)}),
         "call_id": entry.id,
         "tool": entry.tool,
         "thread": entry.thread,

@@ -42,17 +42,17 @@ def postgres_here() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "postgresql"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+async def stores(
+    request: pytest.FixtureRequest, tmp_path: Path, redis_here: RedisServer, postgres_here: PostgresServer
+) -> AsyncIterator[tuple[Store, Store]]:
     """Two connections to one new store; of a store in memory there is one."""
     place, make = f"credentials_{os.getpid()}_{next(_numbers)}", None
     if request.param == "sqlite":
         make = partial(SqliteStore, tmp_path / "calls.db")
     elif request.param == "redis":
-        server: RedisServer = request.getfixturevalue("redis_here")
-        make = partial(RedisStore, server.url, prefix=place, timeout=30.0)
+        make = partial(RedisStore, redis_here.url, prefix=place, timeout=30.0)
     elif request.param == "postgresql":
-        database: PostgresServer = request.getfixturevalue("postgres_here")
-        make = partial(PostgresStore, f"{database.url()}?schema={place}", timeout=30.0)
+        make = partial(PostgresStore, f"{postgres_here.url()}?schema={place}", timeout=30.0)
     async with AsyncExitStack() as stack:
         if make is None:
             store: Store = await stack.enter_async_context(opened(MemoryStore))

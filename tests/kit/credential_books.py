@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from clicket.credentials import Connecting, CredentialBook, CredentialOptions, Provider
 from clicket.credentials.oauth_http import OAuthHttp, ProviderRefused, ProviderUnreachable
 from clicket.ports import Clock, Store
+from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
+from clicket.testing.store_kit import ALIVE
 from clicket.vault import Vault
 
-__all__ = ["BANK", "KEY", "Books", "FakeServer"]
+__all__ = ["BANK", "KEY", "Books", "FakeServer", "memory"]
 
+AnyStore = TypeVar("AnyStore", bound=MemoryStore)
 KEY = "the key of all tests of credentials"
 BANK = Provider(
     name="bank", kind="oauth", authorize_url="https://bank.example/authorize", token_url="https://bank.example/token",
     client_id="me", scopes=("read",),
 )  # fmt: skip
+
+
+async def memory(kind: type[AnyStore] = MemoryStore) -> AnyStore:  # type: ignore[assignment]  # the default is the usual one
+    """An open store in memory."""
+    store = kind()
+    await store.open(ALIVE)
+    return store
 
 
 class FakeServer(OAuthHttp):

@@ -78,7 +78,9 @@ async def test_no_route_without_a_key(store: str) -> None:
                     assert response.status_code == 200
                 elif operation.path.startswith("/external/"):
                     assert response.status_code == 404, "the token authorises, and this one is none"
-                elif operation.path.startswith(("/approvals/", "/connect/")):  # the link is the key, and this one is none
+                elif operation.path.startswith(
+                    ("/approvals/", "/connect/")
+                ):  # the link is the key, and this one is none
                     assert response.status_code == 404
                 else:
                     assert response.status_code == 401, (operation.path, headers)

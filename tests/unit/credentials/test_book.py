@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.kit.credential_books import BANK, Books, FakeServer
+from tests.kit.credential_books import BANK, Books, FakeServer, memory
 
 from clicket.credentials import CredentialBook
 from clicket.credentials.oauth import Granted
@@ -34,32 +34,31 @@ def stepped(books: Books) -> StepClock:
 async def test_what_is_no_token_is_refused(secret: Any) -> None:
     books = Books()
     with pytest.raises(UsageError) as refused:
-        await books.over(MemoryStore()).put("ann", "github", secret)
+        await books.over(await memory()).put("ann", "github", secret)
     assert str(secret) not in refused.value.message or not str(secret).strip()
 
 
 async def test_a_token_is_kept_without_the_spaces_around_it() -> None:
-    book = Books().over(MemoryStore())
+    book = Books().over(await memory())
     await book.put("ann", "github", " t0ken \n")
     assert (await book.token("ann", "github")).token == "t0ken"
 
 
 async def test_without_a_key_nothing_is_kept_on_disk() -> None:
-    class Durable(MemoryStore):
-        durability = "process"
-
-    book = Books().over(Durable(), key="")
+    durable = await memory()
+    durable.durability = "process"
+    book = Books().over(durable, key="")
     with pytest.raises(UsageError, match="CLICKET_SECRET_KEY"):
         await book.put("ann", "github", "t0ken")
     with pytest.raises(CredentialMissing):
         await book.token("ann", "github")
-    in_memory = Books().over(MemoryStore(), key="")
+    in_memory = Books().over(await memory(), key="")
     await in_memory.put("ann", "github", "t0ken")
     assert (await in_memory.token("ann", "github")).token == "t0ken"
 
 
 async def test_another_key_opens_nothing_and_says_so() -> None:
-    books, store = Books(), MemoryStore()
+    books, store = Books(), await memory()
     await books.over(store).put("ann", "github", "t0ken")
     other = books.over(store, key="a wholly different key of tests")
     with pytest.raises(CredentialMissing, match="secret_key"):
@@ -68,7 +67,7 @@ async def test_another_key_opens_nothing_and_says_so() -> None:
 
 
 async def test_a_sealed_secret_moved_to_another_caller_does_not_open() -> None:
-    books, store = Books(), MemoryStore()
+    books, store = Books(), await memory()
     book = books.over(store)
     await book.put("ann", "github", "anns-token")
     await book.put("eve", "github", "eves-token")
@@ -82,7 +81,7 @@ async def test_a_sealed_secret_moved_to_another_caller_does_not_open() -> None:
 
 async def test_it_is_refreshed_before_it_ends_and_not_earlier() -> None:
     books = Books()
-    book = books.over(MemoryStore())
+    book = books.over(await memory())
     access = await connected(books, book)
     stepped(books).advance(89)
     assert (await book.token("ann", "bank")).token == access
@@ -95,7 +94,7 @@ async def test_it_is_refreshed_before_it_ends_and_not_earlier() -> None:
 
 async def test_the_old_refresh_token_stays_if_no_new_one_comes() -> None:
     books = Books()
-    book = books.over(MemoryStore())
+    book = books.over(await memory())
     await connected(books, book)
 
     def plain() -> dict[str, Any]:
@@ -112,7 +111,7 @@ async def test_the_old_refresh_token_stays_if_no_new_one_comes() -> None:
 
 async def test_a_server_that_is_down_costs_nothing_while_the_token_works(caplog: pytest.LogCaptureFixture) -> None:
     books = Books()
-    book = books.over(MemoryStore())
+    book = books.over(await memory())
     access = await connected(books, book)
     books.server.down = True
     stepped(books).advance(95)
@@ -129,7 +128,7 @@ async def test_a_server_that_is_down_costs_nothing_while_the_token_works(caplog:
 
 async def test_a_refused_refresh_expires_it_and_deletes_the_secret() -> None:
     books = Books()
-    book = books.over(MemoryStore())
+    book = books.over(await memory())
     await connected(books, book)
     books.server.refuses = "invalid_grant"
     stepped(books).advance(95)
@@ -146,7 +145,7 @@ async def test_a_refused_refresh_expires_it_and_deletes_the_secret() -> None:
 
 async def test_a_token_that_ends_and_cannot_be_refreshed_is_missing() -> None:
     books = Books()
-    book = books.over(MemoryStore())
+    book = books.over(await memory())
     await book.put("ann", "github", "t0ken", expires_at=stepped(books).now() + 10)
     stepped(books).advance(11)
     assert (await book.look("ann", ["github"]))[1] == {"github": "it has expired"}
@@ -158,7 +157,7 @@ async def test_a_token_that_ends_and_cannot_be_refreshed_is_missing() -> None:
 
 async def test_renewing_gives_what_replaced_the_token_before_it_refreshes() -> None:
     books = Books()
-    book = books.over(MemoryStore())
+    book = books.over(await memory())
     access = await connected(books, book)
     new = await book.renew("ann", "bank", access, refused=True)
     assert new.token == "access-1"
@@ -168,7 +167,7 @@ async def test_renewing_gives_what_replaced_the_token_before_it_refreshes() -> N
 
 async def test_a_refused_plain_token_is_expired_only_if_the_service_says_so() -> None:
     books = Books()
-    book = books.over(MemoryStore())
+    book = books.over(await memory())
     await book.put("ann", "github", "t0ken")
     assert (await book.renew("ann", "github", "t0ken", refused=False)).token == "t0ken"
     assert (await book.token("ann", "github")).token == "t0ken"
@@ -180,7 +179,7 @@ async def test_a_refused_plain_token_is_expired_only_if_the_service_says_so() ->
 
 async def test_a_refresh_goes_on_when_one_that_waits_is_cancelled() -> None:
     books = Books(FakeServer())
-    book = books.over(MemoryStore())
+    book = books.over(await memory())
     await connected(books, book)
     stepped(books).advance(95)
     books.server.gate = asyncio.Event()
@@ -208,7 +207,7 @@ async def test_tokens_that_were_given_are_not_lost_to_a_store_that_is_away() -> 
             return await super().put_document(kind, key, body, expect)
 
     for lies in (False, True):
-        books, store = Books(), Shaky()
+        books, store = Books(), await memory(Shaky)
         book = books.over(store)
         await connected(books, book)
         stepped(books).advance(95)
@@ -226,7 +225,7 @@ async def test_tokens_that_were_given_are_not_lost_to_a_store_that_is_away() -> 
 
 async def test_nothing_that_is_printed_shows_a_secret() -> None:
     books = Books()
-    book = books.over(MemoryStore())
+    book = books.over(await memory())
     await connected(books, book)
     kept = await book.shelf.read("ann", "bank")
     assert kept is not None

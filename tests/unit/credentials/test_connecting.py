@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
-from tests.kit.credential_books import BANK, Books
+from tests.kit.credential_books import BANK, Books, memory
 
 from clicket.credentials import Connecting, ConnectRefused, CredentialBook, Provider, Start
 from clicket.credentials.oauth_http import ProviderRefused, ProviderUnreachable
@@ -23,8 +23,8 @@ GITHUB = Provider(name="github")
 class Flow:
     """One store, one book, and a browser."""
 
-    def __init__(self, *providers: Provider) -> None:
-        self.books, self.store = Books(), MemoryStore()
+    def __init__(self, store: MemoryStore, *providers: Provider) -> None:
+        self.books, self.store = Books(), store
         self.book: CredentialBook = self.books.over(
             self.store, providers=providers or (BANK, GITHUB), link_timeout=600.0
         )
@@ -57,7 +57,7 @@ def asked(start: Start) -> dict[str, str]:
 
 
 async def test_a_link_says_nothing_and_opens_for_its_caller() -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     link = flow.connecting.link("ann", "bank")
     assert link.url.startswith("https://clicket.example/base/connect/start/ckc_")
     assert link.expires_at == flow.clock.now() + 600
@@ -69,7 +69,7 @@ async def test_a_link_says_nothing_and_opens_for_its_caller() -> None:
 
 @pytest.mark.parametrize("change", ["cut", "flip", "prefix", "key", "empty", "long", "unicode"])
 async def test_a_link_that_was_changed_is_invalid(change: str) -> None:
-    flow, token = Flow(), ""
+    flow, token = Flow(await memory()), ""
     token = flow.token()
     flipped = token[:40] + ("A" if token[40] != "A" else "B") + token[41:]
     bad = {
@@ -83,15 +83,15 @@ async def test_a_link_that_was_changed_is_invalid(change: str) -> None:
 
 
 async def test_a_link_of_another_server_is_invalid() -> None:
-    token = Flow().token()
-    other = Flow()
+    token = Flow(await memory()).token()
+    other = Flow(await memory())
     other.book = other.books.over(other.store, key="another key for another server")
     with pytest.raises(ConnectRefused, match="invalid"):
         await other.books.connecting(other.book, other.store).open(token)
 
 
 async def test_a_link_ends() -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     token = flow.token()
     flow.clock.advance(601)
     with pytest.raises(ConnectRefused, match="expired"):
@@ -99,7 +99,7 @@ async def test_a_link_ends() -> None:
 
 
 async def test_opening_uses_nothing_up_and_starting_does() -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     token = flow.token()
     for _ in range(3):
         await flow.connecting.open(token)
@@ -111,7 +111,7 @@ async def test_opening_uses_nothing_up_and_starting_does() -> None:
 
 async def test_a_provider_that_is_down_does_not_use_the_link_up() -> None:
     issuer = Provider(name="bank", kind="oauth", issuer="https://as.example", client_id="me")
-    flow = Flow(issuer)
+    flow = Flow(await memory(), issuer)
 
     async def down(provider: Provider, url: str) -> dict[str, Any] | None:
         raise ProviderUnreachable("down")
@@ -124,7 +124,7 @@ async def test_a_provider_that_is_down_does_not_use_the_link_up() -> None:
 
 
 async def test_links_need_an_address_of_the_server() -> None:
-    books, store = Books(), MemoryStore()
+    books, store = Books(), await memory()
     book = books.over(store)
     bare = msgspec.structs.replace(book.options, public_url=None)
     book.options = bare
@@ -134,7 +134,8 @@ async def test_links_need_an_address_of_the_server() -> None:
 
 async def test_the_request_has_pkce_and_a_state_and_no_secret() -> None:
     flow = Flow(
-        msgspec.structs.replace(BANK, client_secret="hush", authorize_url=f"{BANK.authorize_url}?x=1&state=evil")
+        await memory(),
+        msgspec.structs.replace(BANK, client_secret="hush", authorize_url=f"{BANK.authorize_url}?x=1&state=evil"),
     )
     start = await flow.connecting.start(flow.token())
     query = asked(start)
@@ -153,7 +154,7 @@ async def test_the_request_has_pkce_and_a_state_and_no_secret() -> None:
 
 
 async def test_the_callback_stores_for_the_caller_of_the_state_alone() -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     ann, anns = await flow.start("ann")
     bob, bobs = await flow.start("bob")
     # Bob's browser with Ann's state: it has not the cookie that belongs to it.
@@ -168,7 +169,7 @@ async def test_the_callback_stores_for_the_caller_of_the_state_alone() -> None:
 
 
 async def test_a_callback_works_once() -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     query, cookies = await flow.start()
     await flow.connecting.finish(query, cookies)
     assert await flow.refused(query, cookies) == "used"
@@ -178,13 +179,13 @@ async def test_a_callback_works_once() -> None:
 
 @pytest.mark.parametrize("query", [{}, {"state": ""}, {"state": "x", "code": "y"}])
 async def test_a_state_that_was_never_given_is_invalid(query: dict[str, str]) -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     _, cookies = await flow.start()
     assert await flow.refused(query, cookies) == "invalid"
 
 
 async def test_a_state_ends() -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     query, cookies = await flow.start()
     flow.clock.advance(601)
     assert await flow.refused(query, cookies) == "expired"
@@ -206,7 +207,7 @@ async def test_a_state_ends() -> None:
 async def test_an_answer_of_another_issuer_is_refused_before_its_code_is_sent(
     issuer: str, sends: bool, iss: str | None, fits: bool
 ) -> None:
-    flow = Flow(msgspec.structs.replace(BANK, issuer=issuer))
+    flow = Flow(await memory(), msgspec.structs.replace(BANK, issuer=issuer))
     if issuer:
         flow.books.server.documents[f"{issuer}/.well-known/oauth-authorization-server"] = {
             "issuer": issuer, "authorization_response_iss_parameter_supported": sends,
@@ -225,14 +226,14 @@ async def test_an_answer_of_another_issuer_is_refused_before_its_code_is_sent(
 
 @pytest.mark.parametrize("query", [{"error": "access_denied"}, {"code": ""}, {"code": "x" * 5_000}])
 async def test_a_person_who_declines_connects_nothing(query: dict[str, str]) -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     given, cookies = await flow.start()
     assert await flow.refused({**given, **query}, cookies) == "declined"
     assert not await flow.has("ann")
 
 
 async def test_a_code_that_is_refused_connects_nothing_and_is_not_sent_again() -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     query, cookies = await flow.start()
     flow.books.server.refuses = "invalid_grant"
     with pytest.raises(ProviderRefused):
@@ -244,7 +245,7 @@ async def test_a_code_that_is_refused_connects_nothing_and_is_not_sent_again() -
 
 
 async def test_a_page_of_a_plain_token_takes_one() -> None:
-    flow = Flow()
+    flow = Flow(await memory())
     token = flow.token(provider="github")
     with pytest.raises(ConnectRefused, match="kind"):
         await flow.connecting.start(token)
@@ -261,7 +262,7 @@ async def test_a_client_is_registered_once_where_none_is_known() -> None:
         name="bank", kind="oauth", authorize_url="https://bank.example/a", token_url="https://bank.example/t",
         registration_url="https://bank.example/r",
     )  # fmt: skip
-    flow = Flow(provider)
+    flow = Flow(await memory(), provider)
     registered: list[Any] = []
 
     async def post(provider: Provider, url: str, content: bytes, headers: Any, *, what: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.scenarios.server_kit import Api, key_for
 
 from clicket import RestTool, Runtime, State, ToolContext, tool
 from clicket.client import Client
-from clicket.errors import UsageError
+from clicket.errors import InvalidInput, UsageError
 from clicket.mcp import McpServer
 
 
@@ -76,7 +76,7 @@ async def test_a_call_waits_for_an_account_and_goes_on_once_it_is_connected(bank
             (shown,) = await client.credentials.list()
             assert (shown.provider, shown.kind, shown.status, shown.refreshable) == ("bank", "oauth", "ready", True)
             assert (await client.credentials.revoke("bank")).status == "expired"
-            with pytest.raises(UsageError):
+            with pytest.raises(InvalidInput):
                 await client.credentials.put("bank", "no")
             assert (await client.credentials.put("bank", "by-hand-1")).kind == "token"
 

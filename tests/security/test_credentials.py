@@ -22,6 +22,7 @@ from clicket import RestTool, RetryableError, Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.testing import ScriptedModel
 
+logger = logging.getLogger("clicket.tests")
 KEY = "the key of the security of credentials"
 
 
@@ -40,7 +41,7 @@ async def whoami(ctx: ToolContext) -> str:
 async def careless(how: str, ctx: ToolContext) -> Any:
     """Gives its token away in every way."""
     token = ctx.credential("github")
-    logging.getLogger("clicket.tests").warning("the token is %s", token)
+    logger.warning("the token is %s", token)
     ctx.note(f"it is {token}", token=token, deep=[{token: token}])
     ctx.progress(1, 2, f"with {token}")
     if how == "emit":
@@ -105,7 +106,7 @@ async def test_a_call_inside_a_call_uses_the_credential_of_the_one_it_is_made_fo
         inner = ReActAgent(rt, ScriptedModel([[("whoami", {})], "inner done"]), name="inner")
         rt.add(inner.as_tool("inner", "Asks."))
         outer = ReActAgent(
-            rt.acting_for("bob"), ScriptedModel([[("whoami", {}), ("inner", {"message": "go"})], "done"]), name="outer"
+            rt.acting_for("bob"), ScriptedModel([[("whoami", {}), ("inner", {"task": "go"})], "done"]), name="outer"
         )
         await outer.run("who am I?", thread="t")
         outputs = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import msgspec
-from tests.crash.failpoints import Point, arm
 from tests.crash.settle import Place
 from tests.crash.tools import append_line
 
@@ -38,17 +39,28 @@ CALL, KEY, PUBLIC = "c", "the key of the kills of credentials", "http://127.0.0.
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """Die before or after write number `nth` of a document (0: never)."""
+    """Die before or after write number `nth` of a document about credentials (0: never)."""
 
     place: Place
     provider: dict[str, Any]
     nth: int = 0
     side: str = "before"
 
-    def arm(self) -> None:
-        if self.nth:
-            point = Point(name=f"put_document {self.side}", target="put_document", side=self.side, often=1)
-            arm(point, self.nth, Path(self.place.folder, "kills"))
+    def arm(self, store: Any) -> None:
+        write, left = store.put_document, self.nth
+
+        async def put_document(kind: str, key: str, body: bytes, expect: int | None) -> bool:
+            nonlocal left
+            left -= kind.startswith("credential")
+            fatal = left == 0 and kind.startswith("credential")
+            if fatal and self.side == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            done: bool = await write(kind, key, body, expect)
+            if fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return done
+
+        store.put_document = put_document
 
 
 class Later(SystemClock):
@@ -87,7 +99,7 @@ async def _connect(scene: Scene) -> None:
         while (await rt.get(CALL)).waiting_for != "credential":
             await asyncio.sleep(0.002)
         connecting = rt.engine.connecting
-        scene.arm()
+        scene.arm(rt.store)
         started = await connecting.start((await rt.credentials.link("bank")).url.rpartition("/")[2])
         query = answer_to(started.url)
         append_line(folder / "callback", [query, {started.cookie_name: started.cookie}])
@@ -127,7 +139,7 @@ def refresh(given: dict[str, Any]) -> None:
 
 async def _refresh(scene: Scene) -> None:
     book, store, _ = await book_over(scene)
-    scene.arm()
+    scene.arm(store)
     held = await book.token("ann", "bank")
     append_line(Path(scene.place.folder, "refreshed"), held.token)
     await book.close()

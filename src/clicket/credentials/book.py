@@ -289,8 +289,7 @@ class CredentialBook:
             self._refreshing.pop(key, None)
 
     async def _refresh(self, caller: str, provider: str, used: str) -> HeldToken:
-        claimed: Kept | None = None
-        while claimed is None:
+        while True:
             kept = await self.shelf.read(caller, provider)
             secret = self._opened(provider, kept)
             assert kept is not None
@@ -305,7 +304,8 @@ class CredentialBook:
                 await self._audit(kept.claim.by, "credential.refresh_repeated", provider=provider, caller=caller)
             claim = Claim(token_hex(4), now + _CLAIM)
             claimed = await self.shelf.write(msgspec.structs.replace(kept, claim=claim))
-        return await self._send(claimed, secret)
+            if claimed is not None:
+                return await self._send(claimed, secret)
 
     async def _send(self, claimed: Kept, secret: Secret) -> HeldToken:
         """Use the refresh token, and keep what came back before anything uses it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -77,7 +77,7 @@ class Caching:
         window = None if options.time_window is None else self._clock.now() // options.time_window
         data = tool.data_version()
         version = f"{options.version} {data}" if data else options.version
-        parts = [tool.name, version, call.arguments, call.caller, call.thread if by_thread else None, window]
+        parts: list[Any] = [tool.name, version, call.arguments, call.caller, call.thread if by_thread else None, window]
         if call.credentials:  # what another account saw, or one that was revoked, is not served
             parts.append(list(call.credentials))
         return sha256(canonical(parts)).hexdigest()

@@ -66,8 +66,9 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 class Later(SystemClock):
     """A minute later: claims of the dead have run out."""
 
-    def now(self) -> float:
-        return time.time() + 60.0
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = lambda: time.time() + 60.0
 
 
 @tool(credentials=["bank"], read_only=True)

@@ -79,6 +79,10 @@ OPTIONS = {
     "permissions": ("Permissions that the caller needs; see `Policy(granted=…)`.", True),
     "rate": ('How often calls of the tool start, over all processes: `"10/s"`, `"600/m"`, `"100/h burst 20"`.', True),
     "labels": ('Labels that a runtime or worker must have to run the tool: `["gpu"]`.', True),
+    "credentials": (
+        'Providers whose tokens of its caller a call needs: `["github"]`; it waits until they are there, and `ctx.credential("github")`.',
+        True,
+    ),
     "max_concurrency": (
         "How many calls of this tool run at once, in all runtimes over the store. None: as many as each allows.",
         True,

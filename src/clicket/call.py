@@ -106,6 +106,8 @@ class Attempt(msgspec.Struct, eq=False):
     """What ended the attempt, if its tool is asked whether it had its effect."""
     wait: Any = None
     """The wait for a result from outside."""
+    tokens: dict[str, str] | None = None
+    """The caller's tokens by provider, for this attempt alone."""
 
 
 class Call(msgspec.Struct, eq=False):
@@ -156,6 +158,8 @@ class Call(msgspec.Struct, eq=False):
     """It holds a slot that all processes share."""
     token: bool = False
     """It has a token of its tool's rate."""
+    credentials: tuple[str, ...] = ()
+    """The ids of the caller's credentials that the call was let through with; a cached result belongs to them."""
     cache_key: str | None = None
     flight: str | None = None
     """The shared slot of the one call, among all processes, that runs for its equals."""
@@ -276,7 +280,8 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "question": "clicket.pipeline.authorize",
     "arguments": "clicket.pipeline.validate",
     "bound": "clicket.pipeline.validate",
-    "secrets": "clicket.pipeline.validate",
+    # The tokens that are lent to an attempt are secrets of the call from then on.
+    "secrets": ("clicket.pipeline.validate", "clicket.execution.lent_credentials"),
     # Admission knows the plan of most tools; the part that makes plans sets those that differ from call to call.
     "plan": ("clicket.engine.admission", "clicket.engine.plans"),
     "slot": "clicket.execution.limiter",
@@ -284,6 +289,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "place": "clicket.execution.limiter",
     "shared_slot": "clicket.engine.gate",
     "token": "clicket.engine.gate",
+    "credentials": "clicket.engine.credential_waits",
     "cache_key": "clicket.engine.caching",
     "flight": "clicket.engine.single_flight",
     "wait_timer": "clicket.engine.timers",
@@ -345,6 +351,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "recorded_progress": "clicket.execution.sink",
     "doubt": "clicket.execution.stopping",
     "wait": "clicket.engine.external",
+    "tokens": "clicket.execution.lent_credentials",
 }
 """The module that writes each field after its constructor; the others call a function of that module. Fields that are not here
 never change. Only `clicket.journal` writes to entries."""

@@ -193,6 +193,7 @@ async def compose(
         observers=observers,
         prices=settings.price_table(),
         budgets=settings.declared_budgets(),
+        credentials=settings.credentials(),
     )
     registry.remove(RAISE_BUDGET)  # that of an earlier opening
     if engine.book.budgets:

@@ -13,6 +13,7 @@ __all__ = [
     "ApprovalDenied",
     "ClicketError",
     "Conflict",
+    "CredentialMissing",
     "InvalidInput",
     "InvalidTransition",
     "NotFound",
@@ -133,6 +134,18 @@ class PermissionDenied(ClicketError):
 
 class ApprovalDenied(ClicketError):
     code = "approval_denied"
+
+
+class CredentialMissing(ClicketError):
+    """The caller has no credential that works for a provider. The call waits until there is one."""
+
+    code = "credential_missing"
+    blames_tool = False
+
+    def __init__(self, provider: str, reason: str) -> None:
+        super().__init__(f"the caller's credential for {provider!r} is missing: {reason}", provider=provider)
+        self.provider = provider
+        self.reason = reason
 
 
 class ProgramFailed(ClicketError):

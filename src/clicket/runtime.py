@@ -25,6 +25,7 @@ from clicket.call_again import again
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions, find_calls
 from clicket.compose import compose, wait_for_store
+from clicket.credentials_view import credentials
 from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
@@ -168,8 +169,7 @@ class Runtime:
         and may not approve them. An empty name of the caller means the program's own calls.
         """
         view, own = copy.copy(self), self._origin
-        view._engine = self._opened
-        view._caller = caller
+        view._engine, view._caller = self._opened, caller
         view._origin = Origin(caller, frozenset(scopes), own.prefer_sync, own.requesters | frozenset(requesters))
         return view
 
@@ -280,10 +280,9 @@ class Runtime:
         """End a call. True: it took effect or is on record for the process that runs it; False: it had ended."""
         return await self._opened.decisions.cancel(id, thread, self._caller, reason)
 
-    approve, deny, respond = approve, deny, respond
+    approve, deny, respond, schedule = approve, deny, respond, schedule
     again, bulk, dead, requeue, unknown, resolve = again, bulk, dead, requeue, unknown, resolve
     complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
-    schedule = schedule
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""
@@ -429,4 +428,5 @@ class Runtime:
         return [info(tool) for tool in self._registry]
 
     report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
-    spend, notices, schedules, artifact, put_artifact = spend, notices, schedules, artifact, put_artifact
+    spend, notices, schedules, credentials = spend, notices, schedules, credentials
+    artifact, put_artifact = artifact, put_artifact

@@ -58,6 +58,9 @@ class RuntimeOptions(TypedDict, total=False):
     notice_retention: float
     public_url: str | None
     approval_link_timeout: float
+    providers: tuple[dict[str, Any], ...]
+    credential_timeout: float | None
+    credential_link_timeout: float
     telemetry: Telemetry
     telemetry_content: bool
     secret_key: str | None

@@ -21,6 +21,7 @@ from clicket.setting_values import add_oauth_options, half_of_memory, json_list,
 
 # The rest is imported where it is used: every command reads settings, and few need a policy or an engine.
 if TYPE_CHECKING:
+    from clicket.credentials import CredentialOptions
     from clicket.engine import CacheOptions, Limits
     from clicket.oauth.config import OAuthConfig
     from clicket.pipeline import Policy
@@ -30,7 +31,7 @@ __all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "RuntimeOptions", "Settings"]
 
 FILE_NAME = "clicket.toml"
 _PREFIX = "CLICKET_"
-SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp", "search", "webhooks")
+SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp", "search", "webhooks", "providers")
 """Settings that are never shown."""
 
 HIDDEN = "(hidden)"
@@ -133,6 +134,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the server is reached from outside. Notices of approvals then carry a link to the approver page. Needs `secret_key`."""
     approval_link_timeout: float = 24 * 3600.0
     """Seconds for which an approval link works."""
+    providers: tuple[dict[str, Any], ...] = ()
+    """Services for which callers have credentials: `[[providers]]` of `clicket.toml`, or a JSON list in `CLICKET_PROVIDERS`. Each has a
+    `name` and a `kind` (`"token"` or `"oauth"`); see the guide for the rest. A provider that is not listed takes tokens that are put."""
+    credential_timeout: float | None = 24 * 3600.0
+    """Seconds for which a call waits for a credential of its caller."""
+    credential_link_timeout: float = 600.0
+    """Seconds for which a link to connect an account works."""
     telemetry: Telemetry = "auto"
     """`otel` traces calls with OpenTelemetry, `off` does not, `auto` does when OTEL_* variables name an exporter."""
     telemetry_content: bool = False
@@ -185,11 +193,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             from clicket.webhooks.config import endpoints_of
 
             endpoints_of(self.webhooks, self.origins.get("webhooks", "Settings"))
+        if self.providers:
+            self.credentials()
         if self.public_url is not None:
             _address("public_url", self.public_url)
             if not self.secret_key:
                 raise UsageError(
-                    "public_url needs secret_key: links to the approver page are signed with a key from it."
+                    "public_url needs secret_key: links to the server's pages are signed with a key from it."
                 )
         self.declared_oauth()
         if self.policy:
@@ -274,7 +284,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             from clicket.webhooks.config import secrets_of
 
             own += secrets_of(self.webhooks)
+        if self.providers:
+            from clicket.credentials.provider import secrets_of as secrets_of_providers
+
+            own += secrets_of_providers(self.providers)
         return [*own, self.hub_webhook_secret or "", *(entry.rpartition(":")[2] for entry in self.api_keys)]
+
+    def credentials(self) -> CredentialOptions:
+        from clicket.credentials import CredentialOptions, declared_providers
+
+        return CredentialOptions(
+            providers=declared_providers(self.providers, self.origins.get("providers", "Settings")), public_url=self.public_url,
+            link_timeout=self.credential_link_timeout, wait_timeout=self.credential_timeout,
+        )  # fmt: skip
 
     def caching(self) -> CacheOptions:
         from clicket.engine import CacheOptions
@@ -382,7 +404,7 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
             given = policy_table(value, origins[name])
         elif name in ("mcp", "interpreter", "search", "agents", "oauth") and isinstance(value, str):
             given = json_object(value, name, origins[name])
-        elif name == "webhooks" and isinstance(value, str):
+        elif name in ("webhooks", "providers") and isinstance(value, str):
             given = json_list(value, name, origins[name])
         elif name in ("prices", "budgets"):
             given = spend_tables(value, name, origins[name])

@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack
 from clicket.bridge import LoopThread, refuse_running_loop
 from clicket.bulk_actions import BulkAction, BulkResult
 from clicket.call import Origin
+from clicket.credentials_view import BlockingCredentials
 from clicket.dead_letters import DeadPage
 from clicket.engine import Progress, Recovered
 from clicket.errors import UsageError
@@ -303,6 +304,11 @@ class Runtime:
     def report_progress(self, token: str, step: float, total: float | None = None, text: str = "") -> str:
         """Report progress of the call of a token; see `clicket.Runtime.report_progress`."""
         return str(self._wait(self._runtime.report_progress(token, step, total, text)))
+
+    @property
+    def credentials(self) -> BlockingCredentials:
+        """Credentials of callers: `rt.credentials.put("github", token)`, `list()`, `revoke("github")`, `link("github")`."""
+        return BlockingCredentials(lambda: self._runtime.credentials, self._wait)
 
     @property
     def spend(self) -> BlockingSpend:

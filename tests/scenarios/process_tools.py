@@ -93,3 +93,8 @@ def emit_then(ctx: ToolContext, n: int) -> str:
 @tool(**TREE)
 async def keeper(what: str, ctx: ToolContext) -> None:
     await (ctx.checkpoint("a", b"x") if what == "checkpoint" else ctx.checkpoints())
+
+
+@tool(**TREE, credentials=["github"])
+def whose_token(ctx: ToolContext) -> str:
+    return ctx.credential("github").partition("-")[0]

@@ -61,7 +61,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 def path_of(operation: Any, **names: str) -> str:
     path: str = operation.path
-    for name in ("id", "threadId", "name", "token"):
+    for name in ("id", "threadId", "name", "token", "provider"):
         path = path.replace("{" + name + "}", names.get(name, "x"))
     return path
 
@@ -112,7 +112,9 @@ async def test_no_route_without_a_key(store: str) -> None:
                     assert response.status_code == 404, "there is no authorization server"
                 elif operation.path.startswith("/external/"):
                     assert response.status_code == 404, "the token authorises, and this one is none"
-                elif operation.path == "/approvals/{token}":  # the link itself is the key, and this one is none
+                elif operation.path.startswith(
+                    ("/approvals/", "/connect/")
+                ):  # the link is the key, and this one is none
                     assert response.status_code == 404
                 else:
                     assert response.status_code == 401, (operation.path, headers)

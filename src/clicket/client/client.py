@@ -21,6 +21,7 @@ from clicket.client.agent import AgentInfo, RemoteAgent, agents_at
 from clicket.client.approvals import Grants, approve, deny, respond
 from clicket.client.cache import Cache
 from clicket.client.connection import Connection, Problem, ProblemResponse, decoded, path_segment
+from clicket.client.credentials import Credentials
 from clicket.client.external_calls import complete, emit, fail, heartbeat, report_progress
 from clicket.client.handle import CallHandle, result_of_record
 from clicket.client.hub import ThreadHub, ToolList
@@ -286,6 +287,11 @@ class Client:
     def grants(self) -> Grants:
         """Approvals that also let later calls run: `await rt.grants.list()`, `await rt.grants.revoke(id)`; scope `approve`."""
         return Grants(self._connection)
+
+    @property
+    def credentials(self) -> Credentials:
+        """Credentials of this key: `await rt.credentials.put("github", token)`, `list()`, `revoke("github")`, `link("github")`."""
+        return Credentials(self._connection)
 
     @property
     def spend(self) -> Spend:

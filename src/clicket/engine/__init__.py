@@ -1,6 +1,6 @@
 """Accepts calls, runs or hands them to another process, and ends them. `ARCHITECTURE.md` draws how the parts are connected.
 
-- `engine`: `Engine`, which makes the parts, connects them, and sets how often each chore runs
+- `engine`: `Engine`, which makes the parts and connects them; `chore_schedule` sets how often each chore runs
 - `admission`: accepts a call: the first three stages, then cache, approval, another process, or a slot
 - `limits`, `plans`: `Limits` of a runtime; what each tool's calls need of them
 - `running`: takes slots, starts attempts, runs bodies; abandons a body that does not stop
@@ -13,6 +13,7 @@
 - `decisions`: the other side: approve, deny, answer or cancel a call of any process
 - `approvers`, `grants`: who may approve a call; approvals that also answer later questions
 - `resolutions`: settles calls whose outcome is unknown
+- `credential_waits`: calls that wait for a credential of their caller
 - `parking`, `reconciling`: calls whose body is over without an outcome; asking a tool's own check
 - `external`, `external_results`: calls that end elsewhere: the wait of the owner; what a token brings, in any process
 - `attempt_history`: what the events of a call say about its attempts

@@ -12,6 +12,7 @@ from clicket.call import Call, Origin
 from clicket.engine.approvals import Approvals
 from clicket.engine.audit import AuditLog
 from clicket.engine.caching import Caching
+from clicket.engine.credential_waits import CredentialWaits
 from clicket.engine.due_calls import DueCalls
 from clicket.engine.ending import Ending
 from clicket.engine.handover import HandOver
@@ -61,6 +62,7 @@ class Admission:
         share: LoopShare,
         queues: Queues,
         due_calls: DueCalls,
+        credentials: CredentialWaits,
         *,
         gives_away: bool,
     ) -> None:
@@ -83,6 +85,7 @@ class Admission:
         self._share = share
         self._queues = queues
         self._due_calls = due_calls
+        self._credentials = credentials
         self._gives_away = gives_away
         self._now = journal.clock.now
         self._monotonic = journal.clock.monotonic
@@ -183,7 +186,12 @@ class Admission:
         if call.verdict == "ask":
             self._live.add(call)
             self._approvals.ask(call)
-        elif call.cache_key is None and not self._gives_away and call.request.not_before is None:
+        elif (
+            call.cache_key is None
+            and not self._gives_away
+            and call.request.not_before is None
+            and not tool.options.credentials
+        ):
             self._running.take_slot(call)
         else:
             self.resume(call)
@@ -205,10 +213,17 @@ class Admission:
             self._journal.commit(call.entry, partial(self._ending.on_created, call))
 
     def resume(self, call: Call) -> None:
-        """The call may run: serve it from the cache, run it, or let it wait for its time."""
+        """The call may run: serve it from the cache, run it, or let it wait for its time or for its caller's credentials."""
         if call.request.not_before is not None and self._due_calls.wait_of(call) > 0:
             self._due_calls.defer(call)
-        elif call.cache_key is not None and call.entry.state is State.PENDING:
+        elif call.required_tool().options.credentials and not self._gives_away:
+            self._credentials.enter(call)
+        else:
+            self.proceed(call)
+
+    def proceed(self, call: Call) -> None:
+        """Nothing holds the call back: serve it from the cache, or run it."""
+        if call.cache_key is not None and call.entry.state is State.PENDING:
             self._live.add(call)
             self._flights.enter(call)
         else:

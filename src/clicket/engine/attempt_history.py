@@ -42,11 +42,11 @@ def deaths_of(entry: Entry) -> int:
 
 
 def retries_of(call: Call) -> int:
-    """How many retries were used. A run after a death is not a retry."""
+    """How many retries were used. A run after a death, or after a wait for a credential, is not a retry."""
     retrying = (
         e.data.get("error") or {} for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
     )
-    return sum(1 for error in retrying if error.get("code") != "outcome_unknown")
+    return sum(1 for error in retrying if error.get("code") not in ("outcome_unknown", "credential_missing"))
 
 
 def unknown_outcome(message: str) -> ToolError:

@@ -1,13 +1,14 @@
 """The cache of results: the keys of calls, what is stored of an ending call, and for how long. `single_flight` serves calls from it.
 
-Calls are equal, and have the same key, if they have the same tool, version, arguments (in any spelling), scope and time window.
+Calls are equal, and have the same key, if they have the same tool, version, arguments (in any spelling), scope, time window, and
+credentials of their caller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -56,6 +57,8 @@ class Caching:
         """Give a call its key, if its tool's results are cached. The hash is not keyed, so arguments with a secret get no key."""
         tool = call.required_tool()
         call.cache_key = None
+        if tool.options.credentials and not call.credentials:  # which of them is not known yet
+            return
         if tool.options.cache and call.secrets is None and self._ttl(tool) is not None:
             call.cache_key = self._key(call, tool)
 
@@ -74,7 +77,9 @@ class Caching:
         window = None if options.time_window is None else self._clock.now() // options.time_window
         data = tool.data_version()
         version = f"{options.version} {data}" if data else options.version
-        parts = [tool.name, version, call.arguments, call.caller, call.thread if by_thread else None, window]
+        parts: list[Any] = [tool.name, version, call.arguments, call.caller, call.thread if by_thread else None, window]
+        if call.credentials:  # what another account saw, or one that was revoked, is not served
+            parts.append(list(call.credentials))
         return sha256(canonical(parts)).hexdigest()
 
     def use_of(self, call: Call, key: str) -> CacheUse:

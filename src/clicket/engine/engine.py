@@ -2,9 +2,7 @@
 
 Where two parts need each other, the lower one gets a callback. A callback that is wired before its part exists is a lambda.
 
-It also sets how often each chore runs, with `Background.every`: read requests every 0.25 s, renew the lease (`Store.renew`) and the entry
-among the workers every third of it, recover calls of dead owners once in a lease, sweep old calls, cached results and lost workers every
-300 s. While the runtime closes, only the first three go on.
+`chore_schedule.py` sets how often each chore runs.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from clicket.bridge import Workers
 from clicket.call import Call, Question
+from clicket.credentials import Connecting, CredentialBook, CredentialOptions
 from clicket.engine.activity import Activity, HeldCall
 from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals
@@ -24,12 +23,14 @@ from clicket.engine.arguments import ArgumentsOnRecord
 from clicket.engine.audit import AuditLog
 from clicket.engine.background import Background
 from clicket.engine.caching import CacheOptions, Caching
-from clicket.engine.chores import LISTEN_EVERY, SWEEP_EVERY, Chores
+from clicket.engine.chore_schedule import schedule_chores
+from clicket.engine.chores import Chores
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.closing import Closing
+from clicket.engine.credential_waits import CredentialWaits
 from clicket.engine.decisions import Decisions
 from clicket.engine.draining import Draining
-from clicket.engine.due_calls import FIRST_LOOK, LOOK_EVERY, DueCalls, LateStats
+from clicket.engine.due_calls import DueCalls, LateStats
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.engine.external_results import ExternalResults
@@ -44,7 +45,7 @@ from clicket.engine.loop_share import LoopShare
 from clicket.engine.notice_handler import NoticeHandler
 from clicket.engine.offers import Offers
 from clicket.engine.parking import Parking
-from clicket.engine.placement import ROOM_EVERY, Placement
+from clicket.engine.placement import Placement
 from clicket.engine.plans import Plans
 from clicket.engine.queues import Queues
 from clicket.engine.rates import Rates
@@ -62,9 +63,9 @@ from clicket.engine.tasks import Tasks
 from clicket.engine.timers import WaitTimers
 from clicket.engine.tool_costs import ToolCosts
 from clicket.engine.worker_entry import Load, WorkerEntry, host_name, worker_id
-from clicket.engine.worker_list import living_workers, sweep_lost_workers
+from clicket.engine.worker_list import living_workers
 from clicket.errors import ClicketError
-from clicket.execution import Cluster, Limiter, LoopWatch, ProcessPool, Runner, can_stop
+from clicket.execution import Cluster, LentCredentials, Limiter, LoopWatch, ProcessPool, Runner, can_stop
 from clicket.hub import Hub
 from clicket.journal import Entry, Journal, Observers
 from clicket.kernel import State
@@ -108,6 +109,7 @@ class Engine:
         observers: Observers | None = None,
         prices: PriceTable | None = None,
         budgets: tuple[Budget, ...] = (),
+        credentials: CredentialOptions = CredentialOptions(),  # noqa: B008  # it is frozen
     ) -> None:
         vault = vault or Vault()
         shares, max_size, notices = store.durability != "none", limits.max_arguments_size, store.notices
@@ -144,6 +146,8 @@ class Engine:
         )
         requests, rates = Requests(store, journal), Rates(store, registry, clock)
         book = SpendBook(store, clock, owner, prices or PriceTable(), budgets, spawn)
+        credential_book = CredentialBook(store, vault, clock, credentials, audit=audit.kept, spawn=spawn)
+        connecting, lent = Connecting(credential_book, store, clock), LentCredentials(credential_book)
         hub, costs = Hub(registry, store, clock, slots, spawn), ToolCosts(book, spawn)
         entry = WorkerEntry(
             store, clock, owner,
@@ -195,7 +199,8 @@ class Engine:
         runner = Runner(
             journal, store, vault, workers, processes, Cluster(ray),
             chance=chance, grace=limits.cancel_grace, max_wait=limits.queue_timeout, abandon=lambda call: running.abandon(call),
-            on_returned=lambda call, late: running.on_returned(call, late), on_cost=costs.report, spawn=spawn,
+            on_returned=lambda call, late: running.on_returned(call, late), on_cost=costs.report,
+            credentials=lent, spawn=spawn,
         )  # fmt: skip
         pipeline = Pipeline(
             Find(registry, hub.check),
@@ -225,9 +230,13 @@ class Engine:
         external = External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn)
         reconciling = Reconciling(
             journal, pipeline, ending, workers, chance,
-            worker=worker, make_sink=runner.sink_of, run_again=lambda call: recovery.run_again(call), spawn=spawn,
+            worker=worker, make_sink=runner.sink_of, lend=lent.lend, run_again=lambda call: recovery.run_again(call), spawn=spawn,
         )  # fmt: skip
-        parking = Parking(pipeline, ending, external, reconciling, release=gate.release)
+        credential_waits = CredentialWaits(
+            journal, live, timers, ending, caching, credential_book,
+            timeout=credentials.wait_timeout, proceed=lambda call: admission.proceed(call), spawn=spawn,
+        )  # fmt: skip
+        parking = Parking(pipeline, ending, external, reconciling, credential_waits, release=gate.release)
         stopping = Stopping(journal, pipeline, limiter, ending, external)
         running = Running(
             journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits, parked=parking.park
@@ -242,7 +251,7 @@ class Engine:
         )  # fmt: skip
         admission = Admission(
             journal, store, pipeline, hub, plans, limiter, live, timers, caching, flights, slots, audit, ending, handover, running,
-            approvals, share, queues, due_calls, gives_away=gives_away,
+            approvals, share, queues, due_calls, credential_waits, gives_away=gives_away,
         )  # fmt: skip
         decisions = Decisions(
             store, journal, registry, policy, live, stored_calls, requests, arguments, audit, grants, claimer, ending, handover,
@@ -259,14 +268,16 @@ class Engine:
         )  # fmt: skip
         draining = Draining(store, clock, live, claimer, ending, admission, shares=shares, spawn=spawn)
         background = Background(clock, spawn)
-        _schedule(background, store, clock, limits, chores, caching, entry, offers, sessions, grants, due_calls)
+        schedule_chores(
+            background, store, clock, limits, chores, caching, entry, offers, sessions, grants, due_calls, credential_waits, connecting
+        )  # fmt: skip
         closing = Closing(
             store, registry, live, limiter, runner, processes, (workers, results, judges), ending, stopping, tasks,
             shares=shares, cancel_grace=limits.cancel_grace, closing=(admission, handover, recovery),
-            closed_first=(flights, slots, gate, rates, claimer, due_calls), closed_last=(journal, running),
+            closed_first=(flights, slots, gate, rates, claimer, due_calls, credential_waits), closed_last=(journal, running),
         )  # fmt: skip
 
-        closing.on_close.extend((book.close, entry.remove))
+        closing.on_close.extend((book.close, entry.remove, credential_book.close))
 
         self.loop = asyncio.get_running_loop()
         self._loop_watch = LoopWatch(patience=limits.lease / 2)  # at the end of a lease other processes take calls over
@@ -292,6 +303,7 @@ class Engine:
         )
         self.recovery, self.chores, self.background = recovery, chores, background
         self.share, self.queues = share, queues
+        self.credentials, self.connecting = credential_book, connecting
         self.handles, self.book = Handles(journal, live, ending, stored_calls, decisions, arguments, kept), book
         self.worker_entry, self.draining, self._submits_only, self.due_calls = entry, draining, gives_away, due_calls
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
@@ -412,29 +424,3 @@ class Engine:
             schedule_firings=self.schedule_late.count,
             schedule_late_seconds=self.schedule_late.total,
         )
-
-
-def _schedule(
-    background: Background,
-    store: Store,
-    clock: Clock,
-    limits: Limits,
-    chores: Chores,
-    caching: Caching,
-    entry: WorkerEntry,
-    offers: Offers,
-    sessions: SessionPlaces,
-    grants: Grants,
-    due_calls: DueCalls,
-) -> None:
-    background.every(LISTEN_EVERY, "listen", chores.read_requests, while_closing=True)
-    background.every(limits.lease / 3, "renew", store.renew, while_closing=True)
-    background.every(limits.lease / 3, "worker", entry.renew, while_closing=True)
-    background.every(limits.lease, "recover", chores.recover)
-    background.every(LOOK_EVERY, "due calls", due_calls.look, first=FIRST_LOOK)
-    background.every(SWEEP_EVERY, "sweep", chores.sweep_all)
-    background.every(SWEEP_EVERY, "cache", caching.sweep)
-    background.every(ROOM_EVERY, "room", offers.tell_room)
-    background.every(SWEEP_EVERY, "sessions", sessions.sweep)
-    background.every(SWEEP_EVERY, "grants", grants.sweep)
-    background.every(SWEEP_EVERY, "lost workers", lambda: sweep_lost_workers(store, clock))

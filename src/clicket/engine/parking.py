@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from clicket.call import Call
+from clicket.engine.credential_waits import CredentialWaits
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.engine.reconciling import Reconciling
@@ -25,6 +26,7 @@ class Parking:
         ending: Ending,
         external: External,
         reconciling: Reconciling,
+        credentials: CredentialWaits,
         *,
         release: Callable[[Call], None],
     ) -> None:
@@ -32,16 +34,20 @@ class Parking:
         self._ending = ending
         self._external = external
         self._reconciling = reconciling
+        self._credentials = credentials
         self._release = release
 
     def park(self, call: Call) -> None:
-        """The call ends elsewhere, or its tool is asked whether the attempt had its effect."""
+        """The call waits for a credential, it ends elsewhere, or its tool is asked whether the attempt had its effect."""
         reason = call.stopping
         forget_stop(call)
         if reason == "external":
             self._external.park(call)
             return
         self._release(call)
+        if reason == "credential":
+            self._credentials.enter_again(call)
+            return
         self._reconciling.begin(call, partial(self.end_in_doubt, call))
 
     def end_in_doubt(self, call: Call, reason: str = "") -> None:

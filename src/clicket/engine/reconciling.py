@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from msgspec import to_builtins
@@ -53,6 +53,7 @@ class Reconciling:
         *,
         worker: str,
         make_sink: Callable[[Call], CallSink],
+        lend: Callable[[Call], Awaitable[None]],
         run_again: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
@@ -64,6 +65,7 @@ class Reconciling:
         self._chance = chance
         self._worker = worker
         self._make_sink = make_sink
+        self._lend = lend
         self._run_again = run_again
         self._spawn = spawn
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -145,6 +147,11 @@ class Reconciling:
         check, seconds = tool.options.reconcile, tool.options.timeout or _TIMEOUT
         assert check is not None
         sink.begin(seconds)
+        if tool.options.credentials:
+            try:
+                await self._lend(call)
+            except ClicketError as error:
+                return None, error
         doubt = CallInDoubt(
             id=call.id, tool=tool.name, arguments=dict(call.arguments or {}), idempotency_key=call.idempotency_key,
             attempt=call.entry.attempts, started_at=_started_at(call), thread=call.thread, caller=call.caller,

@@ -134,7 +134,9 @@ class Recovery:
         tool = self._registry.get(str(first["tool"]))
         if self.closing or tool is None or tool.options.cache or tool.options.max_concurrency is not None:
             return False
-        if tool.options.rate is not None or tool.traits.one_call_per_thread or not self._queues.runs(tool):
+        if tool.options.rate is not None or tool.options.credentials or tool.traits.one_call_per_thread:
+            return False
+        if not self._queues.runs(tool):
             return False
         if not self._queues.has_version(tool, str(first.get("tool_version") or "")):
             return False  # a worker of that version takes it, or this one once there is none

@@ -10,6 +10,7 @@
 - `retry`: which failures are retried, and after how long
 - `limiter`: slots and their queue, with callers in turn
 - `sink`, `spool`: output, progress and heartbeats as events; the whole output of a call
+- `lent_credentials`: the caller's tokens for an attempt
 - `checkpoints`, `turn_log`: what a tool keeps for its next attempt; the steps of an agent's turn
 - `artifacts`: bytes by content hash, and who may read them
 - `tracebacks`: where a body raised, as bounded text
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from clicket.execution.artifacts import GRANT, grant, granted, name_of, read_artifact, unknown
 from clicket.execution.caller_task import Wait
+from clicket.execution.lent_credentials import LentCredentials
 from clicket.execution.limiter import RUNTIME, Limiter
 from clicket.execution.loop_watch import LoopWatch
 from clicket.execution.processes import ProcessPool
@@ -52,6 +54,7 @@ __all__ = [
     "RUNTIME",
     "CallSink",
     "Cluster",
+    "LentCredentials",
     "Limiter",
     "LoopWatch",
     "Parked",

@@ -15,8 +15,9 @@ from msgspec import to_builtins
 
 from clicket.bridge import Workers, fulfil
 from clicket.call import Call, Late
-from clicket.errors import UsageError
+from clicket.errors import CredentialMissing, UsageError
 from clicket.execution.clocks import Clocks
+from clicket.execution.lent_credentials import LentCredentials
 from clicket.execution.loop_lane import LoopLane, inline
 from clicket.execution.process_lane import ProcessLane
 from clicket.execution.processes import ProcessPool
@@ -83,12 +84,14 @@ class Runner:
         abandon: Callable[[Call], None],
         on_returned: Callable[[Call, Late | None], None],
         on_cost: Callable[[Call, Costs], None],
+        credentials: LentCredentials,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._journal = journal
         self._store = store
         self._vault = vault
         self._on_cost = on_cost
+        self._credentials = credentials
         self._clock = journal.clock
         self._clocks = Clocks(journal.clock, stop, grace=grace)
         self._chance = chance
@@ -118,16 +121,22 @@ class Runner:
         """The call's sink, which its attempts share."""
         attempt = attempt_of(call)
         if attempt.sink is None:
-            attempt.sink = CallSink(self._journal, self._store, self._vault, call, self._on_cost)
+            attempt.sink = CallSink(self._journal, self._store, self._vault, call, self._on_cost, self._credentials)
         sink: CallSink = attempt.sink
         return sink
 
     def start(self, call: Call) -> Awaitable[None] | None:
         """Run a call. None: an async body ended in its first step, in its caller's task, and its output is there."""
-        if not call.in_callers_task or call.entry.state is not _RUNNING or call.stopping is not None:
+        tool = call.tool
+        if (
+            not call.in_callers_task
+            or call.entry.state is not _RUNNING
+            or call.stopping is not None
+            or tool.options.credentials  # type: ignore[union-attr]  # the find stage has run
+        ):
             return self.run(call)
         begin = self._begin
-        begun = begin(call, call.tool)  # type: ignore[arg-type]  # the find stage has run
+        begun = begin(call, tool)  # type: ignore[arg-type]  # as above
         return None if begun is None else self.run(call, begun)
 
     async def run(self, call: Call, begun: Awaitable[Any] | None = None) -> None:
@@ -148,6 +157,8 @@ class Runner:
                 await self.begin(call)
             while call.stopping is None or begun is not None:
                 try:
+                    if tool.options.credentials:
+                        await self._lend(call)
                     call.output = await (lane(call, tool) if begun is None else self._loop.guarded(call, tool, begun))
                     if call.output is None and tool.options.external:
                         call.output = _left_open(attempt_of(call).sink)
@@ -156,10 +167,17 @@ class Runner:
                     raise
                 except BaseException as error:
                     begun = None
+                    if isinstance(error, CredentialMissing) and error.provider in tool.options.credentials:
+                        raise Parked("credential") from error
                     await self._retry_or_ask(call, tool.options, error)
             raise Stopped(call.stopping)
         finally:
             (self._ray if call.plan.lane == "ray" else self._processes).release(call)
+
+    async def _lend(self, call: Call) -> None:
+        await self._credentials.lend(call)
+        if call.stopping is not None:
+            raise Stopped(call.stopping)
 
     async def _attempt_external(self, call: Call, tool: Tool) -> Any:
         """An async body that gets a token: the token works before the body runs."""

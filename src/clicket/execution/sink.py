@@ -18,6 +18,7 @@ from clicket.bridge import block_on, on_loop, on_loop_thread
 from clicket.call import Attempt, Call
 from clicket.execution.artifacts import grant, name_of, read_artifact
 from clicket.execution.checkpoints import Checkpoints
+from clicket.execution.lent_credentials import LentCredentials
 from clicket.execution.spool import Spool
 from clicket.execution.stopping import attempt_of
 from clicket.execution.turn_log import TurnLog
@@ -50,8 +51,8 @@ class CallSink:
     """For bodies on the loop. One per call; attempts share it, and each attempt starts with empty output."""
 
     __slots__ = (
-        "_attempt", "_call", "_checkpoints", "_clock", "_journal", "_last_report", "_on_cost", "_store", "_token", "_token_given",
-        "_vault", "_window", "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
+        "_attempt", "_call", "_checkpoints", "_clock", "_credentials", "_journal", "_last_report", "_on_cost", "_store", "_token",
+        "_token_given", "_vault", "_window", "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
     )  # fmt: skip
 
     def __init__(
@@ -61,7 +62,9 @@ class CallSink:
         vault: Vault,
         call: Call,
         on_cost: Callable[[Call, Costs], None] = lambda call, costs: None,
+        credentials: LentCredentials | None = None,
     ) -> None:
+        self._credentials = credentials
         self._journal = journal
         self._store = store
         self._vault = vault
@@ -242,6 +245,11 @@ class CallSink:
             self._checkpoints = Checkpoints(self._journal, self._store, self._vault, self._call)
         return self._checkpoints
 
+    async def renew_credential(self, provider: str, used: str, refused: bool) -> str:
+        assert self._credentials is not None, "only a tool with credentials asks"
+        self.active_at = self._clock()
+        return await self._credentials.renew(self._call, provider, used, refused=refused)
+
     @property
     def gave_token(self) -> bool:
         """Has the body of this attempt asked for its token?"""
@@ -344,6 +352,9 @@ class ThreadSink:
     async def checkpoints(self) -> dict[str, bytes]:
         return await on_loop(self._loop, self._sink.checkpoints)
 
+    async def renew_credential(self, provider: str, used: str, refused: bool) -> str:
+        return await on_loop(self._loop, lambda: self._sink.renew_credential(provider, used, refused))
+
     def pending(self, token_for: str) -> str:
         """Returns when the token works."""
         if on_loop_thread(self._loop):
@@ -383,7 +394,7 @@ def progress_data(step: float, total: float | None, text: str, elapsed: float) -
 
 def context_for(call: Call, sink: Any) -> ToolContext:
     """The context of one attempt."""
-    entry = call.entry
+    entry, attempt = call.entry, call.attempt
     return ToolContext(
         sink,
         call_id=entry.id,
@@ -393,13 +404,15 @@ def context_for(call: Call, sink: Any) -> ToolContext:
         idempotency_key=call.idempotency_key,
         metadata=call.request.metadata or {},
         caller=entry.caller,
+        credentials=None if attempt is None else attempt.tokens,
     )
 
 
 def sent_context(call: Call, timeout: float | None) -> dict[str, Any]:
     """The context of one attempt, for a body in another process."""
-    entry = call.entry
+    entry, tokens = call.entry, attempt_of(call).tokens
     return {
+        **({} if tokens is None else {"credentials": dict(tokens)}),
         "call_id": entry.id,
         "tool": entry.tool,
         "thread": entry.thread,

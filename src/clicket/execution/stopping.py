@@ -37,8 +37,9 @@ __all__ = [
 ]
 
 CALLER_LEFT = "its caller was cancelled"
-PARKED = frozenset({"external", "reconcile"})
-"""Why a call that has not ended has no body any more: it ends elsewhere, or its tool is asked whether the attempt had its effect."""
+PARKED = frozenset({"credential", "external", "reconcile"})
+"""Why a call that has not ended has no body any more: its caller's credential is missing, it ends elsewhere, or its tool is asked whether
+the attempt had its effect."""
 _ENDS_ATTEMPT = (None, "attempt", "idle")
 """Reasons that a stronger one (a cancel, the call's deadline, closing) may replace."""
 _ADVICE = {
@@ -48,6 +49,7 @@ _ADVICE = {
     "queue": "Raise max_concurrency or queue_timeout, or submit less at once.",
     "resources": "Ask for less in the tool's resources, add nodes to the Ray cluster, or raise queue_timeout.",
     "approval": "Ask again, and decide within the approval deadline.",
+    "credential": "Connect the account, or put the credential, then call again; credential_timeout sets how long calls wait.",
 }
 _WHAT = {
     "attempt": "the attempt ran out of time",
@@ -56,12 +58,13 @@ _WHAT = {
     "queue": "the call waited too long for a free slot",
     "resources": "the call waited too long for resources of the Ray cluster",
     "approval": "no decision came in time",
+    "credential": "the caller's credential was not there in time",
 }
 
 
 class Stopped(ClicketError):
     """An attempt or a wait was ended from outside. `reason`: cancel, shutdown, attempt, idle, deadline, queue,
-    resources, approval."""
+    resources, approval, credential."""
 
     code = "stopped"
 

@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from clicket.errors import ClicketError
+from clicket.mcp.caller_connections import CallerConnections
 from clicket.mcp.connection import Connection, Unreachable
 from clicket.mcp.content import MARK, reply
 from clicket.mcp.transports import KEY_META
@@ -61,8 +62,10 @@ class ImportedTool(ToolDefaults):
         prefix: str,
         options: Mapping[str, Any],
         trust_hints: bool,
+        connections: CallerConnections | None = None,
     ) -> None:
         self.connection = connection
+        self._connections = connections
         self.remote_name = definition.name
         self.name = local_name(prefix, definition.name)
         self.offered = True
@@ -93,8 +96,14 @@ class ImportedTool(ToolDefaults):
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
         if not self.offered:
             raise RemoteError(f"MCP server {self.connection.name!r} does not offer {self.remote_name!r} any more.")
-        client = await self.connection.client()
-        self.connection.sent.discard(ctx.idempotency_key)
+        if self._connections is None:
+            return await self._call(self.connection, bound, ctx)
+        async with self._connections.borrowed(ctx) as connection:
+            return await self._call(connection, bound, ctx)
+
+    async def _call(self, connection: Connection, bound: dict[str, Any], ctx: ToolContext) -> Any:
+        client = await connection.client()
+        connection.sent.discard(ctx.idempotency_key)
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             ctx.progress(progress, total, message or "")
@@ -107,25 +116,27 @@ class ImportedTool(ToolDefaults):
                 meta=cast("types.RequestParamsMeta", {KEY_META: ctx.idempotency_key}),
             )
         except MCPError as error:
-            raise self._translate(client, error, ctx.idempotency_key) from None
+            raise self._translate(connection, client, error, ctx.idempotency_key) from None
         except (ValidationError, RuntimeError) as error:  # a response that breaks the protocol or the output schema
             raise RemoteError(
                 f"MCP server {self.connection.name!r} gave an answer that cannot be used: {error}"
             ) from None
         finally:
-            self.connection.sent.discard(ctx.idempotency_key)
+            connection.sent.discard(ctx.idempotency_key)
         if result.is_error:
             raise RemoteError(_text(result) or f"tool {self.remote_name!r} failed and did not say why.")
         return _output(result)
 
     async def close(self) -> None:
         await self.connection.close()
+        if self._connections is not None:
+            await self._connections.close()
 
-    def _translate(self, client: Client, error: MCPError, key: str) -> Exception:
-        name = self.connection.name
+    def _translate(self, connection: Connection, client: Client, error: MCPError, key: str) -> Exception:
+        name = connection.name
         if error.code == types.CONNECTION_CLOSED:
-            self.connection.lose(client)
-            if key not in self.connection.sent:
+            connection.lose(client)
+            if key not in connection.sent:
                 return Unreachable(f"MCP server {name!r} is not there.")
             if self.options.repeatable:
                 return Gone(f"the connection to MCP server {name!r} broke during the call.")
@@ -134,7 +145,7 @@ class ImportedTool(ToolDefaults):
                 "Look there before you call again."
             )
         if any(text in error.message.lower() for text in _SESSION_LOST):
-            self.connection.lose(client)
+            connection.lose(client)
             return Gone(f"MCP server {name!r} has forgotten our session.")  # the server did not run the request
         kind = BadParameters if error.code == types.INVALID_PARAMS else RemoteError
         return kind(f"MCP server {name!r} refused the call: {error.message} ({error.code})")

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from clicket.errors import ClicketError, UsageError, did_you_mean
+from clicket.errors import ClicketError, CredentialMissing, UsageError, did_you_mean
+from clicket.mcp.caller_connections import Bearer, CallerConnections
 from clicket.mcp.connection import Connection, Unreachable
 from clicket.mcp.imported_tool import ImportedTool
 from clicket.mcp.process_ancestry import declaration_id, is_descended_from
@@ -35,18 +36,18 @@ _PAUSE_FACTOR = 20.0
 """After the list was read again, the next change waits this many times as long as that took, and `_MIN_PAUSE` at least."""
 _BATCH = 20
 """Tools that are registered before other tasks of the event loop run."""
-_KEYS = "url headers command args env cwd prefix connect_timeout trust_hints options max_tools".split()
+_KEYS = "url headers credentials command args env cwd prefix connect_timeout trust_hints options max_tools".split()
 
 
 class McpServer:
     """`McpServer("files", command=["files-server", "--root", "."])`, or `McpServer("search", url="https://…/mcp")`.
 
     `await server.join(runtime)` registers its tools and keeps them up to date; `await server.tools()` only returns them. The command
-    is a list, or a program with its `args`. `prefix` is put before the tools' names. `headers` are sent with every HTTP request,
-    `env` is added to the few variables that are safe to inherit. `options` are those of `@tool`, for each of the tools;
-    `read_only` and `idempotent` follow the server's hints, unless `trust_hints` is False. Of a server that offers more than
-    `max_tools`, the first ones are taken. Changes of its list are read at most every half second, and less often when reading
-    the list takes long.
+    is a list, or a program with its `args`. `prefix` is put before the tools' names. `headers` are sent with every HTTP request;
+    `credentials="github"` sends the token of each call's caller for that provider, over a session of its own. `env` is added to the few
+    variables that are safe to inherit. `options` are those of `@tool`, for each of the tools; `read_only` and `idempotent` follow the
+    server's hints, unless `trust_hints` is False. Of a server that offers more than `max_tools`, the first ones are taken. Changes of its
+    list are read at most every half second, and less often when reading the list takes long.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class McpServer:
         *,
         url: str | None = None,
         headers: Mapping[str, str] | None = None,
+        credentials: str | None = None,
         command: str | Sequence[str] | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
@@ -72,25 +74,39 @@ class McpServer:
         command_line = _command_line(name, command, args)
         if url is not None and urlsplit(url).scheme not in ("http", "https"):
             raise UsageError(f"MCP server {name!r}: its url must start with http:// or https://.")
+        _check_credentials(name, url, credentials, headers or {})
         self.name = name
         self.declaration = declaration_id([command_line, cwd])
         """Identifies what this server was declared by, for the processes that it starts."""
+        self._credentials = credentials
+        self._bearer = None if credentials is None else Bearer(credentials)
         self._opener = (
-            over_http(url, headers or {})
+            over_http(url, headers or {}, self._bearer)
             if url is not None
             else over_stdio(command_line, env or {}, cwd, lambda: self.declaration)
         )
+        self._list_changed = asyncio.Event()
         self._prefix = prefix
         self._timeout = connect_timeout
         self._trust = trust_hints
         self._options = dict(options or {})
+        self._connections: CallerConnections | None = None
+        if credentials is not None and url is not None:
+            own = self._options.get("credentials", ())
+            self._options["credentials"] = [credentials, *([own] if isinstance(own, str) else own)]
+            self._connections = CallerConnections(
+                name,
+                credentials,
+                lambda bearer: over_http(url, headers or {}, bearer),
+                timeout=connect_timeout,
+                changed=self._list_changed.set,
+            )
         self._max_tools = max_tools
         self._tools: dict[str, ImportedTool] = {}
         self._changed: set[str] = set()
         self._forgotten: list[ImportedTool] = []
         self._runtimes: list[Runtime] = []
         self._opened: Connection | None = None
-        self._list_changed = asyncio.Event()
         self._refresher: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -109,6 +125,7 @@ class McpServer:
 
     async def tools(self) -> list[ImportedTool]:
         """Connect if need be, and list the tools that the server offers now."""
+        await self._take_own_token()
         client = await self._connection.client()
         definitions: list[types.Tool] = []
         cursor: str | None = None
@@ -123,6 +140,20 @@ class McpServer:
             self._connection.lose(client)
             raise Unreachable(f"MCP server {self.name!r} did not list its tools: {error.message}") from None
         return await self._update(self._within_limits(definitions))
+
+    async def _take_own_token(self) -> None:
+        """The list is read with the program's own credential, if it has one; some servers show it to everybody."""
+        if self._bearer is None or self._credentials is None or not self._runtimes:
+            return
+        try:
+            self._bearer.token = (await self._runtimes[-1].engine.credentials.token("", self._credentials)).token
+        except CredentialMissing:
+            self._bearer.token = ""
+            logger.info(
+                "MCP server %s: the program itself has no credential for %s, so its tools are listed without one.",
+                self.name,
+                self._credentials,
+            )
 
     def _within_limits(self, definitions: Sequence[types.Tool]) -> list[types.Tool]:
         """The first tools, each name once, without those whose definitions are too big."""
@@ -151,8 +182,9 @@ class McpServer:
             known = self._tools.get(each.name)
             if known is None:
                 self._tools[each.name] = ImportedTool(
-                    self._connection, each, prefix=self._prefix, options=self._options, trust_hints=self._trust
-                )
+                    self._connection, each, prefix=self._prefix, options=self._options, trust_hints=self._trust,
+                    connections=self._connections,
+                )  # fmt: skip
             elif not known.update(each, self._options, trust_hints=self._trust):
                 continue
             self._changed.add(each.name)
@@ -164,8 +196,12 @@ class McpServer:
 
     async def join(self, runtime: Runtime) -> list[ImportedTool]:
         """Register the server's tools with an open runtime, and follow changes of its list. Closes with the runtime."""
-        tools = await self._register(runtime, await self.tools())
         self._runtimes.append(runtime)
+        try:
+            tools = await self._register(runtime, await self.tools())
+        except BaseException:
+            self._runtimes.remove(runtime)
+            raise
         runtime.on_close(self.close)
         if self._refresher is None:
             self._refresher = asyncio.create_task(self._refresh_on_changes(), name=f"mcp {self.name} tools")
@@ -230,12 +266,30 @@ class McpServer:
         if self._opened is not None:
             await self._opened.close()
             self._opened = None
+        if self._connections is not None:
+            await self._connections.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _check_credentials(name: str, url: str | None, provider: str | None, headers: Mapping[str, str]) -> None:
+    if provider is None:
+        return
+    if url is None:
+        raise UsageError(f"MCP server {name!r}: credentials are for servers with a url; a command gets its own in env.")
+    if not isinstance(provider, str):
+        raise UsageError(f"MCP server {name!r}: credentials names one provider, like 'github'.")
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise UsageError(f"MCP server {name!r}: a credential is sent over https:// only.")
+    if any(each.lower() == "authorization" for each in headers):
+        raise UsageError(
+            f"MCP server {name!r}: the credential is sent as the header authorization, which headers has, too."
+        )
 
 
 def _size(definition: types.Tool) -> int:

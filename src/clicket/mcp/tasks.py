@@ -3,6 +3,7 @@
 | call | task |
 |---|---|
 | pending, initializing, running, streaming, retrying | working |
+| waiting for a credential | input_required; its caller gets a link, if the client opens links |
 | waiting for approval | input_required; keys that may approve get an input request, the others get none |
 | completed with `need(...)` | input_required |
 | completed, failed, timeout | completed; the last two with `isError` |
@@ -21,6 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from clicket.kernel import State
 from clicket.mcp.approvals import approval_request, decide, may_decide
+from clicket.mcp.credential_requests import credential_requests, waits_for_credential
 from clicket.mcp.image_content import images_of
 from clicket.mcp.request_context import TASKS, AccessFor, RequestContext, SdkContext, missing_capability, read_context
 from clicket.mcp.results import protocol_error, tool_result
@@ -120,6 +122,10 @@ async def task_detail(request: RequestContext, id: str) -> dict[str, Any]:
         if may_decide(request, task):
             message = "waiting for approval"
             asked = approval_request(task)
+        return {**_base(first, current, "input_required", request, message=message), "inputRequests": asked}
+    if waits_for_credential(current):
+        asked = await credential_requests(request, current)
+        message = f"waiting for a credential: {', '.join((current.credential or {})['providers'])}"
         return {**_base(first, current, "input_required", request, message=message), "inputRequests": asked}
     return _base(first, current, "working", request, message=_message(current))
 

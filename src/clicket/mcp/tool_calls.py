@@ -17,6 +17,7 @@ from mcp.server.connection import allowed_log_levels
 from mcp.shared.exceptions import MCPError
 
 from clicket.errors import ClicketError
+from clicket.mcp.credential_requests import credential_requests, waits_for_credential
 from clicket.mcp.image_content import images_of
 from clicket.mcp.input_requests import Round, ask_on_connection, input_required, read_round
 from clicket.mcp.log_levels import LogLevels
@@ -36,6 +37,14 @@ _MAX_CHUNK = 4_000
 _CANCEL_TIMEOUT = 10.0
 """Seconds that cancelling a call may take after its client has left."""
 Response = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
+
+
+class CredentialAsked(Exception):
+    """A call waits for a credential, and its client opens links."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        super().__init__("a credential is missing")
+        self.asked = asked
 
 
 class ToolCallHandler:
@@ -63,7 +72,8 @@ class ToolCallHandler:
                 if request.has_tasks and mode in ("always", "required"):
                     return await task_created(request, handle)
                 wait = None if mode == "never" else self._task_after
-                result = await self._follow(ctx, request, handle, wait=wait)
+                needs = tool is not None and bool(tool.options.credentials)
+                result = await self._follow(ctx, request, handle, wait=wait, may_wait=needs)
                 if result is None:
                     return await task_created(request, handle)
                 wanted = input_requests_of(result, tool)
@@ -74,6 +84,8 @@ class ToolCallHandler:
                 if round.number >= _MAX_ROUNDS:
                     raise MCPError(types.INTERNAL_ERROR, f"Tool {params.name!r} asked {_MAX_ROUNDS} times; giving up.")
                 round = round.answered(await ask_on_connection(ctx, request, wanted), wanted)
+        except CredentialAsked as waiting:
+            return input_required(request, round, waiting.asked)
         except ClicketError as error:
             return refusal(error)
         if mode == "after-input" and request.has_tasks:
@@ -94,13 +106,14 @@ class ToolCallHandler:
         )
 
     async def _follow(
-        self, ctx: SdkContext, request: RequestContext, handle: Handle, *, wait: float | None
+        self, ctx: SdkContext, request: RequestContext, handle: Handle, *, wait: float | None, may_wait: bool
     ) -> ToolResult | None:
-        """Forward the call's events and wait for its outcome. None: the call takes long, or waits for approval, and can be a task."""
+        """Forward the call's events and wait for its outcome. None: the call takes long, or waits for a person, and can be a task.
+        `may_wait`: it may have to wait for a credential."""
         timeout = wait if request.has_tasks and wait is not None else float("inf")
         try:
             with anyio.move_on_after(timeout):
-                ended = await self._forward_events(ctx, request, handle)
+                ended = await self._forward_events(ctx, request, handle, may_wait=may_wait)
                 return await handle.result() if ended else None
             return None
         except BaseException as error:
@@ -110,11 +123,13 @@ class ToolCallHandler:
                     await _cancel(handle)
             raise
 
-    async def _forward_events(self, ctx: SdkContext, request: RequestContext, handle: Handle) -> bool:
-        """Forward progress and notes. True: the call has ended; False: it waits for approval and can be a task."""
+    async def _forward_events(
+        self, ctx: SdkContext, request: RequestContext, handle: Handle, *, may_wait: bool
+    ) -> bool:
+        """Forward progress and notes. True: the call has ended; False: it waits for a person and can be a task."""
         legacy = not request.modern
         logs = self._levels.allowed(ctx) if legacy else allowed_log_levels(ctx.protocol_version, ctx.meta)
-        if not logs and not request.has_tasks and (ctx.meta or {}).get("progress_token") is None:
+        if not logs and not request.has_tasks and not may_wait and (ctx.meta or {}).get("progress_token") is None:
             return True  # nothing to forward: the caller only waits for the outcome
         progress, chunks = float("-inf"), 0
         async with aclosing(handle.events()) as events:  # type: ignore[type-var]  # it is an async generator
@@ -127,6 +142,10 @@ class ToolCallHandler:
                 elif event.type == "output" and progress == float("-inf"):
                     chunks += 1
                     await _send_chunk(ctx, event, chunks)
+                elif event.type == "note" and event.data.get("waiting_for") == "credential" and may_wait:
+                    if request.has_tasks:
+                        return False
+                    await self._ask_for_credential(ctx, request, handle)
                 elif event.type == "note" and _level(event) in logs:
                     await _send_note(ctx, event)
                 elif event.type == "approval_requested" and request.has_tasks:
@@ -134,6 +153,20 @@ class ToolCallHandler:
                     if record.waiting_for == "approval":  # no grant has answered it
                         return False
         return True
+
+    async def _ask_for_credential(self, ctx: SdkContext, request: RequestContext, handle: Handle) -> None:
+        """Show the client the link. 2025-11-25: while the request is open, and the call goes on. 2026-07-28: as a result, and the client
+        repeats its request; the call that waited is cancelled."""
+        record = await request.runtime.get(handle.id, thread=handle.thread)
+        asked = await credential_requests(request, record) if waits_for_credential(record) else {}
+        if not asked:
+            return  # the call waits; the credential can be put in another way
+        if request.modern:
+            await _cancel(handle)
+            raise CredentialAsked(asked)
+        answers = await ask_on_connection(ctx, request, asked)
+        if any(answer.get("action") != "accept" for answer in answers.values()):
+            await _cancel(handle)
 
 
 async def _send_progress(ctx: SdkContext, event: Event, sent: float) -> float:

@@ -15,6 +15,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from clicket.mcp.caller_connections import Bearer
 from clicket.mcp.client_logs import guard_client_logs
 from clicket.mcp.connection import Connection, Opener
 from clicket.mcp.process_ancestry import child_environment
@@ -29,13 +30,31 @@ _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
 
 
 class _HttpTransport(httpx2.AsyncHTTPTransport):
-    """Removes the key of a request that was never sent, because no connection could be made."""
+    """Removes the key of a request that was never sent, because no connection could be made. Sends the token of the connection; after a
+    401 the request is sent once more, with another token."""
 
-    def __init__(self, sent: set[str]) -> None:
+    def __init__(self, sent: set[str], bearer: Bearer | None) -> None:
         super().__init__(retries=0)
         self._sent = sent
+        self._bearer = bearer
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        bearer = self._bearer
+        if bearer is None or not bearer.token:
+            return await self._send(request)
+        used = bearer.token
+        request.headers["authorization"] = f"Bearer {used}"
+        response = await self._send(request)
+        if response.status_code != 401:
+            return response
+        token = await bearer.renewed(used)
+        if token is None:
+            return response
+        await response.aclose()
+        request.headers["authorization"] = f"Bearer {token}"
+        return await self._send(request)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
         try:
             return await super().handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
@@ -116,13 +135,15 @@ class _ReadStream(_Stream):
             raise StopAsyncIteration from None
 
 
-def over_http(url: str, headers: Mapping[str, str]) -> Opener:
+def over_http(url: str, headers: Mapping[str, str], bearer: Bearer | None = None) -> Opener:
+    """`bearer`: the token that every request carries."""
+
     @asynccontextmanager
     async def opened(connection: Connection) -> AsyncIterator[Client]:
         async with AsyncExitStack() as stack:
             http: httpx2.AsyncClient = await stack.enter_async_context(
                 httpx2.AsyncClient(
-                    headers=dict(headers), timeout=_HTTP_TIMEOUT, transport=_HttpTransport(connection.sent)
+                    headers=dict(headers), timeout=_HTTP_TIMEOUT, transport=_HttpTransport(connection.sent, bearer)
                 )
             )
             transport = _tracked(streamable_http_client(url, http_client=http), connection)

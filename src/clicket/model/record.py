@@ -94,6 +94,8 @@ class Record(msgspec.Struct, kw_only=True):
     reconciliation: dict[str, Any] | None = None
     """What the tool's own check found about an attempt whose outcome was unknown: the `attempt`, how many `tries`, the `outcome` of the
     last one (`happened`, `did_not_happen`, `unknown`, `failed`; None: it runs), the `reason`, and `at`."""
+    credential: dict[str, Any] | None = None
+    """The last wait for credentials of the caller: `providers`, `reasons` by provider, `since`, `deadline`."""
     external: dict[str, Any] | None = None
     """How the call ends elsewhere: for whom its token is (`for`), `since` when it waits, its `deadline`, and `reported_at`: when the
     result came."""
@@ -254,6 +256,11 @@ def _note(record: Record, event: Event) -> None:
         record.external = {"for": data["external"].get("for", ""), "since": None, "deadline": None, "reported_at": None}
     if "waiting_for" in data:  # until the next change of state
         record.waiting_for = data["waiting_for"]
+        if data["waiting_for"] == "credential":
+            record.credential = {
+                "providers": list(data.get("providers") or ()), "reasons": dict(data.get("reasons") or {}), "since": event.at,
+                "deadline": data.get("deadline"),
+            }  # fmt: skip
         if data["waiting_for"] == "external" and record.external is not None:
             record.external = {**record.external, "since": event.at, "deadline": data.get("deadline")}
 

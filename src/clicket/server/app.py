@@ -34,7 +34,9 @@ from clicket.server.call_actions import CallActionHandlers
 from clicket.server.call_lookup import CallLookup
 from clicket.server.calls import CallHandlers
 from clicket.server.challenges import Challenges
+from clicket.server.connect_page import ConnectPageHandlers
 from clicket.server.console import ConsoleHandlers
+from clicket.server.credentials import CredentialHandlers
 from clicket.server.dead_letters import DeadLetterHandlers
 from clicket.server.endpoint import Endpoint
 from clicket.server.event_log import EventLog
@@ -199,6 +201,8 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *ApprovalHandlers(lookup, body_reader).operations(),
         *ApprovalPageHandlers(runtime, body_reader).operations(),
         *GrantHandlers(runtime).operations(),
+        *CredentialHandlers(body_reader).operations(),
+        *ConnectPageHandlers(runtime, body_reader).operations(),
         *artifacts.operations(),
         *threads.OPERATIONS,
         *tools.OPERATIONS,

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from datetime import UTC, datetime
-from hashlib import sha256
 from html import escape
 from typing import Any
 
 import msgspec
 
 from clicket.model import Record
-from clicket.model.codec import clean, encode
+from clicket.model.codec import encode
 from clicket.printable import escaped
+from clicket.server.page_html import POLICY, language_of, page, shown, shown_time
 
 __all__ = ["POLICY", "TEXTS", "decision_page", "language_of", "message_page"]
 
 _MAX_ARGUMENTS = 50_000
-_MAX_TEXT = 4_000
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.4rem; }
-dt { font-weight: 600; margin-top: .8rem; }
-dd { margin: 0; overflow-wrap: anywhere; }
-pre { border: 1px solid #8888; border-radius: .3rem; padding: .7rem; overflow: auto; max-height: 26rem; white-space: pre-wrap;
-  overflow-wrap: anywhere; }
-label { display: block; margin-top: 1.2rem; }
-textarea { width: 100%; box-sizing: border-box; font: inherit; }
-button { font: inherit; padding: .5rem 1.4rem; margin: .8rem .6rem 0 0; cursor: pointer; }
-.note { font-size: .9rem; }
-"""
-_STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest())
-POLICY = (
-    b"default-src 'none'; style-src 'sha256-%s'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    % _STYLE_HASH
-)
-
 TEXTS: dict[str, dict[str, str]] = {
     "en": {
         "title": "Approval",
@@ -91,30 +69,15 @@ TEXTS: dict[str, dict[str, str]] = {
 }
 
 
-def language_of(accepted: str) -> str:
-    """`en` or `zh`, whichever an Accept-Language header prefers."""
-    best, found = 0.0, "en"
-    for part in accepted[:500].split(","):
-        name, _, rest = part.strip().lower().partition(";")
-        try:
-            weight = float(rest.strip().removeprefix("q=")) if rest else 1.0
-        except ValueError:
-            continue
-        language = name.partition("-")[0]
-        if language in TEXTS and weight > best:
-            best, found = weight, language
-    return found
-
-
 def decision_page(record: Record, expires_at: float, language: str) -> bytes:
     """What is asked, and a form with the two answers."""
     said, asked = TEXTS[language], record.approval or {}
     arguments, whole = _json(record.arguments)
     rows = [
-        (said["tool"], f"<strong>{_shown(record.tool)}</strong>"),
-        (said["caller"], _shown(record.caller) or said["program"]),
-        (said["why"], _shown(asked.get("why") or said["no_reason"])),
-        (said["asked"], _time(asked.get("requested_at"))),
+        (said["tool"], f"<strong>{shown(record.tool)}</strong>"),
+        (said["caller"], shown(record.caller) or said["program"]),
+        (said["why"], shown(asked.get("why") or said["no_reason"])),
+        (said["asked"], shown_time(asked.get("requested_at"))),
     ]
     listed = "".join(f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" for name, value in rows)
     warning = f"<p><strong>{said['recovery']}</strong></p>" if asked.get("purpose") == "recovery" else ""
@@ -128,24 +91,15 @@ def decision_page(record: Record, expires_at: float, language: str) -> bytes:
         f"<h1>{said['question']}</h1>{warning}<dl>{listed}<dt>{said['arguments']}</dt></dl>"
         f'<pre dir="ltr">{arguments}</pre>'
         + (form if whole else f"<p><strong>{said['cut']}</strong></p>")
-        + f'<p class="note">{said["until"]} {_time(expires_at)}.</p>'
+        + f'<p class="note">{said["until"]} {shown_time(expires_at)}.</p>'
     )
-    return _page(said["title"], body, language)
+    return page(said["title"], body, language)
 
 
 def message_page(text: str, language: str) -> bytes:
     """One sentence, by its name in `TEXTS`."""
     said = TEXTS[language]
-    return _page(said["title"], f"<h1>{said['title']}</h1><p>{said[text]}</p>", language)
-
-
-def _page(title: str, body: str, language: str) -> bytes:
-    code = "zh-CN" if language == "zh" else "en"
-    return (
-        f'<!doctype html><html lang="{code}"><head><meta charset="utf-8"><title>{title}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">'
-        f"<style>{_STYLE}</style></head><body><main>{body}</main></body></html>"
-    ).encode("utf-8", "backslashreplace")
+    return page(said["title"], f"<h1>{said['title']}</h1><p>{said[text]}</p>", language)
 
 
 def _json(arguments: Any) -> tuple[str, bool]:
@@ -153,14 +107,3 @@ def _json(arguments: Any) -> tuple[str, bool]:
     text = msgspec.json.format(encode(arguments), indent=2).decode()
     whole = len(text) <= _MAX_ARGUMENTS
     return escape(escaped(text if whole else text[:_MAX_ARGUMENTS], lines=True)), whole
-
-
-def _shown(value: Any) -> str:
-    return escape(escaped(clean(value)[:_MAX_TEXT]))
-
-
-def _time(at: Any) -> str:
-    try:
-        return datetime.fromtimestamp(float(at), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (TypeError, ValueError, OverflowError, OSError):
-        return "-"

@@ -199,7 +199,7 @@ class CallHandlers:
                         name="state", description="Only calls in this state, or in one of several, with commas between them.",
                         pattern=f"^({_STATE})(,({_STATE})){{0,8}}$", expected=f"states with commas between them, of {', '.join(State)}",
                     ),
-                    Parameter(name="waiting_for", description="Only calls that wait for this.", choices=("approval",)),
+                    Parameter(name="waiting_for", description="Only calls that wait for this.", choices=("approval", "credential")),
                     Parameter(name="active", description="Only calls that have not ended.", kind="boolean"),
                     Parameter(
                         name="since", description="Only calls made at or after this time (seconds since 1970).", kind="number",

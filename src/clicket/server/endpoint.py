@@ -36,7 +36,7 @@ class Endpoint:
         try:
             request = Request(operation.parameters, scope, receive, send)
             may = self._open or bool(self._scopes & request.principal.scopes)
-            if scope["query_string"] and (may or operation.unscoped is not None):
+            if scope["query_string"] and not operation.any_query and (may or operation.unscoped is not None):
                 request.check_query()
             if may:
                 response: Any = await operation.handler(request)

@@ -27,7 +27,7 @@ _PUBLIC = frozenset(
 )  # fmt: skip
 _EXTERNAL = "/external/"
 """Below it the token in the path authorises. No other route begins with it."""
-_LINKS = "/approvals/"
+_LINKS = ("/approvals/", "/connect/")
 """Pages whose links carry what their holders may do; a key would not add anything."""
 _ALIVE = frozenset({"/healthz", "/readyz"})
 _CORS = (

@@ -57,6 +57,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     responses: Mapping[int, ResponseSpec] = {}
     problems: tuple[int, ...] = ()
     tag: str = "calls"
+    any_query: bool = False
+    """Another system writes the query: the handler reads it, and parameters that are not declared are ignored."""
     unscoped: Handler | None = None
     """Called first when the key lacks the scopes: it may raise another error than the missing scope."""
 

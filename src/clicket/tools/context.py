@@ -26,6 +26,7 @@ class Sink(Protocol):
     async def checkpoint(self, key: str, data: bytes) -> None: ...
     async def checkpoints(self) -> dict[str, bytes]: ...
     def pending(self, token_for: str) -> str: ...
+    async def renew_credential(self, provider: str, used: str, refused: bool) -> str: ...
     @property
     def cancelled(self) -> bool: ...
     @property
@@ -35,7 +36,18 @@ class Sink(Protocol):
 class ToolContext:
     """Passed to a tool that has a parameter annotated `ToolContext`. The parameter is not part of the tool's schema."""
 
-    __slots__ = ("_costs", "_sink", "attempt", "call_id", "caller", "idempotency_key", "metadata", "thread", "tool")
+    __slots__ = (
+        "_costs",
+        "_credentials",
+        "_sink",
+        "attempt",
+        "call_id",
+        "caller",
+        "idempotency_key",
+        "metadata",
+        "thread",
+        "tool",
+    )
 
     def __init__(
         self,
@@ -48,8 +60,10 @@ class ToolContext:
         idempotency_key: str,
         metadata: Mapping[str, Any],
         caller: str = "",
+        credentials: Mapping[str, str] | None = None,
     ) -> None:
         self._sink: Sink = sink
+        self._credentials: Mapping[str, str] | None = credentials
         self._costs: int = 0
         self.call_id: str = call_id
         self.tool: str = tool
@@ -141,6 +155,27 @@ class ToolContext:
                 f"ctx.pending takes a text that says for whom the token is, not {type(token_for).__name__}."
             )
         return Pending(self._sink.pending(token_for))
+
+    def credential(self, provider: str) -> str:
+        """The caller's token for a provider that the tool declares: `@tool(credentials=["github"])`. Send it to that service, and
+        nowhere else. It is masked in everything that the tool returns, reports or raises."""
+        token = None if self._credentials is None else self._credentials.get(provider)
+        if token is None:
+            known = ", ".join(self._credentials or ()) or "none"
+            raise UsageError(
+                f"the tool declares no credential {provider!r}; it declares {known}. Add it: @tool(credentials=[{provider!r}])."
+            )
+        return token
+
+    async def renew_credential(self, provider: str, *, refused: bool = True) -> str:
+        """Another token, after the service did not take this one: refreshed, or the one that replaced it. Call it once, and only where
+        trying again is safe. If there is none, `CredentialMissing` is raised; let it pass, and the call waits for a person and is
+        attempted again.
+
+        `refused`: the service said that the token is not valid, so one that cannot be refreshed counts as expired from now on. If it
+        did not say so, the same token is returned where there is no other.
+        """
+        return await self._sink.renew_credential(provider, self.credential(provider), refused)
 
     @property
     def cancelled(self) -> bool:

@@ -7,7 +7,7 @@ effect is not called transient, unless its author said that it can be repeated.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
@@ -40,12 +40,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     max_response_size: int
     repeatable: bool
     host_argument: str | None
+    renew: Callable[[bool], Awaitable[str]] | None = None
+    """Gives another token after the service refused this one, if the request carries one. The flag: it said that the token is invalid."""
 
 
 class Exchange:
     """Good for one request: `await Exchange(client, prepared, rules).output(alive)`."""
 
-    __slots__ = ("_client", "_hop", "_hops", "_landed", "_rules", "_stream")
+    __slots__ = ("_client", "_hop", "_hops", "_landed", "_renewed", "_rules", "_stream")
 
     def __init__(
         self, client: httpx2.AsyncClient, prepared: Prepared, rules: Rules, stream: StreamReader | None = None
@@ -53,6 +55,7 @@ class Exchange:
         self._client = client
         self._hop = prepared
         self._hops = 0
+        self._renewed = False
         self._landed = False  # did a request with an effect get through before a redirect turned it into a GET?
         self._rules = rules
         self._stream = stream
@@ -67,6 +70,8 @@ class Exchange:
                         await read_some(response)
                         self._hop = self._next_hop(response)
                         self._hops += 1
+                        continue
+                    if response.status_code == 401 and self._may_renew(response) and await self._renew(response):
                         continue
                     return await self._judge(response, alive)
                 finally:
@@ -102,6 +107,25 @@ class Exchange:
         except (httpx2.InvalidURL, httpx2.RequestError) as error:
             # The transport has its own errors. What httpx2 itself refuses is a Location that it cannot read.
             raise RestError(f"{self._who} was redirected to something that is not a URL: {error}") from error
+
+    def _may_renew(self, response: httpx2.Response) -> bool:
+        """May the request be sent once more with another token? A Bearer challenge says that it was refused for its token, before
+        anything was done; without one, only a request that may be repeated is."""
+        if self._rules.renew is None or self._renewed or self._hops or self._landed:
+            return False
+        return not self._risky or _challenge(response).startswith("bearer")
+
+    async def _renew(self, response: httpx2.Response) -> bool:
+        """False: there is no other token."""
+        assert self._rules.renew is not None
+        self._renewed = True
+        token = await self._rules.renew("invalid_token" in _challenge(response))
+        headers = {**self._hop.headers, "authorization": f"Bearer {token}"}
+        if headers == self._hop.headers:
+            return False
+        await read_some(response)
+        self._hop = msgspec.structs.replace(self._hop, headers=headers)
+        return True
 
     async def _judge(self, response: httpx2.Response, alive: Callable[[], None]) -> Any:
         status = response.status_code
@@ -182,6 +206,11 @@ class Exchange:
                 "If it honours Idempotency-Key, declare the tool with idempotent=True."
             )
         return RetryableError(f"{self._who}: {what}.")
+
+
+def _challenge(response: httpx2.Response) -> str:
+    found: str = response.headers.get("www-authenticate", "")
+    return found.strip().lower()
 
 
 async def _decoded_beside(kind: str, body: bytes) -> Any:

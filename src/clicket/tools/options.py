@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
@@ -21,6 +22,7 @@ CacheScope = Literal["caller", "thread"]
 Breaker = Literal["thread", "shared"]
 """Whose failures in a row take a tool out of use: those of one thread, or those of all callers together."""
 
+_PROVIDER = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.ASCII)
 _CHOICES = (
     ("isolation", get_args(Isolation)),
     ("recovery", get_args(Recovery)),
@@ -61,6 +63,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     permissions: frozenset[str] = frozenset()
     max_concurrency: int | None = None
     rate: Rate | None = None
+    credentials: tuple[str, ...] = ()
+    """Providers: a call waits until its caller has a credential for each, and the body gets them with `ctx.credential(name)`."""
     labels: frozenset[str] = frozenset()
     max_result_size: int = 1024 * 1024
     sensitive: frozenset[str] = frozenset()
@@ -99,6 +103,7 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
     for key in ("permissions", "sensitive", "tags", "labels"):
         if key in values:
             values[key] = _names(where, key, values[key])
+    values["credentials"] = _providers(where, values)
     _check_resources(where, values)
     _check_external(where, values)
     values["reconcile"] = check_reconcile(where, values.get("reconcile"))
@@ -106,6 +111,18 @@ def make_options(where: str, given: Mapping[str, Any]) -> Options:
         if key in values:
             values[key] = made(where, values[key])
     return Options(**values)
+
+
+def _providers(where: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    names = _names(where, "credentials", values.get("credentials") or ())
+    for name in names:
+        if not _PROVIDER.fullmatch(name):
+            raise UsageError(
+                f"{where}: credentials names {name!r:.100}, which is no name of a provider: a-z, 0-9, '.', '_' and '-'."
+            )
+    if names and values.get("isolation") == "ray":
+        raise UsageError(f"{where}: a tool with credentials does not run on a Ray cluster, which would keep them.")
+    return tuple(sorted(names))
 
 
 def _check_resources(where: str, values: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import ssl
 import time
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -47,7 +48,8 @@ class RestTool(ToolDefaults):
     `parameters` maps each argument to its JSON Schema, which may also say `in` ("path", "query", "header" or "body"),
     `name` (its name on the wire), `style` and `explode` (as OpenAPI means them) and `whole` (the argument is the body).
     `{name}` in the url is a path argument; `"{url}"` alone lets the caller name the URL. `stream` says what the records of an NDJSON or
-    server-sent response mean: `{"output": "/text", "step": "/done", "result": "/result"}` (`StreamMapping`). `options` are as for `@tool`.
+    server-sent response mean: `{"output": "/text", "step": "/done", "result": "/result"}` (`StreamMapping`). `options` are as for `@tool`;
+    with `credentials="github"` each request carries the caller's token for that provider.
     """
 
     is_async = True
@@ -92,6 +94,9 @@ class RestTool(ToolDefaults):
         self.options: Options = make_options(where, {"read_only": self._method in _READING, **options})
         if self.options.isolation not in ("auto", "inline"):
             raise UsageError(f"{where}: a REST tool runs on the event loop; leave isolation out.")
+        self._provider = _checked_provider(
+            where, self.options.credentials, self._template, self._headers, allow_private
+        )
         self.input_schema: Mapping[str, Any] = {
             "type": "object",
             "properties": properties,
@@ -156,6 +161,8 @@ class RestTool(ToolDefaults):
         prepared = self.prepare(bound)
         if self._method not in _READING:
             prepared.headers.setdefault("idempotency-key", _header_key(ctx.idempotency_key))
+        if self._provider is not None:
+            prepared.headers["authorization"] = f"Bearer {ctx.credential(self._provider)}"
         client = await self._client()
         from clicket.tools.exchange import Exchange, Rules  # here, because it imports httpx2
 
@@ -165,11 +172,16 @@ class RestTool(ToolDefaults):
             max_response_size=self._max_response_size,
             repeatable=self.options.repeatable,
             host_argument=self._host_argument,
+            renew=None if self._provider is None else partial(self._renewed, ctx, self._provider),
         )
         self._request_count += 1
         self._last_used_at = time.time()
         reader = None if self._stream is None else StreamReader(self._stream, ctx, self._max_response_size)
         return await Exchange(client, prepared, rules, reader).output(ctx.heartbeat)
+
+    @staticmethod
+    async def _renewed(ctx: ToolContext, provider: str, refused: bool) -> str:
+        return await ctx.renew_credential(provider, refused=refused)
 
     async def close(self) -> None:
         """Close the client of the running loop, not those of other loops. A later `run` opens a new one."""
@@ -237,6 +249,25 @@ def _checked_method(where: str, method: str) -> str:
             f"{where}: unknown method {method!r}.{did_you_mean(upper, _METHODS)} Known: {', '.join(_METHODS)}."
         )
     return upper
+
+
+def _checked_provider(
+    where: str, names: tuple[str, ...], template: UrlTemplate, headers: Mapping[str, str], allow_private: bool
+) -> str | None:
+    """The provider whose token every request carries."""
+    if not names:
+        return None
+    if len(names) > 1:
+        raise UsageError(f"{where}: a request carries one credential, and credentials names {len(names)}.")
+    if template.host_arguments:
+        raise UsageError(
+            f"{where}: the caller names the host, which would get the credential. Write the host into the url."
+        )
+    if template.shown.startswith("http://") and not allow_private:
+        raise UsageError(f"{where}: a credential is sent over https://, or with allow_private=True.")
+    if any(name.lower() == "authorization" for name in headers):
+        raise UsageError(f"{where}: the credential is sent as the header authorization, which headers has, too.")
+    return names[0]
 
 
 def _whole_number(where: str, key: str, value: Any, least: int) -> int:

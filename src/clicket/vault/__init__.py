@@ -17,6 +17,7 @@ from clicket.vault.hiding import (
     holds_secret,
     look,
     together,
+    with_values,
 )
 from clicket.vault.logs import guard_logs, hide_known, watch_for
 from clicket.vault.shapes import MASK, MIN_TOKEN, has_marker, hide_always
@@ -46,4 +47,5 @@ __all__ = [
     "still_masked",
     "together",
     "watch_for",
+    "with_values",
 ]

@@ -20,7 +20,18 @@ from clicket.model.codec import encode
 from clicket.vault.shapes import MASK, MIN_TOKEN, has_marker, open_from, spans
 from clicket.vault.values import MIN_VALUE, NO_VALUES, Values
 
-__all__ = ["Secrets", "has_token", "hide", "hide_error", "hide_said", "hide_text", "holds_secret", "look", "together"]
+__all__ = [
+    "Secrets",
+    "has_token",
+    "hide",
+    "hide_error",
+    "hide_said",
+    "hide_text",
+    "holds_secret",
+    "look",
+    "together",
+    "with_values",
+]
 
 _CUT = 2_000
 """A text of this size may have been cut by its writer, perhaps in the middle of a secret."""
@@ -108,6 +119,18 @@ def together(*each: Secrets | None) -> Secrets | None:
     if not values:
         return None
     return Secrets(fields=_NOTHING, values=Values(tuple(sorted(values, key=lambda value: (-len(value), value)))))
+
+
+def with_values(secrets: Secrets | None, values: Iterable[str], arguments: Any, metadata: Any) -> Secrets:
+    """The secrets of a call and some values more, which are not among its arguments."""
+    more = {spelling for value in values for spelling in _spellings(value)}
+    if secrets is None:
+        known: tuple[str, ...] = ()
+        secrets = Secrets(fields=_NOTHING, values=NO_VALUES, arguments=arguments, metadata=metadata)
+    else:
+        known = secrets.values.texts
+    found = Values(tuple(sorted({*known, *more}, key=lambda value: (-len(value), value))))
+    return msgspec.structs.replace(secrets, values=found)
 
 
 class _TooMany(Exception):

@@ -15,10 +15,10 @@ __all__ = ["LOGGERS", "SECRETS", "guard_logs", "hide_known", "watch_for"]
 
 _OURS = "clicket"
 LOGGERS = (
-    "clicket.access", "clicket.agents", "clicket.calls", "clicket.engine", "clicket.execution", "clicket.hub", "clicket.interpreter",
-    "clicket.journal", "clicket.mcp", "clicket.notices", "clicket.oauth", "clicket.schedules", "clicket.server", "clicket.spend",
-    "clicket.stores", "clicket.stores.postgres", "clicket.stores.redis", "clicket.stores.sqlite", "clicket.telemetry", "clicket.tools",
-    "clicket.webhooks", "clicket.worker",
+    "clicket.access", "clicket.agents", "clicket.calls", "clicket.credentials", "clicket.engine", "clicket.execution",
+    "clicket.hub", "clicket.interpreter", "clicket.journal", "clicket.mcp", "clicket.notices", "clicket.oauth", "clicket.schedules",
+    "clicket.server", "clicket.spend", "clicket.stores", "clicket.stores.postgres", "clicket.stores.redis", "clicket.stores.sqlite",
+    "clicket.telemetry", "clicket.tools", "clicket.webhooks", "clicket.worker",
 )  # fmt: skip
 """All loggers of ours, also of modules that are imported later."""
 _CLIENTS = (

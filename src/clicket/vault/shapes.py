@@ -70,6 +70,7 @@ _SHAPES = (
     _word("sk-"),  # OpenAI, Anthropic (sk-ant-), and many others
     _word("ck_"),  # clicket's own
     _token("ckx_", least=40),  # tokens of external calls
+    _token("ckc_", least=40),  # links to connect an account
     _word("hf_", more="", least=20),
     _word("npm_", more="", least=20),
     _token("sk_live_"),

@@ -14,7 +14,8 @@ A command's module is imported when the command is used: `clicket --help` only r
 - `external` (`complete` and `fail`): ending a call from outside, with its token
 - `notices`: what webhooks got; sending one again
 - `recover`, `gc`, `cache`: take over calls of dead owners; remove old calls; cached results
-- `report`, `series`, `spend`, `keys`: statistics; statistics over time; tokens and money; API keys of the server
+- `report`, `series`, `spend`: statistics; statistics over time; tokens and money
+- `keys`, `credentials`: API keys of the server; credentials of callers for services outside
 """
 
 from __future__ import annotations
@@ -125,6 +126,15 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "revoke": Entry("grants", "revoke", "Revoke a grant: at once, for every process over this store."),
         },
     ),
+    "credentials": (
+        "Credentials of callers for services outside: put, revoke, link. Without a subcommand: list.",
+        {
+            "list": Entry("credentials", "list_credentials", "List credentials of callers, without their secrets."),
+            "put": Entry("credentials", "put", "Keep a token for a service, encrypted; it is read from stdin."),
+            "revoke": Entry("credentials", "revoke", "Delete a credential's secret; the next call waits."),
+            "link": Entry("credentials", "link", "Print a link to a page on which a person connects an account."),
+        },
+    ),
     "workers": (
         "List the workers over the store, drain or cordon them. Without a subcommand: list.",
         {
@@ -171,5 +181,5 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
 }
 """Commands with subcommands: the name, its help, and the subcommands."""
 
-ALONE = frozenset({"grants", "schedules", "workers"})
+ALONE = frozenset({"credentials", "grants", "schedules", "workers"})
 """First words that may stand alone: they mean `list`."""

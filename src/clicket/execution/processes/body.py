@@ -171,6 +171,11 @@ class _WireSink:
             "isolation='thread', or write it as an async function."
         )
 
+    async def renew_credential(self, provider: str, used: str, refused: bool) -> NoReturn:
+        raise UsageError(
+            "a tool in a process of its own cannot renew a credential: it has no connection to the store. Write it as an async function."
+        )
+
     @property
     def cancelled(self) -> bool:
         return is_stopping()

@@ -1,0 +1,371 @@
+"""Credentials by caller and provider: put, list, revoke, and the token of a caller, refreshed before it ends.
+
+One refresh of a credential at a time, over all processes: its document is claimed before the refresh token is sent, because many
+authorization servers revoke everything if one is used twice. If a process dies with its claim, the next one tries the same refresh
+token again once the claim has run out, and logs it: whether the token was used is unknown then. If the server refuses it, the credential
+is expired, and calls wait for a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from secrets import token_hex
+from typing import Any, Protocol
+
+import msgspec
+
+from clicket.credentials.discovery import Discovery
+from clicket.credentials.oauth import Granted, OAuth
+from clicket.credentials.oauth_http import OAuthHttp, ProviderRefused, ProviderUnreachable
+from clicket.credentials.provider import Provider, check_name
+from clicket.credentials.shelf import Claim, Kept, Secret, Shelf
+from clicket.errors import ClicketError, CredentialMissing, NotFound, StoreUnavailable, UsageError
+from clicket.model.credential import Credential, CredentialKind
+from clicket.ports import Clock, Store, sleep
+from clicket.vault import Vault
+
+__all__ = ["CredentialBook", "CredentialOptions", "HeldToken"]
+
+logger = logging.getLogger("clicket.credentials")
+_MARGIN = 60.0
+"""Seconds before its end from which a token is refreshed, or a tenth of its life if that is less."""
+_CLAIM = 45.0
+"""Seconds of a claim: more than a request and the write after it take."""
+_LOOK_AGAIN = 0.1
+_MAX_SECRET = 64 * 1024
+_MIN_SECRET = 4
+_REMOTE = "the authorization server refused to refresh it"
+
+
+class CredentialOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the settings say about credentials."""
+
+    providers: tuple[Provider, ...] = ()
+    public_url: str | None = None
+    link_timeout: float = 600.0
+    """Seconds for which a link works."""
+    wait_timeout: float | None = 24 * 3600.0
+    """Seconds for which a call waits for a credential."""
+
+
+class HeldToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A token for one use now."""
+
+    id: str
+    """Of the credential."""
+    token: str
+
+    def __repr__(self) -> str:
+        return f"<token of credential {self.id}>"
+
+
+class Audit(Protocol):
+    def __call__(self, who: str, what: str, **details: Any) -> Awaitable[None]: ...
+
+
+class CredentialBook:
+    """`audit` writes the audit log. `on_put` are called when a credential was put by this process."""
+
+    def __init__(
+        self,
+        store: Store,
+        vault: Vault,
+        clock: Clock,
+        options: CredentialOptions,
+        *,
+        audit: Audit,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        http: OAuthHttp | None = None,
+    ) -> None:
+        self._clock = clock
+        self._audit = audit
+        self._spawn = spawn
+        self._http = http or OAuthHttp()
+        self._refreshing: dict[tuple[str, str], asyncio.Future[HeldToken]] = {}
+        base = None if options.public_url is None else options.public_url.rstrip("/")
+        self.shelf = Shelf(store, vault)
+        self.oauth = OAuth(
+            self._http,
+            Discovery(self._http, clock.monotonic),
+            store,
+            self.shelf,
+            None if base is None else f"{base}/connect/callback",
+        )
+        self.options = options
+        self.providers = {provider.name: provider for provider in options.providers}
+        self.on_put: list[Callable[[], None]] = []
+
+    def provider(self, name: str) -> Provider:
+        """What is known of a provider. One that the settings do not name takes tokens that are put."""
+        return self.providers.get(name) or Provider(name=check_name(name))
+
+    # Put, list, revoke.
+
+    async def put(
+        self,
+        caller: str,
+        provider: str,
+        secret: str,
+        *,
+        scopes: Sequence[str] = (),
+        expires_at: float | None = None,
+        by: str = "",
+    ) -> Credential:
+        """Keep a token that its holder gave, in place of the one before."""
+        given = self.check_secret(secret)
+        if expires_at is not None and expires_at <= self._clock.now():
+            raise UsageError("expires_at is in the past: the credential would be of no use.")
+        granted = Granted(access=given, scopes=tuple(scopes))
+        kept = await self._replace(caller, self.provider(provider), "token", granted, expires_at)
+        await self._audit(by or caller, "credential.put", provider=provider, caller=caller)
+        return kept.shown
+
+    def check_secret(self, secret: Any) -> str:
+        """A token as it is kept, or `UsageError`."""
+        if not isinstance(secret, str) or not secret.strip():
+            raise UsageError("the secret of a credential is a text that is not empty.")
+        given = secret.strip()
+        if len(given) > _MAX_SECRET or not given.isascii() or not given.isprintable() or len(given.split()) > 1:
+            raise UsageError(
+                f"the secret of a credential is one line of printable ASCII without spaces, at most {_MAX_SECRET} characters."
+            )
+        if len(given) < _MIN_SECRET:
+            raise UsageError(
+                f"the secret of a credential has {_MIN_SECRET} characters at least: a shorter one cannot be masked."
+            )
+        return given
+
+    async def connect(self, caller: str, provider: Provider, granted: Granted) -> Credential:
+        """Keep the tokens that an authorization server gave for a caller."""
+        lasts = granted.expires_in
+        ends = None if lasts is None else self._clock.now() + lasts
+        kept = await self._replace(caller, provider, "oauth", granted, ends)
+        await self._audit(caller, "credential.connected", provider=provider.name, caller=caller)
+        return kept.shown
+
+    async def _replace(
+        self, caller: str, provider: Provider, kind: CredentialKind, granted: Granted, expires_at: float | None
+    ) -> Kept:
+        self.shelf.check()
+        now = self._clock.now()
+        new = Kept(
+            id=token_hex(8), caller=caller, provider=provider.name, kind=kind, created_at=now, updated_at=now,
+            expires_at=expires_at, scopes=granted.scopes if granted.scopes is not None else provider.scopes,
+        )  # fmt: skip
+        new = self.shelf.seal(new, Secret(access=granted.access, refresh=granted.refresh))
+        while True:  # it replaces whatever is there, and a refresh that is under way loses
+            before = await self.shelf.read(caller, provider.name)
+            write = self._save if kind == "oauth" else self.shelf.write  # a person can put a token again
+            written = await write(msgspec.structs.replace(new, version=before.version if before else 0))
+            if written is not None:
+                break
+        await self.announce()
+        return written
+
+    async def announce(self) -> None:
+        """A credential was put: calls that wait for it go on, in every process."""
+        for listener in self.on_put:
+            listener()
+        try:
+            await self.shelf.changed()
+        except ClicketError as error:  # processes look at every credential from time to time, so none is missed
+            logger.warning("other processes learn later that a credential was put: %s", error)
+
+    async def listed(self, caller: str | None) -> list[Credential]:
+        return [kept.shown for kept in await self.shelf.listed(caller) if kept.status != "revoked"]
+
+    async def revoke(self, caller: str, provider: str, *, by: str = "") -> Credential:
+        """Delete the secret. Calls that run keep what they have; the next use waits. `NotFound`: there is no credential."""
+        check_name(provider)
+        while True:
+            kept = await self.shelf.read(caller, provider)
+            if kept is None or kept.status == "revoked":
+                raise NotFound(f"the caller has no credential for {provider!r}.")
+            gone = msgspec.structs.replace(
+                kept, status="revoked", sealed="", claim=None, reason="it was revoked", updated_at=self._clock.now()
+            )
+            if await self.shelf.write(gone) is not None:
+                break
+        await self._audit(by or caller, "credential.revoked", provider=provider, caller=caller)
+        return gone.shown
+
+    async def sweep(self) -> None:
+        await self.shelf.sweep(self._clock.now())
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    # Looking, for calls that may have to wait.
+
+    async def look(self, caller: str, providers: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The ids of the caller's credentials, and which are missing, with the reasons. Nothing is refreshed."""
+        found: list[str] = []
+        missing: dict[str, str] = {}
+        for name in providers:
+            kept = await self.shelf.read(caller, name)
+            try:
+                self._opened(name, kept)
+                assert kept is not None
+                found.append(kept.id)
+            except CredentialMissing as error:
+                missing[name] = error.reason
+        return tuple(found), missing
+
+    def _opened(self, provider: str, kept: Kept | None) -> Secret:
+        """The secret of a credential that may be used, perhaps after a refresh."""
+        if kept is None:
+            raise CredentialMissing(provider, "there is none")
+        if kept.status != "ready":
+            raise CredentialMissing(provider, kept.reason or kept.status)
+        secret = self.shelf.open(kept)
+        if secret is None:
+            raise CredentialMissing(provider, "none of this process's keys (secret_key) opens it")
+        if self._is_over(kept) and not kept.refreshable:
+            raise CredentialMissing(provider, "it has expired")
+        return secret
+
+    def _is_over(self, kept: Kept) -> bool:
+        return kept.expires_at is not None and kept.expires_at <= self._clock.now()
+
+    # Tokens.
+
+    async def token(self, caller: str, provider: str) -> HeldToken:
+        """The caller's token, refreshed if it ends soon. `CredentialMissing`: a person must give one. `ProviderUnreachable`: it has
+        ended, and the authorization server does not answer."""
+        kept = await self.shelf.read(caller, provider)
+        secret = self._opened(provider, kept)
+        assert kept is not None
+        if not kept.refreshable or not self._ends_soon(kept):
+            return HeldToken(id=kept.id, token=secret.access)
+        return await self._refreshed(caller, provider, secret.access)
+
+    async def renew(self, caller: str, provider: str, used: str, *, refused: bool) -> HeldToken:
+        """Another token than `used`, which the service outside did not take; the same one, if there is no other. `refused`: it said that
+        the token is not valid, so one that cannot be refreshed is expired from now on."""
+        kept = await self.shelf.read(caller, provider)
+        secret = self._opened(provider, kept)
+        assert kept is not None
+        if secret.access != used:  # it was refreshed or replaced meanwhile
+            return HeldToken(id=kept.id, token=secret.access)
+        if kept.refreshable:
+            return await self._refreshed(caller, provider, used)
+        if not refused:
+            return HeldToken(id=kept.id, token=used)
+        await self._expire(kept, "the service refused it")
+        raise CredentialMissing(provider, "the service refused it, and it cannot be refreshed")
+
+    def _ends_soon(self, kept: Kept) -> bool:
+        if kept.expires_at is None:
+            return False
+        margin = min(_MARGIN, max(kept.expires_at - kept.updated_at, 0.0) / 10)
+        return kept.expires_at - margin <= self._clock.now()
+
+    # Refreshing.
+
+    async def _refreshed(self, caller: str, provider: str, used: str) -> HeldToken:
+        """One refresh in this process for all that ask. It goes on if one of them is cancelled: its answer must not be lost."""
+        key = (caller, provider)
+        under_way = self._refreshing.get(key)
+        if under_way is None:
+            under_way = asyncio.get_running_loop().create_future()
+            self._refreshing[key] = under_way
+            self._spawn(self._refresh_for(key, used, under_way))
+        return await asyncio.shield(under_way)
+
+    async def _refresh_for(self, key: tuple[str, str], used: str, done: asyncio.Future[HeldToken]) -> None:
+        try:
+            token = await self._refresh(*key, used)
+            if not done.done():
+                done.set_result(token)
+        except BaseException as error:
+            if not done.done():
+                done.set_exception(error if isinstance(error, Exception) else ProviderUnreachable("it was cancelled."))
+                done.exception()  # retrieved here, because the waiters may be gone
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._refreshing.pop(key, None)
+
+    async def _refresh(self, caller: str, provider: str, used: str) -> HeldToken:
+        while True:
+            kept = await self.shelf.read(caller, provider)
+            secret = self._opened(provider, kept)
+            assert kept is not None
+            if secret.access != used:
+                return HeldToken(id=kept.id, token=secret.access)
+            now = self._clock.now()
+            if kept.claim is not None and kept.claim.until > now:
+                await sleep(self._clock, min(_LOOK_AGAIN, kept.claim.until - now))
+                continue
+            if kept.claim is not None:
+                logger.warning("a refresh of the credential for %s did not end; it is tried again", provider)
+                await self._audit(kept.claim.by, "credential.refresh_repeated", provider=provider, caller=caller)
+            claim = Claim(token_hex(4), now + _CLAIM)
+            claimed = await self.shelf.write(msgspec.structs.replace(kept, claim=claim))
+            if claimed is not None:
+                return await self._send(claimed, secret)
+
+    async def _send(self, claimed: Kept, secret: Secret) -> HeldToken:
+        """Use the refresh token, and keep what came back before anything uses it."""
+        provider = self.provider(claimed.provider)
+        try:
+            granted = await self.oauth.refresh(provider, secret.refresh)
+        except ProviderRefused as error:
+            await self._expire(claimed, f"{_REMOTE}{f' ({error.error})' if error.error else ''}")
+            raise CredentialMissing(claimed.provider, _REMOTE) from error
+        except ClicketError as error:
+            await self._save(msgspec.structs.replace(claimed, claim=None))
+            if claimed.expires_at is not None and not self._is_over(claimed):  # the token works for a moment longer
+                logger.warning("the credential for %s could not be refreshed yet: %s", claimed.provider, error)
+                return HeldToken(id=claimed.id, token=secret.access)
+            raise
+        now = self._clock.now()
+        new = msgspec.structs.replace(
+            claimed,
+            claim=None,
+            updated_at=now,
+            expires_at=None if granted.expires_in is None else now + granted.expires_in,
+            scopes=claimed.scopes if granted.scopes is None else granted.scopes,
+        )
+        new = self.shelf.seal(new, Secret(access=granted.access, refresh=granted.refresh or secret.refresh))
+        if await self._save(new) is None:
+            # It was revoked or replaced while it was refreshed: what is there now counts.
+            kept = await self.shelf.read(claimed.caller, claimed.provider)
+            current = self._opened(claimed.provider, kept)
+            assert kept is not None
+            return HeldToken(id=kept.id, token=current.access)
+        return HeldToken(id=new.id, token=granted.access)
+
+    async def _expire(self, kept: Kept, reason: str) -> None:
+        """Mark a credential as expired, and delete its secret. It stays as it is if it was replaced meanwhile."""
+        over = msgspec.structs.replace(
+            kept,
+            status="expired",
+            sealed="",
+            refreshable=False,
+            claim=None,
+            reason=reason,
+            updated_at=self._clock.now(),
+        )
+        if await self._save(over) is not None:
+            await self._audit("", "credential.expired", provider=kept.provider, caller=kept.caller, reason=reason)
+
+    async def _save(self, kept: Kept) -> Kept | None:
+        """As `Shelf.write`, again and again for as long as a claim lasts: tokens that were given once are nowhere else."""
+        give_up = self._clock.monotonic() + _CLAIM
+        while True:
+            try:
+                return await self.shelf.write(kept)
+            except StoreUnavailable as error:
+                if self._clock.monotonic() >= give_up:
+                    raise
+                logger.warning("a credential for %s could not be stored yet: %s", kept.provider, error)
+            await sleep(self._clock, _LOOK_AGAIN)
+            try:
+                stored = await self.shelf.read(kept.caller, kept.provider)
+            except StoreUnavailable:
+                continue
+            if stored is not None and stored.version == kept.version + 1 and stored.sealed == kept.sealed:
+                return stored  # the answer to the write was lost, not the write

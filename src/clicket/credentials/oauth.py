@@ -1,0 +1,196 @@
+"""The OAuth client: registration (RFC 7591), authorization requests with PKCE (RFC 7636), codes and refresh tokens for tokens."""
+
+from __future__ import annotations
+
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from math import isfinite
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import msgspec
+
+from clicket.credentials.discovery import Discovery, Endpoints
+from clicket.credentials.oauth_http import OAuthHttp, ProviderRefused, ProviderUnreachable
+from clicket.credentials.provider import Provider
+from clicket.credentials.shelf import Shelf
+from clicket.ports import Store
+
+__all__ = ["Granted", "OAuth", "challenge_of"]
+
+_CLIENT = "credential.client"
+_MAX_TOKEN = 64 * 1024
+
+
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens that a server gave. `expires_in`: seconds; None: it did not say."""
+
+    access: str
+    refresh: str = ""
+    expires_in: float | None = None
+    scopes: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return "<granted>"
+
+
+class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """This program, as the authorization server knows it."""
+
+    client_id: str
+    client_secret: str = ""
+
+    def __repr__(self) -> str:
+        return "<client>"
+
+
+class OAuth:
+    """`redirect_uri`: where servers send people back; None: nothing can be connected here."""
+
+    def __init__(
+        self, http: OAuthHttp, discovery: Discovery, store: Store, shelf: Shelf, redirect_uri: str | None
+    ) -> None:
+        self._http = http
+        self._discovery = discovery
+        self._store = store
+        self._shelf = shelf
+        self.redirect_uri = redirect_uri
+
+    async def endpoints(self, provider: Provider) -> Endpoints:
+        return await self._discovery.endpoints(provider)
+
+    async def authorization(self, provider: Provider, state: str, verifier: str) -> str:
+        """The URL at the provider that asks a person. What it has is no secret."""
+        endpoints = await self.endpoints(provider)
+        client = await self._client(provider, endpoints)
+        query = {
+            **provider.authorize_parameters,
+            "response_type": "code",
+            "client_id": client.client_id,
+            "redirect_uri": self.redirect_uri or "",
+            "state": state,
+            "code_challenge": challenge_of(verifier),
+            "code_challenge_method": "S256",
+        }
+        if endpoints.scopes:
+            query["scope"] = " ".join(endpoints.scopes)
+        if endpoints.resource:
+            query["resource"] = endpoints.resource
+        parts = urlsplit(endpoints.authorize_url)
+        own = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in query]
+        return urlunsplit(
+            (parts.scheme, parts.netloc, parts.path, urlencode([*own, *query.items()], quote_via=quote), "")
+        )
+
+    async def redeem(self, provider: Provider, code: str, verifier: str) -> Granted:
+        """Tokens for a code. A code works once."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "code_verifier": verifier,
+            "redirect_uri": self.redirect_uri or "",
+        }
+        return await self._tokens(provider, form, "a code")
+
+    async def refresh(self, provider: Provider, token: str) -> Granted:
+        """New tokens for a refresh token. Many servers take it once."""
+        return await self._tokens(provider, {"grant_type": "refresh_token", "refresh_token": token}, "a refresh token")
+
+    async def _tokens(self, provider: Provider, form: dict[str, str], what: str) -> Granted:
+        endpoints = await self.endpoints(provider)
+        client = await self._client(provider, endpoints)
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        if endpoints.resource:
+            form = {**form, "resource": endpoints.resource}
+        if client.client_secret and endpoints.client_auth == "basic":
+            pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
+            headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        else:
+            form = {**form, "client_id": client.client_id}
+            if client.client_secret:
+                form["client_secret"] = client.client_secret
+        content = urlencode(form).encode()
+        return _granted(provider, await self._http.post(provider, endpoints.token_url, content, headers, what=what))
+
+    # The client's registration.
+
+    async def _client(self, provider: Provider, endpoints: Endpoints) -> ClientIdentity:
+        if provider.client_id:
+            return ClientIdentity(client_id=provider.client_id, client_secret=provider.client_secret)
+        known = await self._registered(provider, endpoints)
+        if known is not None:
+            return known
+        if not endpoints.registration_url or self.redirect_uri is None:
+            raise ProviderRefused(
+                f"provider {provider.name!r} has no client_id, and its authorization server registers no clients. Register one there, "
+                "and set client_id."
+            )
+        made = await self._register(provider, endpoints)
+        sealed = self._shelf.check().seal(self._place(provider, endpoints), _CLIENT, msgspec.json.encode(made))
+        body = msgspec.json.encode({"sealed": sealed})
+        await self._store.put_document(_CLIENT, self._client_key(provider, endpoints), body, 0)
+        return await self._registered(provider, endpoints) or made  # another process may have been first
+
+    async def _registered(self, provider: Provider, endpoints: Endpoints) -> ClientIdentity | None:
+        document = await self._store.document(_CLIENT, self._client_key(provider, endpoints))
+        if document is None:
+            return None
+        try:
+            sealed = msgspec.json.decode(document.body)["sealed"]
+            plain = self._shelf.check().unsealed(self._place(provider, endpoints), _CLIENT, sealed)
+            if plain is not None:
+                return msgspec.json.decode(plain, type=ClientIdentity)
+        except (msgspec.MsgspecError, KeyError, TypeError):
+            pass
+        await self._store.delete_document(_CLIENT, document.key)  # the keys have changed: register again
+        return None
+
+    async def _register(self, provider: Provider, endpoints: Endpoints) -> ClientIdentity:
+        wanted: dict[str, Any] = {
+            "client_name": "clicket",
+            "redirect_uris": [self.redirect_uri],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+        }
+        if endpoints.scopes:
+            wanted["scope"] = " ".join(endpoints.scopes)
+        answer = await self._http.post(
+            provider, endpoints.registration_url, msgspec.json.encode(wanted), {"content-type": "application/json"},
+            what="the registration of a client",
+        )  # fmt: skip
+        id, secret = answer.get("client_id"), answer.get("client_secret", "")
+        if not isinstance(id, str) or not id or not isinstance(secret, str):
+            raise ProviderUnreachable(f"provider {provider.name!r} registered a client without an id.")
+        return ClientIdentity(client_id=id, client_secret=secret)
+
+    def _client_key(self, provider: Provider, endpoints: Endpoints) -> str:
+        place = msgspec.json.encode([endpoints.issuer, endpoints.registration_url, self.redirect_uri])
+        return f"{provider.name}:{sha256(place).hexdigest()[:32]}"
+
+    def _place(self, provider: Provider, endpoints: Endpoints) -> tuple[str, str, str]:
+        return "", provider.name, self._client_key(provider, endpoints)
+
+
+def challenge_of(verifier: str) -> str:
+    """The S256 challenge of a PKCE verifier."""
+    return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def _granted(provider: Provider, answer: Mapping[str, Any]) -> Granted:
+    access, refresh, kind = answer.get("access_token"), answer.get("refresh_token"), answer.get("token_type", "bearer")
+    usable = isinstance(access, str) and 0 < len(access) <= _MAX_TOKEN and access.isascii() and access.isprintable()
+    if not usable or not isinstance(kind, str) or kind.lower() != "bearer" or " " in str(access):
+        raise ProviderRefused(f"provider {provider.name!r} gave a token that is no bearer token.")
+    seconds, scope = answer.get("expires_in"), answer.get("scope")
+    try:
+        lasts = None if seconds is None or isinstance(seconds, bool) else float(seconds)
+    except (TypeError, ValueError):
+        lasts = None
+    return Granted(
+        access=str(access),
+        refresh=refresh if isinstance(refresh, str) and len(refresh) <= _MAX_TOKEN else "",
+        expires_in=lasts if lasts is not None and isfinite(lasts) and lasts > 0 else None,
+        scopes=tuple(scope.split()) if isinstance(scope, str) else None,
+    )

@@ -1,0 +1,188 @@
+"""Calls whose tools need credentials of their callers: let through, or waiting without a slot until the credential is there.
+
+Nothing of a wait is in memory alone: it follows from the credentials in the store. A process that puts one changes a counter; owners of
+waiting calls read the counter every second, and all credentials that they wait for every half minute. So a process that dies after it
+put a credential costs time, and no call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from msgspec import to_builtins
+
+from clicket.call import Call
+from clicket.credentials import CredentialBook
+from clicket.engine.caching import Caching
+from clicket.engine.ending import Ending
+from clicket.engine.live_calls import LiveCalls
+from clicket.engine.timers import WaitTimers
+from clicket.errors import ClicketError
+from clicket.journal import Journal
+from clicket.kernel import State
+from clicket.model import Event, ToolError
+from clicket.ports import elapsed, mark
+
+__all__ = ["LOOK_EVERY", "CredentialWaits"]
+
+logger = logging.getLogger("clicket.engine")
+LOOK_EVERY = 1.0
+_LOOK_AT_ALL = 30.0
+
+
+class CredentialWaits:
+    """`proceed(call)`: every credential is there. `timeout`: seconds for which a call waits; None: without a limit."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        live: LiveCalls,
+        timers: WaitTimers,
+        ending: Ending,
+        caching: Caching,
+        book: CredentialBook,
+        *,
+        timeout: float | None,
+        proceed: Callable[[Call], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._journal = journal
+        self._clock = journal.clock
+        self._live = live
+        self._timers = timers
+        self._ending = ending
+        self._caching = caching
+        self._book = book
+        self._timeout = timeout
+        self._proceed = proceed
+        self._spawn = spawn
+        self._waiting: dict[Call, tuple[str, ...]] = {}
+        self._seen = 0
+        self._looked_at = float("-inf")
+        self.closed = False
+        book.on_put.append(self._on_put)
+
+    # A call comes.
+
+    def enter(self, call: Call) -> None:
+        """Let the call through if its caller has every credential; else it waits."""
+        self._live.add(call)
+        self._waiting[call] = ()
+        self._spawn(self._look(call))
+
+    def enter_again(self, call: Call) -> None:
+        """The body is over, because a credential was missing or refused: the call is attempted again once it is there."""
+        entry = call.entry
+        error = ToolError(
+            code="credential_missing",
+            message=f"attempt {entry.attempts} had no credential that works; the call is attempted again when there is one.",
+            type="CredentialMissing",
+        )
+        data = {"attempt": entry.attempts, "error": to_builtins(error), "delay": None, "waiting_for": "credential"}
+        self._journal.advance(entry, State.RETRYING, data)
+        self._journal.wait_for(entry, "credential")
+        self._journal.commit(entry)
+        self.enter(call)
+
+    async def _look(self, call: Call) -> None:
+        try:
+            found, missing = await self._book.look(call.caller, call.required_tool().options.credentials)
+        except ClicketError as error:
+            if _is_over(call):
+                self._waiting.pop(call, None)
+            elif call.entry.durable:  # the next look tries again
+                logger.warning("call %s: the credentials of its caller cannot be read yet: %s", call.id, error)
+                self._looked_at = float("-inf")
+            else:
+                self._waiting.pop(call, None)
+                self._ending.on_created(call, error)
+            return
+        if call not in self._waiting:  # another look let it through
+            return
+        if _is_over(call):
+            del self._waiting[call]
+        elif missing:
+            self._wait(call, missing)
+        else:
+            self._let_through(call, found)
+
+    def _let_through(self, call: Call, found: tuple[str, ...]) -> None:
+        entry = call.entry
+        del self._waiting[call]
+        if entry.waiting_for == "credential" or _last_wait(entry.events) is not None:
+            self._timers.end_wait(call)
+            self._journal.record(entry, "note", {"text": "The credential is there.", "waiting_for": None})
+            self._journal.wait_for(entry, None)
+        call.credentials = found
+        if entry.state is State.PENDING:
+            self._caching.fit(call)
+        try:
+            self._proceed(call)
+        except ClicketError as error:  # no caller is waiting here, so the error is recorded on the call
+            self._ending.on_created(call, error)
+
+    def _wait(self, call: Call, missing: dict[str, str]) -> None:
+        entry, names = call.entry, tuple(missing)
+        if self._waiting.get(call) == names:
+            return
+        self._waiting[call] = names
+        before, left = _last_wait(entry.events), self._timeout
+        if before is not None and before.data.get("left") is not None:  # the time of the wait goes on
+            left = max(before.data["left"] - elapsed(self._clock, before.at, before.data), 0.0)
+        self._journal.wait_for(entry, "credential")
+        if before is None or tuple(before.data.get("providers", ())) != names:
+            at = self._journal.stamp(entry)
+            note = {
+                "text": f"It waits for a credential of its caller: {', '.join(names)}.",
+                "waiting_for": "credential",
+                "providers": list(names),
+                "reasons": missing,
+                "left": left,
+                "deadline": None if left is None else at + left,
+                **mark(self._clock),
+            }
+            self._journal.record(entry, "note", note, at)
+        if left is not None:
+            self._timers.wait(call, left, "credential")
+        self._journal.commit(entry, partial(self._ending.on_created, call))
+
+    # A credential comes.
+
+    def _on_put(self) -> None:
+        """This process put one."""
+        if self._waiting and not self.closed:
+            self._look_at_all()
+
+    async def look(self) -> None:
+        """Another process may have put one."""
+        for call in [call for call in self._waiting if _is_over(call)]:
+            del self._waiting[call]
+        if not self._waiting or self.closed:
+            return
+        changes, now = await self._book.shelf.changes(), self._clock.monotonic()
+        if changes != self._seen or now - self._looked_at >= _LOOK_AT_ALL:
+            self._seen = changes
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        self._looked_at = self._clock.monotonic()
+        for call in list(self._waiting):
+            self._spawn(self._look(call))
+
+
+def _is_over(call: Call) -> bool:
+    """Has the call ended meanwhile, or left this process?"""
+    return call.ending or call.failure is not None
+
+
+def _last_wait(events: list[Event]) -> Event | None:
+    """The note of the wait that is not over; None: there is none."""
+    for event in reversed(events):
+        if event.type == "note" and "waiting_for" in event.data:
+            return event if event.data["waiting_for"] == "credential" else None
+        if event.type in ("state_changed", "created"):
+            return None
+    return None

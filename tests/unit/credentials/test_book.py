@@ -1,0 +1,235 @@
+"""One caller's credential over time: refreshed before it ends, expired if that is refused, never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+from tests.kit.credential_books import BANK, Books, FakeServer, memory
+
+from clicket.credentials import CredentialBook
+from clicket.credentials.oauth import Granted
+from clicket.credentials.oauth_http import ProviderUnreachable
+from clicket.errors import CredentialMissing, StoreUnavailable, UsageError
+from clicket.stores.memory import MemoryStore
+from clicket.testing import StepClock
+
+
+async def connected(books: Books, book: CredentialBook, **more: Any) -> str:
+    given = {"access": "first-access", "refresh": "first-refresh", "expires_in": 100.0, **more}
+    books.server.valid.add(str(given["refresh"]))
+    await book.connect("ann", BANK, Granted(**given))
+    return str(given["access"])
+
+
+def stepped(books: Books) -> StepClock:
+    assert isinstance(books.clock, StepClock)
+    return books.clock
+
+
+@pytest.mark.parametrize("secret", ["", "  ", "abc", "two words", "a\nb-c-d", "ü-ü-ü-ü", "x" * 70_000, 7, None])
+async def test_what_is_no_token_is_refused(secret: Any) -> None:
+    books = Books()
+    with pytest.raises(UsageError) as refused:
+        await books.over(await memory()).put("ann", "github", secret)
+    assert str(secret) not in refused.value.message or not str(secret).strip()
+
+
+async def test_a_token_is_kept_without_the_spaces_around_it() -> None:
+    book = Books().over(await memory())
+    await book.put("ann", "github", " t0ken \n")
+    assert (await book.token("ann", "github")).token == "t0ken"
+
+
+async def test_without_a_key_nothing_is_kept_on_disk() -> None:
+    durable = await memory()
+    durable.durability = "process"
+    book = Books().over(durable, key="")
+    with pytest.raises(UsageError, match="CLICKET_SECRET_KEY"):
+        await book.put("ann", "github", "t0ken")
+    with pytest.raises(CredentialMissing):
+        await book.token("ann", "github")
+    in_memory = Books().over(await memory(), key="")
+    await in_memory.put("ann", "github", "t0ken")
+    assert (await in_memory.token("ann", "github")).token == "t0ken"
+
+
+async def test_another_key_opens_nothing_and_says_so() -> None:
+    books, store = Books(), await memory()
+    await books.over(store).put("ann", "github", "t0ken")
+    other = books.over(store, key="a wholly different key of tests")
+    with pytest.raises(CredentialMissing, match="secret_key"):
+        await other.token("ann", "github")
+    assert (await other.look("ann", ["github"]))[1].keys() == {"github"}
+
+
+async def test_a_sealed_secret_moved_to_another_caller_does_not_open() -> None:
+    books, store = Books(), await memory()
+    book = books.over(store)
+    await book.put("ann", "github", "anns-token")
+    await book.put("eve", "github", "eves-token")
+    ann, eve = (await book.shelf.read("ann", "github")), (await book.shelf.read("eve", "github"))
+    assert ann is not None
+    assert eve is not None
+    await book.shelf.write(msgspec.structs.replace(eve, sealed=ann.sealed, id=ann.id))
+    with pytest.raises(CredentialMissing):
+        await book.token("eve", "github")
+
+
+async def test_it_is_refreshed_before_it_ends_and_not_earlier() -> None:
+    books = Books()
+    book = books.over(await memory())
+    access = await connected(books, book)
+    stepped(books).advance(89)
+    assert (await book.token("ann", "bank")).token == access
+    stepped(books).advance(1.5)
+    assert (await book.token("ann", "bank")).token == "access-1"
+    assert books.server.forms[0]["refresh_token"] == "first-refresh"
+    (shown,) = await book.listed("ann")
+    assert shown.expires_at == pytest.approx(stepped(books).now() + 100)
+
+
+async def test_the_old_refresh_token_stays_if_no_new_one_comes() -> None:
+    books = Books()
+    book = books.over(await memory())
+    await connected(books, book)
+
+    def plain() -> dict[str, Any]:
+        return {"access_token": "plain-access", "expires_in": 100, "token_type": "bearer"}
+
+    books.server.next_tokens = plain  # type: ignore[method-assign]
+    stepped(books).advance(95)
+    await book.token("ann", "bank")
+    books.server.valid.add("first-refresh")
+    stepped(books).advance(95)
+    await book.token("ann", "bank")
+    assert [form["refresh_token"] for form in books.server.forms] == ["first-refresh", "first-refresh"]
+
+
+async def test_a_server_that_is_down_costs_nothing_while_the_token_works(caplog: pytest.LogCaptureFixture) -> None:
+    books = Books()
+    book = books.over(await memory())
+    access = await connected(books, book)
+    books.server.down = True
+    stepped(books).advance(95)
+    with caplog.at_level(logging.WARNING, "clicket.credentials"):
+        assert (await book.token("ann", "bank")).token == access
+    assert "could not be refreshed yet" in caplog.text
+    stepped(books).advance(6)
+    with pytest.raises(ProviderUnreachable):
+        await book.token("ann", "bank")
+    books.server.down = False
+    assert (await book.token("ann", "bank")).token == "access-1"
+    assert books.what() == ["credential.connected"]
+
+
+async def test_a_refused_refresh_expires_it_and_deletes_the_secret() -> None:
+    books = Books()
+    book = books.over(await memory())
+    await connected(books, book)
+    books.server.refuses = "invalid_grant"
+    stepped(books).advance(95)
+    with pytest.raises(CredentialMissing, match="refused to refresh"):
+        await book.token("ann", "bank")
+    (shown,) = await book.listed("ann")
+    assert (shown.status, shown.refreshable) == ("expired", False)
+    kept = await book.shelf.read("ann", "bank")
+    assert kept is not None
+    assert kept.sealed == ""
+    assert (await book.look("ann", ["bank"])) == ((), {"bank": shown.reason})
+    assert books.what()[-1] == "credential.expired"
+
+
+async def test_a_token_that_ends_and_cannot_be_refreshed_is_missing() -> None:
+    books = Books()
+    book = books.over(await memory())
+    await book.put("ann", "github", "t0ken", expires_at=stepped(books).now() + 10)
+    stepped(books).advance(11)
+    assert (await book.look("ann", ["github"]))[1] == {"github": "it has expired"}
+    with pytest.raises(CredentialMissing, match="expired"):
+        await book.token("ann", "github")
+    with pytest.raises(UsageError, match="past"):
+        await book.put("ann", "github", "t0ken", expires_at=1.0)
+
+
+async def test_renewing_gives_what_replaced_the_token_before_it_refreshes() -> None:
+    books = Books()
+    book = books.over(await memory())
+    access = await connected(books, book)
+    new = await book.renew("ann", "bank", access, refused=True)
+    assert new.token == "access-1"
+    assert (await book.renew("ann", "bank", access, refused=True)).token == "access-1"
+    assert len(books.server.forms) == 1, "the second one found the new token"
+
+
+async def test_a_refused_plain_token_is_expired_only_if_the_service_says_so() -> None:
+    books = Books()
+    book = books.over(await memory())
+    await book.put("ann", "github", "t0ken")
+    assert (await book.renew("ann", "github", "t0ken", refused=False)).token == "t0ken"
+    assert (await book.token("ann", "github")).token == "t0ken"
+    with pytest.raises(CredentialMissing):
+        await book.renew("ann", "github", "t0ken", refused=True)
+    with pytest.raises(CredentialMissing, match="the service refused it"):
+        await book.token("ann", "github")
+
+
+async def test_a_refresh_goes_on_when_one_that_waits_is_cancelled() -> None:
+    books = Books(FakeServer())
+    book = books.over(await memory())
+    await connected(books, book)
+    stepped(books).advance(95)
+    books.server.gate = asyncio.Event()
+    first, second = (asyncio.ensure_future(book.token("ann", "bank")) for _ in range(2))
+    while not books.server.forms:
+        await asyncio.sleep(0)
+    first.cancel()
+    books.server.gate.set()
+    assert (await second).token == "access-1"
+    assert (await book.token("ann", "bank")).token == "access-1"
+    assert len(books.server.forms) == 1
+
+
+async def test_tokens_that_were_given_are_not_lost_to_a_store_that_is_away() -> None:
+    class Shaky(MemoryStore):
+        away = 0
+        lies = False
+
+        async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
+            if kind == "credential" and self.away:
+                self.away -= 1
+                if self.lies:  # the write took effect, and its answer was lost
+                    await super().put_document(kind, key, body, expect)
+                raise StoreUnavailable("away")
+            return await super().put_document(kind, key, body, expect)
+
+    for lies in (False, True):
+        books, store = Books(), await memory(Shaky)
+        book = books.over(store)
+        await connected(books, book)
+        stepped(books).advance(95)
+        books.server.gate = asyncio.Event()
+        asked = asyncio.ensure_future(book.token("ann", "bank"))
+        while not books.server.forms:
+            await asyncio.sleep(0)
+        store.away, store.lies = 1 if lies else 3, lies
+        books.server.gate.set()
+        while not asked.done():
+            await stepped(books).run(0.1)
+        assert asked.result().token == "access-1"
+        assert (await book.token("ann", "bank")).token == "access-1"
+
+
+async def test_nothing_that_is_printed_shows_a_secret() -> None:
+    books = Books()
+    book = books.over(await memory())
+    await connected(books, book)
+    kept = await book.shelf.read("ann", "bank")
+    assert kept is not None
+    secret, held = book.shelf.open(kept), await book.token("ann", "bank")
+    for each in (secret, held, Granted(access="first-access"), kept, kept.shown, BANK, books.audited):
+        assert "first-access" not in repr(each)
+        assert "first-refresh" not in repr(each)

@@ -12,6 +12,7 @@ from clicket.agent_config import chosen
 from clicket.agents import Agent, AgentBusy, AgentState
 from clicket.errors import ClicketError, Conflict, InvalidInput, NotFound
 from clicket.external_calls import complete_own
+from clicket.model.codec import decode
 from clicket.model.names import FRONTEND
 from clicket.ports import Store
 from clicket.runtime import Runtime
@@ -62,8 +63,8 @@ class AgUiHandlers:
 
     async def run(self, request: Request) -> AlreadySent:
         agent = chosen(self._agents, self._settings, request.path("agent"))
-        given = await self._body_reader.json(request, RunAgentInput)
-        run_input.checked_messages(given)
+        body = await self._body_reader.read(request)
+        given = self._body_reader.decoded(body, RunAgentInput)
         runtime = own_runtime(request)
         agent = agent.acting_for(runtime)
         requests = ThreadRequests(self._store, "ag-ui", agent, runtime.host.caller, given.thread_id)
@@ -73,7 +74,7 @@ class AgUiHandlers:
         except _BrokenRule as broken:
             return await self._send(request, refused_run(given, broken.error))
         turn, elsewhere = started
-        stream = RunStream(agent, runtime, requests, given, turn, elsewhere)
+        stream = RunStream(agent, runtime, requests, given, decode(body)["messages"], turn, elsewhere)
         on_left = partial(agent.stop, given.thread_id, "the client disconnected") if given.stop_on_disconnect else None
         return await self._send(request, stream.events(), on_left)
 

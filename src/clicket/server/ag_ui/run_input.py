@@ -17,17 +17,83 @@ __all__ = [
     "ResumeEntry",
     "RunAgentInput",
     "ToolResultGiven",
-    "checked_messages",
     "new_message",
     "offers",
     "tool_results",
 ]
 
-_ROLES = frozenset({"developer", "system", "assistant", "user", "tool", "activity", "reasoning"})
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WHOLE = "(body)"
 _MAX_TOOLS = 128
 Id = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\x00]*$")]
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="role"):
+    id: Annotated[str, Meta(min_length=1, max_length=2_000)]
+
+
+class TextPart(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
+    text: str
+
+
+class _MediaPart(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    source: dict[str, Any]
+
+
+class ImagePart(_MediaPart, tag="image"):
+    pass
+
+
+class AudioPart(_MediaPart, tag="audio"):
+    pass
+
+
+class VideoPart(_MediaPart, tag="video"):
+    pass
+
+
+class DocumentPart(_MediaPart, tag="document"):
+    pass
+
+
+Part = TextPart | ImagePart | AudioPart | VideoPart | DocumentPart
+
+
+class UserMessage(_Message, tag="user"):
+    content: str | list[Part]
+
+
+class SystemMessage(_Message, tag="system"):
+    content: str
+
+
+class DeveloperMessage(_Message, tag="developer"):
+    content: str
+
+
+class AssistantMessage(_Message, tag="assistant"):
+    content: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+
+
+class ToolMessage(_Message, tag="tool"):
+    content: str | list[Part]
+    tool_call_id: str
+    error: str | None = None
+
+
+class ActivityMessage(_Message, tag="activity"):
+    activity_type: str
+    content: dict[str, Any]
+
+
+class ReasoningMessage(_Message, tag="reasoning"):
+    content: str
+
+
+Message = (
+    UserMessage | SystemMessage | DeveloperMessage | AssistantMessage | ToolMessage | ActivityMessage | ReasoningMessage
+)
 
 
 class FrontendToolDefinition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -59,7 +125,7 @@ class RunAgentInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     thread_id: Name
     run_id: Id
-    messages: list[dict[str, Any]]
+    messages: list[Message]
     tools: Annotated[list[FrontendToolDefinition], Meta(max_length=_MAX_TOOLS)] | None = None
     context: list[Context] | None = None
     state: Any = None
@@ -83,32 +149,16 @@ class ToolResultGiven(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-def checked_messages(given: RunAgentInput) -> list[dict[str, Any]]:
-    """The messages, each with an id and a role. They are sent back in snapshots as they are."""
-    problems = [
-        {"path": f"/messages/{place}/{name}", "message": text}
-        for place, message in enumerate(given.messages)
-        for name, text, fits in (
-            ("id", "must be a text", isinstance(message.get("id"), str)),
-            ("role", f"must be one of {', '.join(sorted(_ROLES))}", message.get("role") in _ROLES),
-        )
-        if not fits
-    ]
-    if problems:
-        raise InvalidInput(problems, whole=_WHOLE)
-    return given.messages
-
-
 def new_message(given: RunAgentInput) -> tuple[str, str] | None:
     """Id and text of the message that begins a turn, with the application's context; None: the last message is not a user's."""
-    last = given.messages[-1] if given.messages else {}
-    if last.get("role") != "user":
+    last = given.messages[-1] if given.messages else None
+    if not isinstance(last, UserMessage):
         return None
-    text = _text(last.get("content"), f"/messages/{len(given.messages) - 1}/content")
+    text = _text(last.content, f"/messages/{len(given.messages) - 1}/content")
     if not text.strip():
         raise _wrong(f"/messages/{len(given.messages) - 1}/content", "has no text")
     lines = [f"- {each.description}: {each.value}" for each in given.context or ()]
-    return last["id"], text + (CONTEXT + "\n".join(lines) if lines else "")
+    return last.id, text + (CONTEXT + "\n".join(lines) if lines else "")
 
 
 def tool_results(given: RunAgentInput) -> list[ToolResultGiven]:
@@ -116,18 +166,11 @@ def tool_results(given: RunAgentInput) -> list[ToolResultGiven]:
     found: list[ToolResultGiven] = []
     for place in range(len(given.messages) - 1, -1, -1):
         message = given.messages[place]
-        if message["role"] == "assistant":
+        if isinstance(message, AssistantMessage):
             break
-        if message["role"] != "tool":
-            continue
-        path = f"/messages/{place}"
-        if not isinstance(message.get("toolCallId"), str):
-            raise _wrong(f"{path}/toolCallId", "must be a text")
-        error = message.get("error")
-        if error is not None and not isinstance(error, str):
-            raise _wrong(f"{path}/error", "must be a text")
-        content = _text(message.get("content"), f"{path}/content")
-        found.append(ToolResultGiven(use_id=message["toolCallId"], content=content, error=error or ""))
+        if isinstance(message, ToolMessage):
+            content = _text(message.content, f"/messages/{place}/content")
+            found.append(ToolResultGiven(use_id=message.tool_call_id, content=content, error=message.error or ""))
     return found[::-1]
 
 
@@ -144,17 +187,13 @@ def offers(given: RunAgentInput) -> list[ToolOffer]:
     return list(made.values())
 
 
-def _text(content: Any, path: str) -> str:
+def _text(content: str | list[Part], path: str) -> str:
     if isinstance(content, str):
         return content
-    if not isinstance(content, list):
-        raise _wrong(path, "must be a text, or a list of parts")
-    texts: list[str] = []
     for place, part in enumerate(content):
-        if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+        if not isinstance(part, TextPart):
             raise _wrong(f"{path}/{place}", "agents of this server read text. Send parts of type text")
-        texts.append(part["text"])
-    return "\n".join(texts)
+    return "\n".join(part.text for part in content if isinstance(part, TextPart))
 
 
 def _wrong(path: str, message: str) -> InvalidInput:

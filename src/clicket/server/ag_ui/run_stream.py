@@ -50,7 +50,8 @@ async def refused_run(given: RunAgentInput, error: ClicketError) -> AsyncIterato
 
 
 class RunStream:
-    """`agent` and `runtime` act for the caller. `decided_elsewhere`: calls that go on waiting for another person."""
+    """`agent` and `runtime` act for the caller. `messages`: the client's, as it sent them. `decided_elsewhere`: calls that go on waiting
+    for another person."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class RunStream:
         runtime: Runtime,
         requests: ThreadRequests,
         given: RunAgentInput,
+        messages: list[Event],
         request: TurnRequest | None,
         decided_elsewhere: frozenset[str] = frozenset(),
     ) -> None:
@@ -65,6 +67,7 @@ class RunStream:
         self._runtime = runtime
         self._requests = requests
         self._given = given
+        self._messages = messages
         self._request = request
         self._decided_elsewhere = decided_elsewhere
         self._state: Event = {}
@@ -73,7 +76,7 @@ class RunStream:
         given, request = self._given, self._request
         yield run_started(given)
         base = await self._base()
-        if base is not given.messages:
+        if base is not self._messages:
             yield event("MESSAGES_SNAPSHOT", messages=base)
         yield await self._state_snapshot()
         if request is None:  # nothing to run: the client has the thread as it is
@@ -107,7 +110,7 @@ class RunStream:
 
     async def _base(self) -> list[Event]:
         """The messages before those of this run: the client's; or the thread's, if the client does not have them."""
-        given = self._given.messages
+        given = self._messages
         if any(message["role"] == "assistant" for message in given):
             return given
         page = await self._agent.history(self._given.thread_id, limit=_MAX_HISTORY)

@@ -301,11 +301,12 @@ class _Operations:
                     await deny_as(self._runtime, record.id, who, **place)
 
     async def _list(self, query: TaskQuery) -> Json:
-        if query.status and query.status not in STATES:
+        status = "" if query.status == "TASK_STATE_UNSPECIFIED" else query.status
+        if status and status not in STATES:
             raise A2AError("INVALID_PARAMS", f"status must be one of {', '.join(sorted(STATES))}.")
         after = _instant(query.status_timestamp_after) if query.status_timestamp_after else None
         ids, token, total = await self._tasks.listed(
-            query.context_id, query.status, after, query.page_size, query.page_token
+            query.context_id, status, after, query.page_size, query.page_token
         )
         tasks: list[Json] = []
         for id in ids:

@@ -11,11 +11,12 @@ from typing import Any
 import httpx2
 from ag_ui.core import Event as ProtocolEvent
 from pydantic import TypeAdapter
+from tests.protocols.payments import pay
 from tests.scenarios.agent_server_kit import script
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import Api, served
 
-from clicket import Policy, Runtime, tool
+from clicket import Policy, Runtime
 from clicket.agents import Agent
 from clicket.server import Options, serving
 
@@ -24,12 +25,6 @@ __all__ = ["ASK", "SHOP", "Run", "pay", "read_run", "run", "served_agents", "sho
 _events: TypeAdapter[Any] = TypeAdapter(ProtocolEvent)
 ASK = Policy(ask=["pay"], self_approval=True)
 SHOP = [[["pay", {"amount": 5}]], "Paid."]
-
-
-@tool
-async def pay(amount: int) -> str:
-    """Pay an amount."""
-    return f"paid {amount}"
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         "helper": {
             "model": script(tmp_path, [[["base_tool", {"data": "x"}]], [["waiter", {"gate": gate}]], "All is done."])
         },
+        "slow": {"model": script(tmp_path, [[["patient", {"gate": gate}]], "All is done."], "slow.json")},
         "shop": {"model": script(tmp_path, [[["pay", {"amount": 5}], ["pick", {}]], "Paid."], "shop.json")},
     }
     place = Place(
@@ -56,8 +57,8 @@ def run(url: str, agent: str, *messages: Any, id: str = "r1", until: str = "", *
     return made
 
 
-def waits(url: str) -> bool:
-    items = httpx2.get(f"{url}/calls", params={"tool": "waiter"}).json()["items"]
+def waits(url: str, tool: str = "waiter") -> bool:
+    items = httpx2.get(f"{url}/calls", params={"tool": tool}).json()["items"]
     return any(item["state"] in ("running", "streaming") for item in items)
 
 
@@ -90,7 +91,7 @@ def test_interrupts_and_tools_of_the_client_outlive_a_kill(place: Place) -> None
         {"interruptId": each["id"], "status": "resolved", "payload": {"approved": True}} for each in again.interrupts
     ]
     second = run(url, "shop", id="r2", resume=yes)
-    assert [result["content"] for result in second.of("TOOL_CALL_RESULT")][0] == "paid 5"
+    assert second.of("TOOL_CALL_RESULT")[0]["content"] == "paid 5"
     assert second.text == "Paid."
 
 
@@ -128,13 +129,15 @@ async def test_a_task_is_found_after_its_server_was_killed(place: Place) -> None
 
 async def test_a_subscription_to_a_task_that_a_restart_interrupted(place: Place) -> None:
     server, url = serve(place)
-    async with client_of(url, streaming=False, polling=True) as client:
+    async with client_of(url, "slow", streaming=False, polling=True) as client:
         task = await ask(client, "work")
-    server.until(lambda: waits(url))
+    server.until(lambda: waits(url, "patient"))
     server.kill()
     _, url = serve(place)
-    async with client_of(url) as client:
+    async with client_of(url, "slow") as client:
         stream: Any = client.subscribe(pb.SubscribeToTaskRequest(id=task.id))
+        first = await anext(stream)
+        assert state_of(first.task) == "working"
         place.touch("gate")
         events = await read(stream)
         assert state_of(events[-1].status_update) == "completed"

@@ -79,6 +79,8 @@ class ThreadRequests:
             if request is None:
                 view = await self._agent.look(self._thread)
                 if view.state is AgentState.RUNNING:
+                    if await self.find(id) is not None:  # the same request, at the same time
+                        continue
                     raise AgentBusy(f"turn {view.turns + 1} of thread {self._thread!r} is running.")
                 request = TurnRequest(
                     id=self._named(id), turn=view.turns + 1, message_id=message_id, digest=self._digest(id, message)
@@ -120,8 +122,10 @@ class ThreadRequests:
         return next((each for each in (await self._read())[0] if each.id == named), None)
 
     async def last_of(self, turn: int) -> TurnRequest | None:
-        """The last request that began or continued a turn."""
-        return next((each for each in reversed((await self._read())[0]) if each.turn == turn), None)
+        """The last request of this protocol that began or continued a turn."""
+        own = self._named("")
+        items = reversed((await self._read())[0])
+        return next((each for each in items if each.turn == turn and each.id.startswith(own)), None)
 
     async def message_ids(self) -> dict[int, str]:
         """The client's ids of the messages that began turns, by turn."""

@@ -128,7 +128,9 @@ class A2AHandlers:
         return Response(200, rpc.response(id, done))
 
     async def _send(self, request: Request, id: Any, streamed: _Streamed) -> AlreadySent:
-        feed = FrameFeed(streamed.events.events(streamed.task), partial(_frame, id), partial(_broken, id))
+        feed = FrameFeed(
+            streamed.events.events(streamed.task, streamed.after), partial(_frame, id), partial(_broken, id)
+        )
         gone = A2AError("INTERNAL_ERROR", "the server shuts down. Subscribe to the task again (SubscribeToTask).")
         revoked = A2AError("PERMISSION_DENIED", "the key was revoked, or its time is over.")
         try:
@@ -179,6 +181,7 @@ class A2AHandlers:
 class _Streamed(msgspec.Struct, frozen=True):
     events: TaskEvents
     task: Json
+    after: str
 
 
 class _Operations:
@@ -243,7 +246,8 @@ class _Operations:
         id = task_id(thread, turn)
         if streams:
             events = TaskEvents(self._agent, self._runtime, thread, turn, to_the_end=False)
-            return _Streamed(events, await self._task(id, configuration.history_length))
+            after = await events.position()
+            return _Streamed(events, await self._task(id, configuration.history_length), after)
         if not configuration.return_immediately:
             await until_settled(self._agent, self._runtime, thread, turn)
         return {"task": await self._task(id, configuration.history_length)}
@@ -305,9 +309,7 @@ class _Operations:
         if status and status not in STATES:
             raise A2AError("INVALID_PARAMS", f"status must be one of {', '.join(sorted(STATES))}.")
         after = _instant(query.status_timestamp_after) if query.status_timestamp_after else None
-        ids, token, total = await self._tasks.listed(
-            query.context_id, status, after, query.page_size, query.page_token
-        )
+        ids, token, total = await self._tasks.listed(query.context_id, status, after, query.page_size, query.page_token)
         tasks: list[Json] = []
         for id in ids:
             try:
@@ -334,10 +336,12 @@ class _Operations:
 
     async def _subscribe(self, id: str) -> _Streamed:
         thread, turn = task_place(id)
+        events = TaskEvents(self._agent, self._runtime, thread, turn, to_the_end=True)
+        after = await events.position()
         task = await self._task(id)
         if task["status"]["state"] in TERMINAL:
             raise A2AError("UNSUPPORTED_OPERATION", "the task has ended. GetTask shows how.")
-        return _Streamed(TaskEvents(self._agent, self._runtime, thread, turn, to_the_end=True), task)
+        return _Streamed(events, task, after)
 
 
 def _check_version(request: Request) -> None:

@@ -40,9 +40,13 @@ class TaskEvents:
         self._task = task_id(thread, turn)
         self._text = ""
 
-    async def events(self, task: Json) -> AsyncIterator[Json]:
-        """`task`: as it is now. Events that it contains are not repeated."""
-        known = position_of(last_id(await self._agent.recorded(self._thread, self._turn)))
+    async def position(self) -> str:
+        """The last event that is on record now."""
+        return last_id(await self._agent.recorded(self._thread, self._turn))
+
+    async def events(self, task: Json, after: str) -> AsyncIterator[Json]:
+        """`task`: as it is now. `after`: the position before the task was read, so that no change is missed."""
+        known = position_of(after)
         yield {"task": task}
         asked = task["status"]["state"] in ("TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED")
         if asked and not self._to_the_end:

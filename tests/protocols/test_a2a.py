@@ -311,6 +311,10 @@ async def test_errors_have_the_codes_of_the_protocol(tmp_path: Path) -> None:
         assert old.json()["error"]["code"] == -32009, "without the header a client speaks 0.3"
         assert (await rpc(it, "ListTasks", headers={"A2A-Version": "2.0"}))["error"]["code"] == -32009
         assert (await rpc(it, "ListTasks", headers={"A2A-Version": "1.3"}))["result"]["tasks"] == []
+        snake = {"message_id": "s", "role": "ROLE_USER", "parts": [{"text": "x"}], "context_id": "snake"}
+        task = (await rpc(it, "SendMessage", {"message": snake}))["result"]["task"]
+        assert task["contextId"] == "snake", "the protocol's JSON takes both forms of a name"
+        assert len((await rpc(it, "ListTasks", {"context_id": "snake"}))["result"]["tasks"]) == 1
         for path in ("/a2a/nobody", "/ag-ui/nobody"):
             missing = await it.post(path, json={}, headers=version)
             assert (missing.status_code, missing.json()["code"]) == (404, "not_found")

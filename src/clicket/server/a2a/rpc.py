@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,6 +24,8 @@ __all__ = ["A2AError", "RpcRequest", "error_response", "params_of", "read_reques
 
 T = TypeVar("T")
 _DOMAIN = "a2a-protocol.org"
+_UNDERSCORE = re.compile("_([a-z])")
+_OPEN = frozenset({"data", "metadata"})
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _CODES = {
     "TASK_NOT_FOUND": -32001,
@@ -88,10 +91,22 @@ def _with_id(error: A2AError, id: Any) -> A2AError:
 
 
 def params_of(request: RpcRequest, model: type[T]) -> T:
+    """The parameters. The protocol's JSON takes both forms of a name: `contextId` and `context_id`."""
+    given = _in_camel_case(request.params)
     try:
-        return msgspec.convert(request.params, model)
+        return msgspec.convert(given, model)
     except msgspec.ValidationError as error:
         raise A2AError("INVALID_PARAMS", f"params of {request.method}: {error}.") from None
+
+
+def _in_camel_case(value: Any) -> Any:
+    """Names of the protocol's own objects. What a client brings as data or metadata is not changed."""
+    if isinstance(value, list):
+        return [_in_camel_case(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    named = {_UNDERSCORE.sub(lambda found: found[1].upper(), str(name)): each for name, each in value.items()}
+    return {name: each if name in _OPEN else _in_camel_case(each) for name, each in named.items()}
 
 
 def response(id: Any, result: Any) -> bytes:

@@ -13,7 +13,16 @@ from clicket.agents import Agent, AgentEvent, AgentState
 from clicket.agents.event_stream import position_of
 from clicket.model.time_text import utc_text
 from clicket.runtime import Runtime
-from clicket.server.a2a.tasks import Json, agent_message, answer_artifact, last_id, questions, task_id, task_state
+from clicket.server.a2a.tasks import (
+    TERMINAL,
+    Json,
+    agent_message,
+    answer_artifact,
+    last_id,
+    questions,
+    task_id,
+    task_state,
+)
 from clicket.server.turn_follower import Blocked, TurnFollower
 
 __all__ = ["TaskEvents", "until_settled"]
@@ -48,8 +57,9 @@ class TaskEvents:
         """`task`: as it is now. `after`: the position before the task was read, so that no change is missed."""
         known = position_of(after)
         yield {"task": task}
-        asked = task["status"]["state"] in ("TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED")
-        if asked and not self._to_the_end:
+        state = task["status"]["state"]
+        asked = state in ("TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED")
+        if state in TERMINAL or (asked and not self._to_the_end):
             return
         items: Any = TurnFollower(self._agent, self._runtime, self._thread, self._turn).items()
         async with aclosing(items):

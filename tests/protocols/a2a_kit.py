@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,12 +16,14 @@ from tests.scenarios.server_kit import Api
 __all__ = ["ask", "client_of", "message", "read", "rpc", "state_of"]
 
 VERSION = {"A2A-Version": "1.0"}
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Nothing is encrypted here, and loading the certificates for each client takes its time."""
 
 
 @asynccontextmanager
 async def client_of(url: str, agent: str = "helper", headers: Any = None, **config: Any) -> AsyncIterator[Client]:
     """A client that has read the agent's card."""
-    async with httpx.AsyncClient(headers=headers, timeout=30) as http:
+    async with httpx.AsyncClient(headers=headers, timeout=30, verify=PLAIN) as http:
         made = await create_client(f"{url}/a2a/{agent}", ClientConfig(httpx_client=http, **config))
         async with made as client:
             yield client

@@ -87,9 +87,10 @@ async def test_immediately_then_subscribe_by_several_then_the_end(tmp_path: Path
     gate = Gate()
     async with (
         served_agent(tmp_path, [[["gate", {}]], "done"], [gate.tool]) as it,
-        client_of(it.url, streaming=False, polling=True) as client,
+        client_of(it.url, streaming=False, polling=True) as polling,
+        client_of(it.url) as client,
     ):
-        task = await ask(client, "go")
+        task = await ask(polling, "go")
         assert state_of(task) == "working"
         await gate.reached.wait()
         readers = [

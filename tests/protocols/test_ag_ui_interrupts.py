@@ -112,6 +112,7 @@ async def test_the_same_answer_in_another_run_and_a_contradiction(tmp_path: Path
         same = asyncio.ensure_future(resumed(it, first, answer(first.interrupts[0], approved=True), id="r3"))
         other = await resumed(it, first, answer(first.interrupts[0], approved=False), id="r4")
         assert (other.types, other[-1]["code"]) == (["RUN_STARTED", "RUN_ERROR"], "conflict")
+        await eventually(lambda: len(it.parts.event_streams.open) == 2)
         gate.set()
         assert (await running).text == (await same).text == "Paid."
 

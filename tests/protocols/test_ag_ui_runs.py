@@ -138,6 +138,7 @@ async def test_a_run_without_a_message_shows_the_thread_or_follows_its_turn(tmp_
         assert empty.types == ["RUN_STARTED", "STATE_SNAPSHOT", "RUN_FINISHED"]
         assert (await say(it, "go", wait=0)).status_code == 202
         following = asyncio.ensure_future(run(it, id="r2"))
+        await eventually(lambda: len(it.parts.event_streams.open) == 1)
         gate.open.set()
         assert (await following).text == "done"
         shown = await run(it, id="r3")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from tests.kit.waiting import eventually
 from tests.protocols.a2a_kit import VERSION, rpc
 from tests.protocols.kit import Run, read_run, run, shop, user
-from tests.scenarios.agent_server_kit import Gate
-from tests.scenarios.server_kit import Api, key_for
+from tests.scenarios.agent_server_kit import Gate, script
+from tests.scenarios.server_kit import Api, key_for, served
 
-from clicket import Policy
+from clicket import Policy, tool
 from clicket.errors import NotFound
 from clicket.external_calls import complete_own
 from clicket.server import keys
@@ -190,12 +191,26 @@ async def _read_all(it: Api, body: Any, headers: Any) -> list[str]:
 
 
 async def test_a_reader_that_stops_reading_is_dropped_and_the_turn_goes_on(tmp_path: Path) -> None:
-    answer = "word " * 400_000
-    async with shop(tmp_path, [answer], policy=None, options={"stall_timeout": 0.3, "heartbeat": 0.1}) as it:
-        body = {"threadId": "t", "runId": "r1", "messages": [user("go")]}
-        async with it.stream("POST", "/ag-ui/helper", json=body) as response:
-            assert response.status_code == 200
+    """Each of the calls has a result of 200 kB: together more than the sockets take."""
+
+    @tool(max_result_size=300_000)
+    async def long() -> str:
+        """A long result."""
+        return "x" * 200_000
+
+    answers = [[["long", {}]] * 5] * 8 + ["done"]
+    agents = {"helper": {"model": script(tmp_path, answers), "max_observation": 300_000, "max_repeats": False}}
+    options = {"stall_timeout": 0.3, "heartbeat": 0.1}
+    async with served([long], agents=agents, options=options) as it:
+        body = json.dumps({"threadId": "t", "runId": "r1", "messages": [user("go")]}).encode()
+        with socket.socket() as raw:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(raw, (it.served.host, it.served.port))
+            head = f"POST /ag-ui/helper HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+            await loop.sock_sendall(raw, head.encode() + b"\r\n\r\n" + body)
             await eventually(lambda: it.parts.event_streams.dropped == 1)
         done = await it.parts.agents["helper"].wait("t", 1)
         assert done is not None
-        assert done.text == answer
+        assert done.text == "done"

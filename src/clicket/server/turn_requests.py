@@ -127,6 +127,16 @@ class ThreadRequests:
         items = reversed((await self._read())[0])
         return next((each for each in items if each.turn == turn and each.id.startswith(own)), None)
 
+    async def asked_in(self, turn: int) -> list[Asked]:
+        """The calls of a turn of which clients of this protocol were told that they wait."""
+        own = self._named("")
+        return [
+            asked
+            for each in (await self._read())[0]
+            if each.turn == turn and each.id.startswith(own)
+            for asked in each.asked
+        ]
+
     async def message_ids(self) -> dict[int, str]:
         """The client's ids of the messages that began turns, by turn."""
         return {each.turn: each.message_id for each in (await self._read())[0] if each.message_id}

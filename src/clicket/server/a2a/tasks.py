@@ -169,11 +169,12 @@ class Tasks:
     ) -> tuple[list[str], str, int]:
         """Ids of tasks, those that changed last first; the token of the next page; and how many there are in all. The last 1,000
         turns of the agent are looked at."""
+        before = _place(token) if token else None
         found = [each for each in await self._turns(context) if after is None or each.at > after]
         if state:
             found = [each for each in found if await self._state(each) == state]
         ordered = sorted(((each.at, task_id(each.thread, each.turn)) for each in found), reverse=True)
-        rest = [each for each in ordered if not token or each < _place(token)]
+        rest = [each for each in ordered if before is None or each < before]
         page = rest[:page_size]
         following = f"{page[-1][0]!r} {page[-1][1]}" if len(rest) > page_size else ""
         return [id for _, id in page], following, len(ordered)

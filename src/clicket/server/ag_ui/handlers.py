@@ -130,8 +130,7 @@ class AgUiHandlers:
 
     async def _take_results(self, runtime: Runtime, requests: ThreadRequests, given: RunAgentInput, turn: int) -> None:
         """Results of tools that the client ran. Others, and those that came before, are of the past."""
-        before = await requests.last_of(turn)
-        pending = {each.use_id: each for each in ([] if before is None else before.asked) if each.use_id}
+        pending = {each.use_id: each for each in await requests.asked_in(turn) if each.use_id}
         for result in run_input.tool_results(given):
             asked = pending.get(result.use_id)
             if asked is None:
@@ -214,8 +213,7 @@ async def _asked(
     agent: Agent, runtime: Runtime, requests: ThreadRequests, thread: str, turn: int
 ) -> tuple[dict[str, Asked], frozenset[str]]:
     """The calls of a turn that the client was told of, or that wait now; and which of them wait for a person now."""
-    before = await requests.last_of(turn)
-    asked = {each.id: each for each in ([] if before is None else before.asked)}
+    asked = {each.id: each for each in await requests.asked_in(turn)}
     for waiting in await waiting_now(agent, runtime, thread, turn):
         asked.setdefault(waiting.record.id, asked_of(waiting))
     open_ids: set[str] = set()

@@ -78,8 +78,9 @@ class Translator:
         elif self._until is not None:  # a live event belongs to a later run
             past = True
         if source.type == "tool_result":
-            known = source.data["id"] in self._answered
-            self._answered.add(source.data["id"])
+            id = tool_call_id(source.data["id"], task)
+            known = id in self._answered
+            self._answered.add(id)
             if known and not past:  # of a background call, whose first result said that it was started
                 return [*self._begun(task, source), self._custom("background_result", source, task)]
         return [] if past else [*self._begun(task, source), *self._translated(source, task)]

@@ -12,8 +12,8 @@ TASK = SubTask(id="c1", agent="worker", thread="t/c1", use_id="u1")
 INNER = SubTask(id="c2", agent="expert", thread="t/c1/c2", use_id="u2", parent=TASK)
 
 
-def item(type: Any, id: str = "", step: int = 1, task: SubTask | None = None, **data: Any) -> Followed:
-    return Followed(AgentEvent(type=type, thread="t", turn=1, at=1.0, step=step, id=id, data=data), task)
+def item(type: Any, at: str = "", step: int = 1, task: SubTask | None = None, **data: Any) -> Followed:
+    return Followed(AgentEvent(type=type, thread="t", turn=1, at=1.0, step=step, id=at, data=data), task)
 
 
 def delta(text: str, kind: str = "text", **more: Any) -> Followed:

@@ -9,10 +9,12 @@ from typing import Any, Protocol
 
 from clicket.engine import Engine
 
-__all__ = ["complete", "emit", "fail", "heartbeat", "report_progress"]
+__all__ = ["complete", "complete_own", "emit", "fail", "heartbeat", "report_progress"]
 
 
 class _Runtime(Protocol):
+    _caller: str | None
+
     @property
     def _opened(self) -> Engine: ...
 
@@ -24,6 +26,15 @@ async def complete(runtime: _Runtime, token: str, output: Any = None) -> str:
     cancelled, or ended. `NotFound`: no call has such a token.
     """
     return await runtime._opened.external_results.complete(token, output)
+
+
+async def complete_own(runtime: _Runtime, id: str, output: Any, *, thread: str, error: str = "") -> str:
+    """Complete a call of a tool that the caller's own program runs (`Agent.begin(frontend=…)`), without a token; returns its id.
+    `error`: the tool failed, and why.
+
+    `NotFound`: the caller has no such call that waits. `Conflict`: the call has its result, was cancelled, or ended.
+    """
+    return await runtime._opened.external_results.complete_own(id, thread, runtime._caller or "", output, error=error)
 
 
 async def fail(runtime: _Runtime, token: str, error: str, *, type: str = "ExternalError") -> str:

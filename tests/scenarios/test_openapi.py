@@ -26,11 +26,17 @@ ENDLESS = (
 
 # No schema can describe a range beyond the end, or a tool's own schema for its arguments. A filter whose
 # fields are all null matches everything, and is refused; a call with refused arguments needs new ones to run again;
-# a chart has a bounded number of points.
+# a chart has a bounded number of points. Agents refuse media and tools of the server's own names; JSON-RPC has its errors in the body.
 CONFIG = """
 [[operations]]
 include-path-regex = "/artifacts/.*|/calls/.*/result"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 416, "5xx"]
+[[operations]]
+include-path-regex = "^/ag-ui/"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
+[[operations]]
+include-path-regex = "^/a2a/"
+checks.negative_data_rejection.expected-statuses = ["2xx", "4xx"]
 [[operations]]
 include-path-regex = "^/calls$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
@@ -101,6 +107,7 @@ def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
     }
     names = {"id": [made["call_id"], "known"], "name": ["add", "echo"], "threadId": ["default", "t 1"]}
     names["token"] = ["ckx_" + "a" * 43 + "-a25vd24"]
+    names["agent"] = ["helper"]
     for path, methods in whole["paths"].items():
         for operation in methods.values():
             for parameter in operation.get("parameters", ()):

@@ -4,12 +4,13 @@ followed and stopped from any process, and continues after a crash."""
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, Self
 
 from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
 from clicket.agents.event_stream import EventStreams, position_of
+from clicket.agents.frontend_tool import FrontendTool, offers_in, offers_on_record
 from clicket.agents.memory import Memory, Page
 from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
@@ -21,9 +22,10 @@ from clicket.agents.turn_limits import Limits
 from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError
 from clicket.execution import turn_log
 from clicket.kernel import AgentState
-from clicket.model.chat import ChatMessage
+from clicket.model.chat import ChatMessage, ToolOffer
 from clicket.model.codec import encode
 from clicket.model.ids import new_id
+from clicket.model.names import FRONTEND
 from clicket.model.request import check_name
 from clicket.model.spend import SpendReport
 from clicket.ports import AgentHost, Taken
@@ -41,7 +43,13 @@ _TAG = 8
 _TEXT = {"type": "string"}
 _SCHEMA = {
     "type": "object",
-    "properties": {"message": _TEXT, "thread": _TEXT, "turn": {"type": "integer"}, "run": _TEXT},
+    "properties": {
+        "message": _TEXT,
+        "thread": _TEXT,
+        "turn": {"type": "integer"},
+        "run": _TEXT,
+        "frontend": {"type": "array"},
+    },
     "required": ["message", "thread", "turn", "run"],
     "additionalProperties": False,
 }
@@ -121,6 +129,8 @@ class Agent:
         else:
             self._tool = TurnTool(self)
             self._host.install(self._tool)
+        if self._host.installed(FRONTEND) is None:
+            self._host.install(FrontendTool())
         self._memory = self._tool.memory
         self._streams = self._tool.streams
         self._lifecycle = TurnLifecycle(
@@ -186,17 +196,27 @@ class Agent:
                 raise ending[1]
             return ending[0]
 
-    async def begin(self, message: str, *, thread: str = "default", turn: int | None = None) -> int:
+    async def begin(
+        self,
+        message: str,
+        *,
+        thread: str = "default",
+        turn: int | None = None,
+        run: str = "",
+        frontend: Sequence[ToolOffer] = (),
+    ) -> int:
         """Start a turn, and return its number as soon as it is durable; `events` follows it.
 
         `turn`: the number that the turn must get, which makes a retry safe: if the thread already has a turn of that number with the
-        same message, its number is returned. If the number does not fit, `Conflict` is raised.
+        same message, its number is returned. If the number does not fit, `Conflict` is raised. `run`: an id of the request; a turn of
+        another request is another turn, also with the same message. `frontend`: tools that the caller's own program runs, for this
+        turn only; a call of one waits for a result from that program (`clicket.external_calls.complete_own`).
         """
-        message, threads = _checked(message, thread), self._threads
+        message, threads, request = _checked(message, thread), self._threads, run
         while True:
-            number, run = await threads.next(thread), new_id()
+            number, run = await threads.next(thread), request or new_id()
             if turn is not None and turn != number:
-                if await threads.is_same_turn(message, thread, turn):
+                if await threads.is_same_turn(message, thread, turn, request):
                     return turn
                 raise Conflict(
                     f"this would be turn {number} of thread {thread!r}, not {turn}: another message came first. Read the thread "
@@ -204,15 +224,17 @@ class Agent:
                 )
             self._tool.starting[run] = self
             try:
-                arguments = {"message": message, "thread": thread, "turn": number, "run": run}
+                arguments: dict[str, Any] = {"message": message, "thread": thread, "turn": number, "run": run}
+                if frontend:
+                    arguments["frontend"] = offers_on_record(frontend)
                 await self._host.begin(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
                 self._tool.starting.pop(run, None)
                 try:
-                    if not await threads.take_over(message, thread, number):
+                    if not await threads.take_over(message, thread, number, request):
                         continue
                 except AgentBusy:
-                    if turn is None or not await threads.is_same_turn(message, thread, number):
+                    if turn is None or not await threads.is_same_turn(message, thread, number, request):
                         raise
             except Exception:  # not on cancellation: then the turn begins all the same, and needs its agent
                 self._tool.starting.pop(run, None)
@@ -355,6 +377,11 @@ class Agent:
         finally:
             self._streams.leave(threads, thread, reader)
 
+    async def recorded(self, thread: str, turn: int) -> list[AgentEvent]:
+        """The events of a turn that are on record now, without waiting for more; none if they are not kept any more."""
+        check_name("thread", thread)
+        return await self._streams.recorded(self._threads, thread, turn)
+
     async def forget(self, thread: str = "default") -> int:
         """Remove a thread from the agent's memory; returns the number of turns. Its tool calls stay until their retention ends."""
         check_name("thread", thread)
@@ -380,6 +407,7 @@ class Agent:
             result, raised = await self._lifecycle.run(
                 host, log, self._streams.feed(*key),
                 thread=thread, number=number, message=bound["message"], tag=bound["run"][-_TAG:],
+                frontend=offers_in(bound.get("frontend", ())),
             )  # fmt: skip
         finally:
             self._tool.unattended.discard(key)

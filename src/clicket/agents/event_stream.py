@@ -121,6 +121,13 @@ class EventStreams:
             async for event in source:
                 yield event
 
+    async def recorded(self, threads: Threads, thread: str, number: int) -> list[AgentEvent]:
+        """The events of a turn that are in the store now."""
+        record = await threads.record(thread, number)
+        if record is None:
+            return []
+        return _events(threads.entries(record.events, thread, number), thread, number, (number, 0, 0))
+
     async def _live(
         self,
         threads: Threads,

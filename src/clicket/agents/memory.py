@@ -17,10 +17,12 @@ from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, Usage
 from clicket.ports import AgentHost, Records, StoredDocument
 
-__all__ = ["HEAD", "TURN", "Head", "Memory", "Page", "TurnDocument", "delete_turns", "key_of"]
+__all__ = ["HEAD", "REQUESTS", "TURN", "Head", "Memory", "Page", "TurnDocument", "delete_turns", "key_of"]
 
 HEAD = "agent.thread"
 TURN = "agent.turn"
+REQUESTS = "agent.requests"
+"""Which request of another protocol began which turn. The server writes it; it is removed with its thread."""
 _MAX_THREADS = 2_000
 _MAX_KEPT = 64 * 1024 * 1024
 """Characters of messages of all threads that are cached here; the store has them all."""

@@ -103,6 +103,8 @@ class Loop:
         offers = await turn.host.offers(turn.thread)
         if self.only is not None:
             offers = tuple(offer for offer in offers if offer.name in self.only)
+        if turn.frontend:
+            offers = (*(offer for offer in offers if offer.name not in turn.frontend), *turn.frontend.values())
         if not turn.has_references or any(offer.name == READ_OFFER.name for offer in offers):  # names must be unique
             return offers
         return (*offers, READ_OFFER)

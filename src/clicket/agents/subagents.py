@@ -17,7 +17,7 @@ from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.function import name_of
 
-__all__ = ["AgentTool", "AskedAgent"]
+__all__ = ["AgentTool", "AskedAgent", "thread_of_task"]
 
 _MAX_NAME = 512
 _ASKING = re.compile(r"/([A-Za-z0-9_-]{1,64})\.\d+(?:\.\d+-\d+)*\.\d+\.\d+(?=/|\Z)")
@@ -43,6 +43,15 @@ class AskedAgent(Protocol):
     async def look(self, thread: str) -> ThreadView: ...
 
 
+def thread_of_task(thread: str, call_id: str) -> str:
+    """The thread in which an agent works on the task of a call. `thread` is the calling agent's."""
+    name = f"{thread}/{alias_of(call_id)}"  # short, because threads are nested
+    if len(name) <= _MAX_NAME:
+        return name
+    # The shortened name still lists the calling agents, so that a recursion is detected.
+    return f"~{sha256(name.encode()).hexdigest()}{''.join(f'/{asking}.0.0.0' for asking in _ASKING.findall(name))}"
+
+
 class AgentTool(ToolDefaults):
     """Its output is the agent's answer. It holds no slot of the runtime: the agent's tool calls do. It may always run again, because it
     continues the turn that a crash interrupted."""
@@ -61,6 +70,7 @@ class AgentTool(ToolDefaults):
         self.name: str = name_of(name, agent.name, f"agent {agent.name!r}")
         self.description: str = description
         self.options: Options = Options(timeout=None, max_retries=0, recovery="rerun", tags=frozenset({"agent"}))
+        self.agent: AskedAgent = agent
         self._as_caller = as_caller
         self._max_steps = agent.limits.max_steps
 
@@ -70,15 +80,11 @@ class AgentTool(ToolDefaults):
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str:
         log = turn_log(ctx)
         agent = self._as_caller(ctx.caller, log.scopes, log.requesters)
-        thread = f"{ctx.thread}/{alias_of(ctx.call_id)}"  # short, because threads are nested
-        asking = _ASKING.findall(thread)
-        if agent.name in asking:  # the limits of each turn do not end a recursion of agents
+        thread = thread_of_task(ctx.thread, ctx.call_id)
+        if agent.name in _ASKING.findall(thread):  # the limits of each turn do not end a recursion of agents
             raise ProgramFailed(
                 f"the agent {agent.name!r} already works on this task, and cannot be called again within it. Use other tools"
             )
-        if len(thread) > _MAX_NAME:
-            # The shortened name still lists the calling agents, so that a recursion is detected.
-            thread = f"~{sha256(thread.encode()).hexdigest()}{''.join(f'/{name}.0.0.0' for name in asking)}"
         if log.must_stop:
             await agent.stop(thread, "the call of the agent was cancelled")
             log.give_in()

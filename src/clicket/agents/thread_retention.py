@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
 
 from clicket.agents.context_window import SUMMARY
-from clicket.agents.memory import HEAD, delete_turns
+from clicket.agents.memory import HEAD, REQUESTS, delete_turns
 from clicket.ports import Records
 
 __all__ = ["ThreadSweep"]
@@ -35,6 +35,7 @@ class ThreadSweep:
             if not await is_running(caller, agent, thread):
                 await delete_turns(records, head.key)
                 await records.delete_document(SUMMARY, head.key)
+                await records.delete_document(REQUESTS, head.key)
                 await records.delete_document(HEAD, head.key)  # last, so that an interrupted sweep is repeated
                 forgotten += 1
         return forgotten

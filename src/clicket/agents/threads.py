@@ -60,9 +60,9 @@ class Threads:
         """The recorded entries in the events of a turn's call."""
         return self.host.entries(events, turn_id(number), self.inner(thread))
 
-    async def take_over(self, message: str | None, thread: str, number: int) -> bool:
+    async def take_over(self, message: str | None, thread: str, number: int, run: str = "") -> bool:
         """A turn of this number exists. True: a crash interrupted it, its message is `message` (None: any), and it continues in this
-        process. False: it has ended, and the next one may begin. `AgentBusy`: it runs, or has another message."""
+        process. False: it has ended, and the next one may begin. `AgentBusy`: it runs, or has another message or `run`."""
         host, id, inner, key = self.host, turn_id(number), self.inner(thread), (self.host.caller, thread)
         record = await host.record(id, inner)
         if record is None:
@@ -71,7 +71,7 @@ class Threads:
             if (await self.memory.head(host, thread))[0].turns < number:
                 await self._save_ended(thread, number, record)
             return False
-        same = message is None or self._message(record, thread, number) == message
+        same = message is None or self._is_same(record, message, thread, number, run)
         if host.lives(id, inner):
             if same and key in self._unattended:
                 self._unattended.discard(key)
@@ -102,11 +102,11 @@ class Threads:
                 return head, record
             await self._save_ended(thread, head.turns + 1, record)  # a document that exists by now is kept
 
-    async def is_same_turn(self, message: str, thread: str, number: int) -> bool:
-        """Is there a turn of this number with this message?"""
+    async def is_same_turn(self, message: str, thread: str, number: int, run: str = "") -> bool:
+        """Is there a turn of this number with this message? `run`: made by this request, as long as its call is kept."""
         record = await self.record(thread, number)
         if record is not None:
-            return self._message(record, thread, number) == message
+            return self._is_same(record, message, thread, number, run)
         document = await self.memory.turn(self.host, thread, number)
         return document is not None and bool(document.messages) and document.messages[0].content == message
 
@@ -143,6 +143,11 @@ class Threads:
             )
         document = document_of(number, self._message(record, thread, number), on_record, ending)
         return await self.memory.save(self.host, thread, document)
+
+    def _is_same(self, record: Record, message: str, thread: str, number: int, run: str) -> bool:
+        arguments = record.arguments if isinstance(record.arguments, dict) else {}
+        same_run = not run or arguments.get("run") == run
+        return same_run and self._message(record, thread, number) == message
 
     def _message(self, record: Record, thread: str, number: int) -> str:
         """The message of a turn. Secrets in the call's arguments are masked; the recorded entry can be unsealed."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from clicket.agents import entries
 from clicket.agents.background import open_calls, started_text
+from clicket.agents.frontend_tool import frontend_arguments
 from clicket.agents.read_result import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
 from clicket.agents.task_waits import ended_before, wait_all
@@ -20,6 +21,7 @@ from clicket.kernel import State
 from clicket.model import ToolResult
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, encode, without_notes
+from clicket.model.names import FRONTEND
 from clicket.model.record import result_of
 from clicket.vault import MASK
 
@@ -188,7 +190,12 @@ class _ToolStep:
             watch.begin(call_id)
         try:
             known = await host.made(call_id, turn.thread) if turn.resumed else None
-            if _denial(turn, use) is None and not turn.fork and host.is_background(use.name):
+            if (
+                _denial(turn, use) is None
+                and not turn.fork
+                and use.name not in turn.frontend
+                and host.is_background(use.name)
+            ):
                 ended = None if known is not None else await self._start(use, call_id)
                 if ended is None:
                     return entries.result(use, call_id, started_text(call_id), failed=False, background=True)
@@ -205,7 +212,9 @@ class _ToolStep:
                     raise
             else:
                 arguments, why = _arguments(use), _denial(turn, use)
-                if why is None:
+                if why is None and use.name in turn.frontend:
+                    result = await host.conduct(FRONTEND, frontend_arguments(use), id=call_id, thread=turn.thread)
+                elif why is None:
                     result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
                 else:
                     result = await host.refuse(use.name, arguments, id=call_id, thread=turn.thread, why=why)
@@ -279,7 +288,7 @@ def _denial(turn: Turn, use: ToolUse) -> str | None:
         return turn.denied[use.id]
     if use.id in turn.masked_uses or turn.sensitive.is_masked(use):
         return f"its arguments hold {MASK} where a value is needed. It is not kept: ask the user for it"
-    if turn.allowed_tools is None or use.name in turn.allowed_tools or use.name == READ_RESULT:
+    if turn.allowed_tools is None or use.name in {*turn.allowed_tools, *turn.frontend, READ_RESULT}:
         return None
     return f"this agent has {', '.join(sorted(turn.allowed_tools)) or 'no tools'}"
 

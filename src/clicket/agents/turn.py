@@ -22,7 +22,7 @@ from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import Ending, Limits, Repeats, Spent, Stopped, counted
 from clicket.errors import ClicketError, UsageError
 from clicket.execution import TurnLog
-from clicket.model.chat import ChatMessage, ChatReply, ToolUse, Usage
+from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
 from clicket.model.spend import Spender
 from clicket.ports import AgentHost, Clock, Taken
 from clicket.spend import spender_of_turn
@@ -66,6 +66,7 @@ class Turn:
         fork: str = "",
         spent: Spent | None = None,
         sensitive: SensitiveValues | None = None,
+        frontend: Sequence[ToolOffer] = (),
     ) -> None:
         self.host: AgentHost = host
         self.clock: Clock = host.clock
@@ -82,6 +83,8 @@ class Turn:
         """Some result was cut: the model is offered the tool `read_result`."""
         self.allowed_tools: frozenset[str] | None = None
         """Names of the tools that may be called; None: all of the runtime."""
+        self.frontend: dict[str, ToolOffer] = {offer.name: offer for offer in frontend}
+        """Tools that the caller's own program runs, by name."""
         self.journaled: bool = True
         """Its tool calls are calls of the runtime. Those of a planner only change its plan."""
         self.max_steps: int | None = None
@@ -343,6 +346,7 @@ class Turn:
             self.host, self._log, self.feed,
             thread=self.thread, number=self.number, mark=f"{self.mark}.{name}", message=message,
             history=self.messages, limits=self.limits, tag=self.tag, fork=name, spent=self.spent, sensitive=self.sensitive,
+            frontend=tuple(self.frontend.values()),
         )  # fmt: skip
         fork.max_steps = max_steps
         return fork

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
 from clicket.errors import ClicketError
 from clicket.execution import TurnLog
 from clicket.kernel import AGENT, AgentState
+from clicket.model.chat import ToolOffer
 from clicket.model.codec import clean
 from clicket.ports import AgentHost
 from clicket.vault import hide_text
@@ -57,7 +58,16 @@ class TurnLifecycle:
         self._hook = hook
 
     async def run(
-        self, host: AgentHost, log: TurnLog, feed: EventFeed, *, thread: str, number: int, message: str, tag: str
+        self,
+        host: AgentHost,
+        log: TurnLog,
+        feed: EventFeed,
+        *,
+        thread: str,
+        number: int,
+        message: str,
+        tag: str,
+        frontend: Sequence[ToolOffer] = (),
     ) -> tuple[AgentResult, BaseException | None]:
         """Run a turn, or continue it after a crash. Returns its result, and the exception to raise instead, if any.
 
@@ -75,7 +85,7 @@ class TurnLifecycle:
         turn = Turn(
             host, log, feed,
             thread=thread, number=number, mark=f"{self._name}.{number}", message=message,
-            history=known.messages, limits=self._limits, tag=tag,
+            history=known.messages, limits=self._limits, tag=tag, frontend=frontend,
         )  # fmt: skip
         place = (host.caller, thread)
         self.turns[place] = turn

@@ -22,6 +22,7 @@ from clicket.execution import progress_data
 from clicket.journal import Fenced
 from clicket.model import Event, EventType, ToolError
 from clicket.model.codec import clean, encode
+from clicket.model.names import FRONTEND
 from clicket.model.output import plain_output
 from clicket.ports import Clock, Store, Stored
 from clicket.tools.pending import fits, id_in
@@ -67,7 +68,18 @@ class ExternalResults:
     async def complete(self, token: str, output: Any) -> str:
         """Record the output; returns the id of the call. None after streamed output: what was streamed is the output."""
         plain = self._plain(output)
-        return await self._write(token, "reported", lambda _, secrets: {"output": hide(plain, secrets)})
+        return await self._write_as(token, "reported", lambda _, secrets: {"output": hide(plain, secrets)})
+
+    async def complete_own(self, id: str, thread: str, caller: str, output: Any, *, error: str = "") -> str:
+        """Record the output of a tool that the caller's own program runs, without a token: only the caller's own call, and only a call
+        of such a tool. `error`: it failed, and why."""
+        plain = self._plain(output)
+        failure = ToolError(code="tool_error", message=clean(error)[:_MAX_ERROR], type="FrontendError")
+
+        def build(_: Stored, secrets: Secrets | None) -> dict[str, Any]:
+            return {"error": to_builtins(hide_error(failure, secrets))} if error else {"output": hide(plain, secrets)}
+
+        return await self._write(await self._find_own(id, thread, caller), None, "reported", build)
 
     async def fail(self, token: str, message: str, *, type: str) -> str:
         """Record that the work failed; returns the id of the call."""
@@ -75,7 +87,7 @@ class ExternalResults:
             if not isinstance(text, str) or not text:
                 raise UsageError(f"{field} must be a text that is not empty, not {text!r}.")
         error = ToolError(code="tool_error", message=clean(message)[:_MAX_ERROR], type=clean(type)[:200])
-        return await self._write(
+        return await self._write_as(
             token, "reported", lambda _, secrets: {"error": to_builtins(hide_error(error, secrets))}
         )
 
@@ -93,11 +105,11 @@ class ExternalResults:
                 )
             return {"content": shown, "offset": size}
 
-        return await self._write(token, "output", build)
+        return await self._write_as(token, "output", build)
 
     async def heartbeat(self, token: str) -> str:
         """Say that the work goes on; returns the id of the call."""
-        return await self._write(token, "heartbeat", lambda stored, _: self._seldom(stored, "heartbeat", {}))
+        return await self._write_as(token, "heartbeat", lambda stored, _: self._seldom(stored, "heartbeat", {}))
 
     async def progress(self, token: str, step: float, total: float | None, text: str) -> str:
         """Record progress; returns the id of the call."""
@@ -111,7 +123,7 @@ class ExternalResults:
             data = progress_data(step, total, hide_text(clean(text), secrets), ago)
             return self._seldom(stored, "progress", data)
 
-        return await self._write(token, "progress", build)
+        return await self._write_as(token, "progress", build)
 
     def _seldom(self, stored: Stored, kind: str, data: dict[str, Any]) -> dict[str, Any] | None:
         """None if such a report was recorded a moment ago."""
@@ -121,8 +133,11 @@ class ExternalResults:
 
     # Writing.
 
-    async def _write(self, token: str, kind: EventType, build: _Build) -> str:
-        stored: Stored | None = await self._find(token)
+    async def _write_as(self, token: str, kind: EventType, build: _Build) -> str:
+        return await self._write(await self._find(token), token, kind, build)
+
+    async def _write(self, found: Stored, token: str | None, kind: EventType, build: _Build) -> str:
+        stored: Stored | None = found
         while stored is not None:
             self._refuse_ended(stored, token)
             first = stored.events[0].data
@@ -161,7 +176,13 @@ class ExternalResults:
                 return stored
         raise _no_such_call()
 
-    def _refuse_ended(self, stored: Stored, token: str) -> None:
+    async def _find_own(self, id: str, thread: str, caller: str) -> Stored:
+        for stored in await self._store.load(id, thread, caller):
+            if stored.damaged is None and stored.events[0].data["tool"] == FRONTEND and _issued(stored.events):
+                return stored
+        raise NotFound(f"no call {id!r} of thread {thread!r} waits for a result of the caller's own program.")
+
+    def _refuse_ended(self, stored: Stored, token: str | None) -> None:
         events, id = stored.events, stored.id
         state = events[-1].state
         if any(event.type == "reported" for event in events):
@@ -178,7 +199,7 @@ class ExternalResults:
             )
         attempts = sum(event.type == "attempt_started" for event in events)
         issued = _issued(events)[-1]
-        if issued.get("attempt") != attempts or not fits(token, str(issued["hash"])):
+        if token is not None and (issued.get("attempt") != attempts or not fits(token, str(issued["hash"]))):
             raise Conflict(f"call {id!r} is in another attempt, which has its own token. Nothing was changed.")
 
     def _plain(self, output: Any) -> Any:

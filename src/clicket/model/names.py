@@ -9,7 +9,10 @@ import re
 from collections.abc import Iterable
 from hashlib import sha256
 
-__all__ = ["wire_names"]
+__all__ = ["FRONTEND", "wire_names"]
+
+FRONTEND = "frontend:tool"
+"""The inner tool whose calls the caller's own program ends: tools that a client brings to an agent's turn."""
 
 _FITS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")

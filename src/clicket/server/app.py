@@ -23,7 +23,9 @@ from clicket.oauth.resource_server import ResourceServer
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server import cache, notices, openapi, report, spend, threads, tools, workers
+from clicket.server.a2a import A2AHandlers
 from clicket.server.access_tokens import AccessTokens
+from clicket.server.ag_ui import AgUiHandlers
 from clicket.server.agents import AgentHandlers
 from clicket.server.approval_grants import GrantHandlers
 from clicket.server.approval_page import ApprovalPageHandlers
@@ -198,6 +200,8 @@ def _parts(runtime: Runtime, options: Options, mcp: bool | Mapping[str, Any] | N
         *ExternalCallHandlers(runtime, body_reader).operations(),
         *EventHandlers(lookup, grants, event_log, streams).operations(),
         *AgentHandlers(agents, runtime.settings, body_reader, streams).operations(),
+        *AgUiHandlers(agents, runtime.settings, body_reader, streams, store).operations(),
+        *A2AHandlers(agents, runtime.settings, body_reader, streams, store, needs_key=needs_key).operations(),
         *ApprovalHandlers(lookup, body_reader).operations(),
         *ApprovalPageHandlers(runtime, body_reader).operations(),
         *GrantHandlers(runtime).operations(),

@@ -1,7 +1,7 @@
 """Sources of event streams that follow one call or one thread of an agent, each with a task of its own.
 
-`CallFeed` serves all readers of a call in this process and keeps all its frames. `AgentFeed` serves one reader and follows the
-agent no faster than that reader reads, so its memory is bounded.
+`CallFeed` serves all readers of a call in this process and keeps all its frames. `FrameFeed` serves one reader and follows its
+source no faster than that reader reads, so its memory is bounded; `AgentFeed` is one of an agent's events.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from clicket.agents import AgentEvent
@@ -21,7 +22,7 @@ from clicket.server.event_stream import MAX_CHUNK, Notifier, Reader, frame
 from clicket.server.problems import detail_of
 from clicket.server.shutdown import end_task
 
-__all__ = ["AgentFeed", "CallEvents", "CallFeed", "CallFeeds"]
+__all__ = ["AgentFeed", "CallEvents", "CallFeed", "CallFeeds", "FrameFeed", "client_error"]
 
 logger = logging.getLogger("clicket.server")
 _MAX_PENDING = 256 * 1024
@@ -102,18 +103,28 @@ class CallFeeds:
                 await feed.close()
 
 
-class AgentFeed:
-    """Follows `events` to their end. `first` was taken from them before."""
+class FrameFeed:
+    """Follows `items` to their end; `frame` makes a frame of each. `first` was taken from them before. `broken` makes the last frame
+    of a stream that cannot go on."""
 
-    def __init__(self, events: AsyncIterator[AgentEvent], first: AgentEvent | None = None) -> None:
+    def __init__(
+        self,
+        items: AsyncIterator[Any],
+        frame: Callable[[Any], bytes],
+        broken: Callable[[Exception], bytes],
+        first: Any = None,
+    ) -> None:
         self.notifier = Notifier()
+        self.ended = False
+        """The last frame was made."""
+        self._frame = frame
+        self._broken = broken
         self._frames: deque[bytes] = deque()
         self._size = 0
         self._has_room = asyncio.Event()
-        self._ended = False
         if first is not None:
-            self._add(_agent_frame(first))
-        self._task = asyncio.get_running_loop().create_task(self._follow(events))
+            self._add(frame(first))
+        self._task = asyncio.get_running_loop().create_task(self._follow(items))
 
     def take(self, reader: Reader) -> tuple[bytes, bool]:
         frames: list[bytes] = []
@@ -124,24 +135,25 @@ class AgentFeed:
         self._size -= size
         if self._size < _MAX_PENDING:
             self._has_room.set()
-        return b"".join(frames), self._ended and not self._frames
+        return b"".join(frames), self.ended and not self._frames
 
     async def close(self) -> None:
         await end_task(self._task)
 
-    async def _follow(self, events: Any) -> None:
+    async def _follow(self, items: Any) -> None:
         try:
-            async for event in events:
-                self._add(_agent_frame(event))
+            async for item in items:
+                self._add(self._frame(item))
                 while self._size >= _MAX_PENDING:
                     self._has_room.clear()
                     await self._has_room.wait()
+            self.ended = True
         except Exception as error:  # of the stream: an error of the turn is an event of the agent
-            self._add(_error_frame("broken", error))
+            self._add(self._broken(error))
+            self.ended = True
         finally:
-            self._ended = True
             self.notifier.notify()
-            await events.aclose()
+            await items.aclose()
 
     def _add(self, data: bytes) -> None:
         self._frames.append(data)
@@ -149,15 +161,26 @@ class AgentFeed:
         self.notifier.notify()
 
 
+class AgentFeed(FrameFeed):
+    """The events of an agent."""
+
+    def __init__(self, events: AsyncIterator[AgentEvent], first: AgentEvent | None = None) -> None:
+        super().__init__(events, _agent_frame, partial(_error_frame, "broken"), first)
+
+
 def _agent_frame(event: AgentEvent) -> bytes:
     return frame(event.id, event.type, encode(event))
 
 
 def _error_frame(type: str, error: Exception) -> bytes:
-    """The last frame of a stream that cannot go on. An unexpected error is logged, and its text is not sent."""
-    if isinstance(error, ClicketError):
-        code, detail = error.code, detail_of(error.code, error.message)
-    else:
-        logger.error("a stream of events failed", exc_info=error)
-        code, detail = "internal", "the server's log says what happened."
+    """The last frame of a stream that cannot go on."""
+    code, detail = client_error(error)
     return frame("", type, encode({"code": code, "detail": detail}))
+
+
+def client_error(error: Exception) -> tuple[str, str]:
+    """Code and text of an error for a client. An unexpected error is logged, and its text is not sent."""
+    if isinstance(error, ClicketError):
+        return error.code, detail_of(error.code, error.message)
+    logger.error("a stream of events failed", exc_info=error)
+    return "internal", "the server's log says what happened."

@@ -204,10 +204,13 @@ class EventStreams:
         *,
         lines: bool = False,
         first: bytes = b": stream\n\n",
+        on_shutdown: bytes = _SHUTDOWN,
+        on_unauthorized: bytes = _UNAUTHORIZED,
     ) -> AlreadySent:
         """Send a source from position `after` on, until it ends, the client leaves, its key is revoked, or the server shuts down.
 
-        `lines`: as lines of JSON. `first`: the first frame; with it the headers go out before the first event.
+        `lines`: as lines of JSON. `first`: the first frame; with it the headers go out before the first event. `on_shutdown` and
+        `on_unauthorized`: the last frame, if the server shuts down or the key is revoked.
         """
         loop, send = asyncio.get_running_loop(), request.send
         reader = Reader(request.scope, after, sees, encode=as_lines if lines else None)
@@ -222,7 +225,7 @@ class EventStreams:
                 headers = [_LINES if lines else _EVENT_STREAM, *_HEADERS]
                 await self._send(reader, send, {"type": "http.response.start", "status": 200, "headers": headers})
                 await self._send_frames(reader, send, first)
-                await self._run(reader, source, send, loop)
+                await self._run(reader, source, send, (on_shutdown, on_unauthorized))
                 if not reader.disconnected:
                     await self._send(reader, send, {"type": "http.response.body", "body": b""})
         finally:
@@ -230,11 +233,11 @@ class EventStreams:
             await end_task(leaving)
         return AlreadySent()
 
-    async def _run(self, reader: Reader, source: Source, send: Any, loop: asyncio.AbstractEventLoop) -> None:
-        in_a_row = 0
+    async def _run(self, reader: Reader, source: Source, send: Any, last_frames: tuple[bytes, bytes]) -> None:
+        loop, in_a_row = asyncio.get_running_loop(), 0
         while not reader.disconnected:
             if reader.is_unauthorized:
-                await self._send_frames(reader, send, _UNAUTHORIZED)
+                await self._send_frames(reader, send, last_frames[1])
                 return
             data, last = source.take(reader)
             if data:
@@ -248,7 +251,7 @@ class EventStreams:
             if last:
                 return
             if self.closing:
-                await self._send_frames(reader, send, _SHUTDOWN)
+                await self._send_frames(reader, send, last_frames[0])
                 return
             if loop.time() - reader.last_sent_at >= self.heartbeat:
                 await self._send_frames(reader, send, _HEARTBEAT)

@@ -1,0 +1,107 @@
+"""A client's message: text for the agent, or answers to the questions that its task waits for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from clicket.server.a2a.rpc import A2AError
+
+__all__ = ["Answer", "ClientMessage", "Configuration", "SendMessage", "answers_in", "text_of"]
+
+Id = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\x00]*$")]
+Name = Annotated[str, Meta(max_length=600, pattern="^[^\\x00]*$")]
+_WORDS = {"approve": True, "approved": True, "yes": True, "deny": False, "denied": False, "no": False}
+_ANSWER = frozenset({"callId", "approved", "arguments", "response", "reason"})
+_TEXT_TYPES = ("text/", "application/json")
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    text: str | None = None
+    data: Any = msgspec.UNSET
+    raw: str | None = None
+    url: str | None = None
+    media_type: str = ""
+
+
+class ClientMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    message_id: Id
+    role: Literal["ROLE_USER"]
+    parts: Annotated[list[Part], Meta(min_length=1, max_length=1_000)]
+    context_id: Name = ""
+    task_id: Name = ""
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    accepted_output_modes: list[str] = []
+    history_length: Annotated[int, Meta(ge=0)] | None = None
+    return_immediately: bool = False
+    task_push_notification_config: Any = None
+
+
+class SendMessage(msgspec.Struct, frozen=True, kw_only=True):
+    message: ClientMessage
+    configuration: Configuration = Configuration()
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's answer to a call that waits for approval. `call`: its id; empty: every call that waits."""
+
+    approved: bool
+    call: str = ""
+    arguments: dict[str, Any] | None = None
+    response: Any = msgspec.UNSET
+    reason: str = ""
+
+
+def text_of(message: ClientMessage) -> str:
+    """The text for the agent."""
+    texts: list[str] = []
+    for part in message.parts:
+        if part.raw is not None or part.url is not None:
+            raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", "agents of this server read text and data: send no files.")
+        if part.media_type and not part.media_type.startswith(_TEXT_TYPES):
+            raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"agents of this server do not read {part.media_type[:100]}.")
+        if part.text is not None:
+            texts.append(part.text)
+        elif part.data is not msgspec.UNSET:
+            texts.append(msgspec.json.encode(part.data).decode())
+    text = "\n".join(texts)
+    if not text.strip():
+        raise A2AError("INVALID_PARAMS", "the message has no text.")
+    return text
+
+
+def answers_in(message: ClientMessage) -> list[Answer]:
+    """The answers in a message to a task that waits: data parts, or one word for all questions."""
+    answers = [_answer(part.data) for part in message.parts if part.data is not msgspec.UNSET]
+    if answers:
+        return answers
+    word = " ".join(part.text or "" for part in message.parts).strip().lower().rstrip(".!")
+    if word in _WORDS:
+        return [Answer(approved=_WORDS[word])]
+    raise A2AError(
+        "INVALID_PARAMS",
+        'the task waits for a decision: answer with a data part {"approved": true or false, "callId"?, "arguments"?, "response"?, '
+        '"reason"?}, or with the text "approve" or "deny".',
+    )
+
+
+def _answer(data: Any) -> Answer:
+    if not isinstance(data, dict) or not isinstance(data.get("approved"), bool) or set(data) - _ANSWER:
+        raise A2AError(
+            "INVALID_PARAMS",
+            'an answer is an object with "approved" (true or false), and "callId", "arguments", "response" or "reason".',
+        )
+    call, arguments, reason = data.get("callId", ""), data.get("arguments"), data.get("reason", "")
+    if not isinstance(call, str) or not isinstance(arguments, dict | None) or not isinstance(reason, str):
+        raise A2AError("INVALID_PARAMS", "callId and reason are texts, and arguments an object.")
+    return Answer(
+        approved=data["approved"],
+        call=call,
+        arguments=arguments,
+        reason=reason,
+        response=data.get("response", msgspec.UNSET),
+    )

@@ -106,6 +106,8 @@ class Attempt(msgspec.Struct, eq=False):
     """What ended the attempt, if its tool is asked whether it had its effect."""
     wait: Any = None
     """The wait for a result from outside."""
+    asking: asyncio.Future[Any] | None = None
+    """The answer that the body waits for, to a question of its own to a person."""
 
 
 class Call(msgspec.Struct, eq=False):
@@ -345,6 +347,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "recorded_progress": "clicket.execution.sink",
     "doubt": "clicket.execution.stopping",
     "wait": "clicket.engine.external",
+    "asking": "clicket.execution.inputs",
 }
 """The module that writes each field after its constructor; the others call a function of that module. Fields that are not here
 never change. Only `clicket.journal` writes to entries."""

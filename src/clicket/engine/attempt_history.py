@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clicket.call import Call
+from clicket.execution.inputs import asked_for_input
 from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Record, ToolError
@@ -24,7 +25,7 @@ def age_of(clock: Clock, record: Record, first: dict[str, Any]) -> float:
 def ending_decision_in(entry: Entry) -> dict[str, Any] | None:
     """The decision of a person who denied the call, or answered in the tool's place, while no process had it."""
     given = next((e.data for e in reversed(entry.events) if e.type == "approval_given"), None)
-    ends = given is not None and (given.get("approved") is not True or given.get("responded") is True)
+    ends = not asked_for_input(entry.events) and given is not None and (given.get("approved") is not True or given.get("responded") is True)
     return given if ends else None
 
 
@@ -42,11 +43,9 @@ def deaths_of(entry: Entry) -> int:
 
 
 def retries_of(call: Call) -> int:
-    """How many retries were used. A run after a death is not a retry."""
-    retrying = (
-        e.data.get("error") or {} for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
-    )
-    return sum(1 for error in retrying if error.get("code") != "outcome_unknown")
+    """How many retries were used. A run after a death, or with a person's answer, is not a retry."""
+    retrying = (e.data.get("error") for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING)
+    return sum(1 for error in retrying if error is not None and error.get("code") != "outcome_unknown")
 
 
 def unknown_outcome(message: str) -> ToolError:

@@ -43,6 +43,7 @@ from clicket.model.output import plain_output
 from clicket.pipeline import Authorize, Find, Policy, Validate
 from clicket.ports import Store, Stored
 from clicket.tools import Registry, Tool, output_check
+from clicket.tools.question import InputQuestion, check_content, question_of
 from clicket.vault import Secrets, hide, hide_said, hide_text, look
 
 __all__ = ["Answer", "Decisions", "examine"]
@@ -131,9 +132,12 @@ class Decisions:
             decision["seen"] = asked
         if record.approval is not None and record.approval["approvers"] > 1:
             decision["identities"] = sorted(clean(name) for name in approver.names)
-        if arguments is not None:
+        question = question_of(record.approval)
+        if question is not None and approved:
+            decision.update(_input_for(question, record, answer, secrets, more=arguments is not None or grant is not None))
+        elif arguments is not None:
             decision.update(self._edit(record, arguments, call))
-        if answer is not None:
+        elif answer is not None:
             decision.update(responded=True, output=hide(self._checked_answer(record, answer), secrets))
         proposed = None if grant is None else await self._propose(record, grant, approver, decision, secrets)
         if not await self._write(stored, decision, asked, proposed):
@@ -263,6 +267,27 @@ class Decisions:
         if thread is None and call.request.id is not None:
             await self._stored_calls.find(id, None, caller)
         return call
+
+
+def _input_for(
+    question: InputQuestion, record: Record, answer: Answer | None, secrets: Secrets | None, *, more: bool
+) -> dict[str, Any]:
+    """The part of a decision that answers a question of the call's tool; `InvalidInput` or `UsageError`: it goes on waiting."""
+    if more:
+        raise UsageError(f"call {record.id!r} waits for an answer to its tool's question: no arguments, no grant.")
+    if answer is None:
+        if question.schema is not None:
+            raise UsageError(
+                f"call {record.id!r} waits for an answer: {question.why:.300} Respond with the fields of its form "
+                "(record.approval['question']['schema']), or deny it."
+            )
+        return {}
+    content = check_content(question, answer.output, record.id)
+    if hide(content, secrets) != content:
+        raise UsageError(
+            "the answer has a secret in it. A form's answer is recorded, and sent to the server that asked: secrets do not belong there."
+        )
+    return {"responded": True, "output": content}
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -225,10 +225,15 @@ class Engine:
         external = External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn)
         reconciling = Reconciling(
             journal, pipeline, ending, workers, chance,
-            worker=worker, make_sink=runner.sink_of, run_again=lambda call: recovery.run_again(call), spawn=spawn,
+            worker=worker, make_sink=runner.sink_of, run_again=lambda call, why: recovery.run_again(call, why), spawn=spawn,
         )  # fmt: skip
-        parking = Parking(pipeline, ending, external, reconciling, release=gate.release)
-        stopping = Stopping(journal, pipeline, limiter, ending, external)
+        parking = Parking(
+            pipeline, ending, external, reconciling,
+            ask=lambda call, needed: approvals.ask_for_input(call, needed), release=gate.release,
+        )  # fmt: skip
+        stopping = Stopping(
+            journal, pipeline, limiter, ending, external, expire_input=lambda call: approvals.expire_input(call)
+        )
         running = Running(
             journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits, parked=parking.park
         )  # fmt: skip

@@ -12,12 +12,13 @@ from clicket.engine.reconciling import Reconciling
 from clicket.execution import attempt_of
 from clicket.execution.stopping import forget_stop
 from clicket.pipeline import Pipeline
+from clicket.tools.question import InputNeeded
 
 __all__ = ["Parking"]
 
 
 class Parking:
-    """`release(call)` releases every slot of the call."""
+    """`release(call)` releases every slot of the call. `ask(call, needed)` asks a person what the body needs."""
 
     def __init__(
         self,
@@ -26,22 +27,29 @@ class Parking:
         external: External,
         reconciling: Reconciling,
         *,
+        ask: Callable[[Call, InputNeeded], None],
         release: Callable[[Call], None],
     ) -> None:
         self._pipeline = pipeline
         self._ending = ending
         self._external = external
         self._reconciling = reconciling
+        self._ask = ask
         self._release = release
 
     def park(self, call: Call) -> None:
-        """The call ends elsewhere, or its tool is asked whether the attempt had its effect."""
+        """The call ends elsewhere, a person is asked, or its tool is asked whether the attempt had its effect."""
         reason = call.stopping
         forget_stop(call)
         if reason == "external":
             self._external.park(call)
             return
         self._release(call)
+        if reason == "input":
+            needed = attempt_of(call).doubt
+            assert isinstance(needed, InputNeeded), "the runner set it"
+            self._ask(call, needed)
+            return
         self._reconciling.begin(call, partial(self.end_in_doubt, call))
 
     def end_in_doubt(self, call: Call, reason: str = "") -> None:

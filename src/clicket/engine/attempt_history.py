@@ -25,7 +25,11 @@ def age_of(clock: Clock, record: Record, first: dict[str, Any]) -> float:
 def ending_decision_in(entry: Entry) -> dict[str, Any] | None:
     """The decision of a person who denied the call, or answered in the tool's place, while no process had it."""
     given = next((e.data for e in reversed(entry.events) if e.type == "approval_given"), None)
-    ends = not asked_for_input(entry.events) and given is not None and (given.get("approved") is not True or given.get("responded") is True)
+    ends = (
+        not asked_for_input(entry.events)
+        and given is not None
+        and (given.get("approved") is not True or given.get("responded") is True)
+    )
     return given if ends else None
 
 
@@ -44,7 +48,9 @@ def deaths_of(entry: Entry) -> int:
 
 def retries_of(call: Call) -> int:
     """How many retries were used. A run after a death, or with a person's answer, is not a retry."""
-    retrying = (e.data.get("error") for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING)
+    retrying = (
+        e.data.get("error") for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
+    )
     return sum(1 for error in retrying if error is not None and error.get("code") != "outcome_unknown")
 
 

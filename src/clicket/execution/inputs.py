@@ -45,6 +45,11 @@ class Questions:
             raise InputNeeded(question, timeout)
         return answer
 
+    @property
+    def has_asked(self) -> bool:
+        """Has an earlier attempt asked something?"""
+        return asked_for_input(self._call.entry.events)
+
     async def ask_live(self, question: InputQuestion, timeout: float | None) -> InputAnswer:
         """Ask, and wait in the body. The time that a person takes does not count as the attempt's. One question at a time."""
         journal, call, attempt = self._journal, self._call, attempt_of(self._call)
@@ -142,5 +147,3 @@ def _answer_to(events: Iterable[Event], key: str) -> InputAnswer | None:
         elif event.type == "approval_given" and asked:
             return input_answer(event.data)
     return None
-
-

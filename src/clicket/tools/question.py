@@ -84,7 +84,9 @@ def check_content(question: InputQuestion, content: Any, call_id: str) -> dict[s
             f"call {call_id!r} asks a person to open a link, and takes no content. When that is done, approve it; to refuse, deny it."
         )
     if type(content) is not dict:
-        raise InvalidInput([{"path": "", "message": "the answer is an object with the fields of the form"}], whole="(answer)")
+        raise InvalidInput(
+            [{"path": "", "message": "the answer is an object with the fields of the form"}], whole="(answer)"
+        )
     problems = compile_schema({"additionalProperties": False, **question.schema}, "the form")(content)
     if problems:
         raise InvalidInput(problems, f"{question.source} asks for these fields.", whole="(answer)")

@@ -14,7 +14,17 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.tools.context import ToolContext
 
-__all__ = ["Answer", "CallInDoubt", "Continues", "DidNotHappen", "Happened", "Reconcile", "Unknown", "check_reconcile", "is_answer"]
+__all__ = [
+    "Answer",
+    "CallInDoubt",
+    "Continues",
+    "DidNotHappen",
+    "Happened",
+    "Reconcile",
+    "Unknown",
+    "check_reconcile",
+    "is_answer",
+]
 
 _MAX_REASON = 2_000
 

@@ -30,29 +30,34 @@ def main(mode: str) -> None:
             if mode == "unasked":  # no call is under way
                 send(id="forged", method="elicitation/create", params=QUESTION)
         elif method == "tools/call" and message["params"]["name"] == "told":
-            text = json.dumps(answers)
-            send(id=id, result={"content": [{"type": "text", "text": text}]})
+            say(id, json.dumps(answers))
         elif method == "tools/call":
             calls.append(id)
-            if mode == "wrong-id":
-                send(id=id + 1_000, result={"content": [{"type": "text", "text": "wrong"}]})
-                send(id=str(id), result={"content": [{"type": "text", "text": "text id"}]})
-            if mode == "two" and len(calls) == 2:
-                send(id="which", method="elicitation/create", params=QUESTION)
-                continue
-            if mode == "storm":
-                for number in range(40):
-                    send(id=f"q{number}", method="elicitation/create", params=QUESTION)
-                continue
-            if mode != "two":
-                send(id=id, result={"content": [{"type": "text", "text": "right"}]})
+            call(mode, id, calls)
         elif method is None and id is not None:
             answers.append({"id": id, "error": message.get("error"), "result": message.get("result")})
             if mode == "two" or (mode == "storm" and len(answers) == 40):
-                for call in calls:
-                    send(id=call, result={"content": [{"type": "text", "text": json.dumps(answers)}]})
+                for each in calls:
+                    say(each, json.dumps(answers))
         elif id is not None:
             send(id=id, error={"code": -32601, "message": "Method not found"})
+
+
+def call(mode: str, id: Any, calls: list[Any]) -> None:
+    if mode == "wrong-id":
+        say(id + 1_000, "wrong")
+        say(str(id), "text id")
+    if mode == "two" and len(calls) == 2:
+        send(id="which", method="elicitation/create", params=QUESTION)
+    elif mode == "storm":
+        for number in range(40):
+            send(id=f"q{number}", method="elicitation/create", params=QUESTION)
+    elif mode != "two":
+        say(id, "right")
+
+
+def say(id: Any, text: str) -> None:
+    send(id=id, result={"content": [{"type": "text", "text": text}]})
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ async def test_tools_have_a_page_for_hosts_that_show_pages(mode: str) -> None:
 async def test_the_result_page_runs_its_own_script_alone() -> None:
     async with Runtime([echo], store="memory://") as rt, serving(rt) as url, connected(url, **HOST) as client:
         html = await page(client, RESULT)
-    script = re.search(r"<script>(.*)</script>", html, re.S)[1]
+    script = re.search(r"<script>(.*)</script>", html, re.DOTALL)[1]
     digest = b64encode(sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in html
     assert "default-src 'none'" in html
@@ -101,14 +101,17 @@ async def test_a_result_is_shown_escaped() -> None:
 
 
 async def test_a_call_of_another_key_has_no_page() -> None:
-    async with Runtime([echo], store="memory://") as rt:
-        async with serving(rt, runtime_for=lambda scope: rt.acting_for("ann")) as url, connected(url, **HOST) as client:
-            mine = await rt.acting_for("ann").call("echo", {"text": "mine"})
-            other = await rt.acting_for("ben").call("echo", {"text": "other"})
-            assert "mine" in await page(client, f"ui://clicket/calls/{mine.call_id}")
-            for id in (other.call_id, "nothing", "%2e%2e"):
-                with pytest.raises(MCPError, match="no call"):
-                    await client.read_resource(f"ui://clicket/calls/{id}")
+    async with (
+        Runtime([echo], store="memory://") as rt,
+        serving(rt, runtime_for=lambda scope: rt.acting_for("ann")) as url,
+        connected(url, **HOST) as client,
+    ):
+        mine = await rt.acting_for("ann").call("echo", {"text": "mine"})
+        other = await rt.acting_for("ben").call("echo", {"text": "other"})
+        assert "mine" in await page(client, f"ui://clicket/calls/{mine.call_id}")
+        for id in (other.call_id, "nothing", "%2e%2e"):
+            with pytest.raises(MCPError, match="no call"):
+                await client.read_resource(f"ui://clicket/calls/{id}")
 
 
 async def test_resources_of_the_program_stay() -> None:

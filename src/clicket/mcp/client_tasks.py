@@ -96,7 +96,7 @@ class _TaskNotice(BaseModel):
 
 
 class TaskFollowers:
-    """Who follows which task of one server: `changed(id)` is set by each notification about it."""
+    """The tasks of one server that are followed here. Each has an event, which a notification about the task sets."""
 
     def __init__(self) -> None:
         self._followed: dict[str, asyncio.Event] = {}
@@ -108,7 +108,7 @@ class TaskFollowers:
         self._followed.pop(id, None)
 
     async def on_notice(self, notice: _TaskNotice) -> None:
-        """A notification about a task that nobody here follows is ignored."""
+        """A notification about a task that is not followed here is ignored."""
         changed = self._followed.get(notice.task_id)
         if changed is not None:
             changed.set()

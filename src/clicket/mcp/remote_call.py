@@ -87,6 +87,7 @@ class RemoteCall:
         self._ctx = ctx
         self._repeatable = repeatable
         self._reported = False
+        self._status = ""
 
     async def run(self, state: CallState | None) -> types.CallToolResult:
         """The tool's result, from the beginning or from where an earlier attempt left off. `InputNeeded`: a person must answer first."""
@@ -95,6 +96,10 @@ class RemoteCall:
                 return await self._follow(state)
             responses = None if state is None or not state.asked else await self._responses(state)
             if state is not None:
+                if not state.answerable and any(each.action != "accept" for each in (responses or {}).values()):
+                    raise RemoteError(
+                        f"MCP server {self._connection.name!r} needs a link to be opened, and it was not."
+                    )
                 await _replaced(state, phase="sent").keep(self._ctx)
             result = await self._send(state, responses)
             if isinstance(result, types.CallToolResult):
@@ -295,8 +300,11 @@ class RemoteCall:
         return state
 
     def _report_status(self, task: TaskDetail) -> None:
-        if task.status_message and not self._reported:
-            self._ctx.progress(0, None, task.status_message[:1_000])
+        """The server's own progress counts more than its status."""
+        message = (task.status_message or "")[:1_000]
+        if message != self._status and not self._reported:
+            self._status = message
+            self._ctx.progress(0, None, message)
         else:
             self._ctx.heartbeat()
 

@@ -232,7 +232,7 @@ EVENTS = {
     "progress": "`step`, `total_steps`, `percentage`, `status`, `estimated_time_remaining`.",
     "heartbeat": "The tool is alive.",
     "cancel_requested": "`reason`. By this process or another.",
-    "approval_requested": "`reason`: why it is asked; `timeout`, `deadline`; `purpose`: `run`, `recovery`, or `input` with the tool's `question`.",
+    "approval_requested": "`reason`: why; `timeout`, `deadline`; `purpose`: `run`, `recovery`, or `input` with the `question` of the tool.",
     "approval_given": "`approved`, `by`, `reason`; `arguments`, if it came with others; `responded`, `output`: a person's answer.",
     "late_result": "`output` or `error` that came after the outcome; it changes nothing.",
     "reconcile_started": "`attempt`, `try`, `worker`: the tool's own check is asked. Durable before it runs.",

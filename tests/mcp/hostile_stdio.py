@@ -46,7 +46,7 @@ def main(mode: str) -> None:
 def call(mode: str, id: Any, calls: list[Any]) -> None:
     if mode == "wrong-id":
         say(id + 1_000, "wrong")
-        say(str(id), "text id")
+        say("no id of ours", "text id")
     if mode == "two" and len(calls) == 2:
         send(id="which", method="elicitation/create", params=QUESTION)
     elif mode == "storm":

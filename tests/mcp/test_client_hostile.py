@@ -14,7 +14,7 @@ from tests.mcp.far import asked
 from tests.mcp.scripted_server import DONE, ScriptedServer, definition, form, listed, task
 
 from clicket import Runtime, State, tool
-from clicket.mcp import McpServer
+from clicket.mcp import McpServer, remote_call
 
 HOSTILE = [sys.executable, str(Path(__file__).with_name("hostile_stdio.py"))]
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -86,7 +86,8 @@ async def test_results_with_wrong_ids_are_not_taken() -> None:
         assert (await rt.call("do", {})).output == "right"
 
 
-async def test_a_task_under_another_id_is_not_taken() -> None:
+async def test_a_task_under_another_id_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_call, "_POLL", 0.05)
     far = ScriptedServer()
     far.on["tools/call"] = lambda params: {**task("mine", "working"), "resultType": "task"}
     looks: list[str] = []
@@ -144,7 +145,11 @@ async def test_a_forged_notice_of_a_task_decides_nothing() -> None:
 async def test_a_question_without_a_call_is_refused() -> None:
     async with Runtime(store="memory://") as rt:
         await McpServer("bad", command=[*HOSTILE, "unasked"], protocol="2025-11-25").join(rt)
-        [answer] = json.loads((await rt.call("told", {})).output)
+
+        async def told() -> list[Any]:
+            return list(json.loads((await rt.call("told", {})).output))
+
+        [answer] = await eventually(told)
         assert (answer["id"], answer["result"]) == ("forged", None)
         assert "belongs to no call" in answer["error"]["message"]
         assert (await rt.history(waiting_for="approval")).items == []
@@ -170,7 +175,8 @@ async def test_a_storm_of_questions_ends() -> None:
         assert all(each["result"]["action"] == "cancel" for each in given if each["result"])
 
 
-async def test_a_server_that_asks_without_end_is_given_up() -> None:
+async def test_a_server_that_asks_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_call, "_STATE_ONLY", 0.0)
     far = ScriptedServer()
     far.on["tools/call"] = lambda params: {"resultType": "input_required", "requestState": "go on"}
     async with far.running(options={"timeout": 60}) as server, Runtime(store="memory://") as rt:

@@ -142,14 +142,11 @@ async def test_a_forged_notice_of_a_task_decides_nothing() -> None:
 # Questions.
 
 
-async def test_a_question_without_a_call_is_refused() -> None:
+async def test_a_question_without_a_call_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     async with Runtime(store="memory://") as rt:
         await McpServer("bad", command=[*HOSTILE, "unasked"], protocol="2025-11-25").join(rt)
-
-        async def told() -> list[Any]:
-            return list(json.loads((await rt.call("told", {})).output))
-
-        [answer] = await eventually(told)
+        await eventually(lambda: "a question of MCP server bad is refused" in caplog.text)
+        [answer] = json.loads((await rt.call("told", {})).output)
         assert (answer["id"], answer["result"]) == ("forged", None)
         assert "belongs to no call" in answer["error"]["message"]
         assert (await rt.history(waiting_for="approval")).items == []

@@ -196,7 +196,12 @@ def _cause(call: Call) -> str:
     return "" if doubt is None else "stopped" if isinstance(doubt, Stopped) else "lost"
 
 
-_NAMES = {Happened: "happened", DidNotHappen: "did_not_happen", Continues: "continues", Unknown: "unknown"}
+_NAMES: dict[type[Any], str] = {
+    Happened: "happened",
+    DidNotHappen: "did_not_happen",
+    Continues: "continues",
+    Unknown: "unknown",
+}
 
 
 def _name(answer: Any) -> str:

@@ -356,8 +356,8 @@ def task_result(task: TaskDetail, server: str) -> types.CallToolResult:
             raise RemoteError(f"MCP server {server!r} gave a task's result that cannot be used: {error}") from None
     if task.status == "cancelled":
         raise RemoteError(f"MCP server {server!r} cancelled the task. {task.status_message or ''}".rstrip())
-    error = task.error or {}
-    raise RemoteError(f"MCP server {server!r} failed the task: {error.get('message', 'it did not say why')}")
+    why = (task.error or {}).get("message", "it did not say why")
+    raise RemoteError(f"MCP server {server!r} failed the task: {why}")
 
 
 def _links(error: MCPError, server: str) -> _LinksRequired:

@@ -14,7 +14,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server import MCPServer
-from mcp.server.caching import CacheHint
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import (
@@ -53,7 +53,7 @@ _FROM_EXTRAS = (
     "resources/unsubscribe",
     "completion/complete",
 )
-_PRIVATE = ("tools/list", "resources/list", "resources/templates/list", "resources/read")
+_PRIVATE: tuple[CacheableMethod, ...] = ("tools/list", "resources/list", "resources/templates/list", "resources/read")
 """Their results are those of one API key, as they are now."""
 _EVENTS: dict[str, Callable[[], ServerEvent]] = {
     "tools": ToolsListChanged,

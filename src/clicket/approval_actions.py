@@ -53,7 +53,9 @@ async def approve(
 async def deny(
     runtime: _Runtime, id: str, *, thread: str | None = None, by: str = "", reason: str = "", seen: str = ""
 ) -> bool:
-    """Refuse a call that waits for approval; `seen` as in `approve`. False: it is not waiting (any more)."""
+    """Refuse a call that waits for approval; `seen` as in `approve`. False: it is not waiting (any more).
+
+    A question of the call's tool (`record.approval["purpose"] == "input"`) is declined, and the tool goes on without an answer."""
     return await deny_as(runtime, id, _named(runtime, by), thread=thread, reason=reason, seen=seen)
 
 
@@ -72,6 +74,9 @@ async def respond(
 
     The output is processed like the tool's, and never cached; `metadata["answered_by"]` is the person. `InvalidInput`: it does not fit
     the tool's output schema, and the call goes on waiting. The person who made the call may not answer it, as in `approve`.
+
+    If the tool itself asks (`record.approval["question"]`), `output` is the answer to its question: an object that fits
+    `question["schema"]`. The tool goes on with it, and the person who made the call may answer.
     """
     return await respond_as(runtime, id, output, _named(runtime, by), thread=thread, reason=reason, seen=seen)
 

@@ -108,6 +108,8 @@ class Attempt(msgspec.Struct, eq=False):
     """The wait for a result from outside."""
     tokens: dict[str, str] | None = None
     """The caller's tokens by provider, for this attempt alone."""
+    asking: asyncio.Future[Any] | None = None
+    """The answer that the body waits for, to a question of its own to a person."""
 
 
 class Call(msgspec.Struct, eq=False):
@@ -352,6 +354,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "doubt": "clicket.execution.stopping",
     "wait": "clicket.engine.external",
     "tokens": "clicket.execution.lent_credentials",
+    "asking": "clicket.execution.inputs",
 }
 """The module that writes each field after its constructor; the others call a function of that module. Fields that are not here
 never change. Only `clicket.journal` writes to entries."""

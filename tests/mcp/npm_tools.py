@@ -24,10 +24,12 @@ def installed(path: str) -> Path:
     return PACKAGES / path
 
 
-def run_node(script: str, *arguments: str, cwd: Path, timeout: float) -> subprocess.CompletedProcess[str]:
+def run_node(
+    script: str, *arguments: str, cwd: Path, timeout: float, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a program of the protocol's own packages: `run_node("conformance/dist/index.js", "server", …)`."""
     program = installed(f"@modelcontextprotocol/{script}")
-    environment = {**os.environ, "PATH": f"{NODE}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    environment = {**os.environ, "PATH": f"{NODE}:{os.environ['PATH']}", "NO_COLOR": "1", **(env or {})}
     command = [str(NODE / "node"), str(program), *arguments]
     return subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout, check=False

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.kit.children import PYTHONPATH
 from tests.kit.forks import SERVER, forked
 from tests.kit.waiting import eventually_sync
 from tests.mcp.npm_tools import ROOT, run_node
@@ -106,3 +107,31 @@ def test_the_inspector_has_nothing_to_say_about_our_schemas(era: str, url: str, 
     )  # fmt: skip
     assert called.returncode == 0, called.stdout[-2_000:] + called.stderr[-2_000:]
     assert json.loads(called.stdout)["content"][0]["text"] == "Hello, Ada!"
+
+
+CLIENT = [
+    ("2026-07-28", "tools_call"),
+    ("2026-07-28", "request-metadata"),
+    ("2026-07-28", "sep-2322-client-request-state"),
+    ("2026-07-28", "http-standard-headers"),
+    ("2026-07-28", "http-invalid-tool-headers"),
+    ("2026-07-28", "json-schema-ref-no-deref"),
+    ("2026-07-28", "json-schema-2020-12-preservation"),
+    ("2025-11-25", "initialize"),
+    ("2025-11-25", "tools_call"),
+    ("2025-11-25", "elicitation-sep1034-client-defaults"),
+    ("2025-11-25", "sse-retry"),
+]
+"""Scenarios for clients, without those of OAuth."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "scenario"), CLIENT)
+def test_every_scenario_for_clients_passes(version: str, scenario: str, tmp_path: Path) -> None:
+    command = f"{sys.executable} -m tests.mcp.conformance_client"
+    arguments = ("client", "--command", command, "--scenario", scenario, "--spec-version", version, "-o", str(tmp_path))
+    done = run_node("conformance/dist/index.js", *arguments, cwd=ROOT, timeout=110, env={"PYTHONPATH": PYTHONPATH})
+    checks = [check for file in tmp_path.rglob("checks.json") for check in json.loads(file.read_text())]
+    failed = [f"{check['id']}: {check.get('errorMessage')}" for check in checks if check["status"] == "FAILURE"]
+    assert failed == [], done.stdout[-2_000:] + done.stderr[-2_000:]
+    assert any(check["status"] == "SUCCESS" for check in checks), done.stdout[-4_000:] + done.stderr[-2_000:]

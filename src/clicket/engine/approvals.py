@@ -22,11 +22,13 @@ from clicket.engine.questions import ask_for_approval
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ApprovalDenied, ClicketError, InvalidInput, PermissionDenied
 from clicket.execution import describe
+from clicket.execution.inputs import EXPIRED, asked_for_input, stage_question, take_answer, waits_for_input
 from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.model import ToolError
 from clicket.pipeline import Pipeline, Policy
 from clicket.tools import output_check
+from clicket.tools.question import InputNeeded
 
 __all__ = ["Approvals", "edit_of", "unfit"]
 
@@ -73,6 +75,25 @@ class Approvals:
         question = Question("", self._policy.approvers, self._policy.self_approval)
         self._ask(call, question, "recovery", why, self._policy.approval_timeout)
 
+    def ask_for_input(self, call: Call, needed: InputNeeded) -> None:
+        """The body has ended with a question to a person. No grant and no policy answers it."""
+        entry = call.entry
+        data = {"attempt": entry.attempts, "error": None, "delay": None, "waiting_for": "approval"}
+        self._journal.advance(entry, State.RETRYING, data)
+        stage_question(self._journal, call, needed.question, needed.timeout)
+        if needed.timeout is not None:
+            self._timers.wait(call, needed.timeout, "approval")
+        self._journal.commit(entry)
+
+    def expire_input(self, call: Call) -> bool:
+        """No answer came to a question of the call's tool: the tool gets that as the answer. False: the call waits for an approval."""
+        if not waits_for_input(call):
+            return False
+        self._journal.record(call.entry, "approval_given", dict(EXPIRED))
+        self.apply(call, EXPIRED)
+        self._journal.commit(call.entry)
+        return True
+
     async def _look_for_grant(self, call: Call) -> None:
         grant = None
         try:
@@ -105,10 +126,15 @@ class Approvals:
             self._timers.wait(call, left, "approval")
 
     def apply(self, call: Call, decision: dict[str, Any]) -> None:
-        """Apply a recorded decision: resume the call, fail it if it was denied, or end it with a person's answer."""
+        """Apply a recorded decision: resume the call, fail it if it was denied, or end it with a person's answer. An answer to a question
+        of the tool, whatever it is, is for the tool."""
+        for_tool = asked_for_input(call.entry.events)
         self._journal.wait_for(call.entry, None)
         self._timers.end_wait(call)
-        if decision.get("approved") is not True:
+        if for_tool:
+            if not take_answer(call, decision):
+                self._resume(call)
+        elif decision.get("approved") is not True:
             by, why = decision.get("by") or "an approver", f": {decision['reason']}" if decision.get("reason") else ""
             denied = ApprovalDenied(f"{by} denied the call{why}. Ask again with other arguments, or do without.")
             self._fail(call, describe(denied, retryable=False))

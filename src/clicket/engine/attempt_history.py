@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clicket.call import Call
+from clicket.execution.inputs import asked_for_input
 from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Record, ToolError
@@ -13,6 +14,7 @@ from clicket.ports import Clock, elapsed
 __all__ = ["age_of", "deaths_of", "ending_decision_in", "retries_of", "unknown_outcome"]
 
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
+_NO_RETRY = ("credential_missing", "outcome_unknown")
 
 
 def age_of(clock: Clock, record: Record, first: dict[str, Any]) -> float:
@@ -24,7 +26,11 @@ def age_of(clock: Clock, record: Record, first: dict[str, Any]) -> float:
 def ending_decision_in(entry: Entry) -> dict[str, Any] | None:
     """The decision of a person who denied the call, or answered in the tool's place, while no process had it."""
     given = next((e.data for e in reversed(entry.events) if e.type == "approval_given"), None)
-    ends = given is not None and (given.get("approved") is not True or given.get("responded") is True)
+    ends = (
+        not asked_for_input(entry.events)
+        and given is not None
+        and (given.get("approved") is not True or given.get("responded") is True)
+    )
     return given if ends else None
 
 
@@ -42,11 +48,11 @@ def deaths_of(entry: Entry) -> int:
 
 
 def retries_of(call: Call) -> int:
-    """How many retries were used. A run after a death, or after a wait for a credential, is not a retry."""
+    """How many retries were used. A run after a death, after a wait for a credential, or with a person's answer, is not a retry."""
     retrying = (
-        e.data.get("error") or {} for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
+        e.data.get("error") for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
     )
-    return sum(1 for error in retrying if error.get("code") not in ("outcome_unknown", "credential_missing"))
+    return sum(1 for error in retrying if error is not None and error.get("code") not in _NO_RETRY)
 
 
 def unknown_outcome(message: str) -> ToolError:

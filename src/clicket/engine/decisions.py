@@ -43,6 +43,7 @@ from clicket.model.output import plain_output
 from clicket.pipeline import Authorize, Find, Policy, Validate
 from clicket.ports import Store, Stored
 from clicket.tools import Registry, Tool, output_check
+from clicket.tools.question import InputQuestion, check_content, question_of
 from clicket.vault import Secrets, hide, hide_said, hide_text, look
 
 __all__ = ["Answer", "Decisions", "examine"]
@@ -131,9 +132,16 @@ class Decisions:
             decision["seen"] = asked
         if record.approval is not None and record.approval["approvers"] > 1:
             decision["identities"] = sorted(clean(name) for name in approver.names)
-        if arguments is not None:
+        question = question_of(record.approval)
+        if question is not None and approved:
+            if arguments is not None or grant is not None:
+                raise UsageError(
+                    f"call {record.id!r} waits for an answer to its tool's question: no arguments, no grant."
+                )
+            decision.update(self._input_for(question, record, answer, secrets))
+        elif arguments is not None:
             decision.update(self._edit(record, arguments, call))
-        if answer is not None:
+        elif answer is not None:
             decision.update(responded=True, output=hide(self._checked_answer(record, answer), secrets))
         proposed = None if grant is None else await self._propose(record, grant, approver, decision, secrets)
         if not await self._write(stored, decision, asked, proposed):
@@ -205,6 +213,15 @@ class Decisions:
                 f"call {record.id!r} was started before, and its effect may have happened: it cannot be answered. Approve it to run it "
                 "again, or deny it."
             )
+        output = self._plain(answer)
+        tool = self._registry.get(record.tool)
+        check = None if tool is None else output_check(tool)
+        problems = [] if check is None else check(output)
+        if problems:
+            raise InvalidInput(problems, f"See the output schema of {record.tool!r}.", whole="(output)")
+        return output
+
+    def _plain(self, answer: Answer) -> Any:
         try:
             output, text = plain_output(answer.output)
         except ResultUnserializable as error:
@@ -214,12 +231,25 @@ class Decisions:
                 f"the output has {len(text):,} bytes as JSON, and an answer takes {self._max_size:,} (max_arguments_size). Store it with "
                 "put_artifact, and give its name as the output."
             )
-        tool = self._registry.get(record.tool)
-        check = None if tool is None else output_check(tool)
-        problems = [] if check is None else check(output)
-        if problems:
-            raise InvalidInput(problems, f"See the output schema of {record.tool!r}.", whole="(output)")
         return output
+
+    def _input_for(
+        self, question: InputQuestion, record: Record, answer: Answer | None, secrets: Secrets | None
+    ) -> dict[str, Any]:
+        """The part of a decision that answers a question of the call's tool; `InvalidInput` or `UsageError`: it goes on waiting."""
+        if answer is None:
+            if question.schema is not None:
+                raise UsageError(
+                    f"call {record.id!r} waits for an answer. {question.why[:300]} Respond with the fields of its form "
+                    "(record.approval['question']['schema']), or deny it."
+                )
+            return {}
+        content = check_content(question, self._plain(answer), record.id)
+        if hide(content, secrets) != content:
+            raise UsageError(
+                "the answer has a secret in it, and is recorded and sent to the system that asked. Secrets do not belong into a form."
+            )
+        return {"responded": True, "output": content}
 
     def examined(
         self, record: Record, arguments: Any, *, call: Call | None = None, registry: Registry | None = None

@@ -230,14 +230,20 @@ class Engine:
         external = External(journal, pipeline, timers, ending, release=gate.release, spawn=spawn)
         reconciling = Reconciling(
             journal, pipeline, ending, workers, chance,
-            worker=worker, make_sink=runner.sink_of, lend=lent.lend, run_again=lambda call: recovery.run_again(call), spawn=spawn,
+            worker=worker, make_sink=runner.sink_of, lend=lent.lend,
+            run_again=lambda call, why: recovery.run_again(call, why), spawn=spawn,
         )  # fmt: skip
         credential_waits = CredentialWaits(
             journal, live, timers, ending, caching, credential_book,
             timeout=credentials.wait_timeout, proceed=lambda call: admission.proceed(call), spawn=spawn,
         )  # fmt: skip
-        parking = Parking(pipeline, ending, external, reconciling, credential_waits, release=gate.release)
-        stopping = Stopping(journal, pipeline, limiter, ending, external)
+        parking = Parking(
+            pipeline, ending, external, reconciling, credential_waits,
+            ask=lambda call, needed: approvals.ask_for_input(call, needed), release=gate.release,
+        )  # fmt: skip
+        stopping = Stopping(
+            journal, pipeline, limiter, ending, external, expire_input=lambda call: approvals.expire_input(call)
+        )
         running = Running(
             journal, pipeline, live, limiter, gate, timers, ending, handover, stopping, share, tasks, limits, parked=parking.park
         )  # fmt: skip

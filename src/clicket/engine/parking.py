@@ -13,12 +13,13 @@ from clicket.engine.reconciling import Reconciling
 from clicket.execution import attempt_of
 from clicket.execution.stopping import forget_stop
 from clicket.pipeline import Pipeline
+from clicket.tools.question import InputNeeded
 
 __all__ = ["Parking"]
 
 
 class Parking:
-    """`release(call)` releases every slot of the call."""
+    """`release(call)` releases every slot of the call. `ask(call, needed)` asks a person what the body needs."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class Parking:
         reconciling: Reconciling,
         credentials: CredentialWaits,
         *,
+        ask: Callable[[Call, InputNeeded], None],
         release: Callable[[Call], None],
     ) -> None:
         self._pipeline = pipeline
@@ -35,10 +37,11 @@ class Parking:
         self._external = external
         self._reconciling = reconciling
         self._credentials = credentials
+        self._ask = ask
         self._release = release
 
     def park(self, call: Call) -> None:
-        """The call waits for a credential, it ends elsewhere, or its tool is asked whether the attempt had its effect."""
+        """The call ends elsewhere, waits for a credential or a person's answer, or its tool is asked whether the attempt had its effect."""
         reason = call.stopping
         forget_stop(call)
         if reason == "external":
@@ -47,6 +50,11 @@ class Parking:
         self._release(call)
         if reason == "credential":
             self._credentials.enter_again(call)
+            return
+        if reason == "input":
+            needed = attempt_of(call).doubt
+            assert isinstance(needed, InputNeeded), "the runner set it"
+            self._ask(call, needed)
             return
         self._reconciling.begin(call, partial(self.end_in_doubt, call))
 

@@ -20,12 +20,12 @@ from clicket.bridge import Workers
 from clicket.call import Call
 from clicket.engine.ending import Ending
 from clicket.errors import ClicketError
-from clicket.execution import CallSink, backoff, describe
+from clicket.execution import CallSink, Stopped, backoff, describe
 from clicket.execution.sink import ThreadSink, context_for
 from clicket.journal import Journal
 from clicket.pipeline import Pipeline
 from clicket.ports import sleep
-from clicket.tools.reconcile import CallInDoubt, DidNotHappen, Happened, Unknown, is_answer
+from clicket.tools.reconcile import Answer, CallInDoubt, Continues, DidNotHappen, Happened, Unknown, is_answer
 from clicket.vault import hide_error, hide_text
 
 __all__ = ["Reconciling"]
@@ -36,12 +36,16 @@ _TIMEOUT = 30.0
 """Seconds for one try, if the tool has no timeout."""
 _AT_ONCE = 20
 """Checks that run at the same time: after a crash there may be many, and the outside system is asked by all of them."""
+_WHY_AGAIN = {
+    DidNotHappen: "had no effect, as the tool's check found; it is run again",
+    Continues: "goes on elsewhere, as the tool's check found; it is continued",
+}
 _STOP = 1.0
 """Seconds that a check which took too long has to stop."""
 
 
 class Reconciling:
-    """`run_again(call)`: the attempt had no effect. `make_sink` makes the sink of a call."""
+    """`run_again(call, why)`: the attempt had no effect, or goes on elsewhere. `make_sink` makes the sink of a call."""
 
     def __init__(
         self,
@@ -54,7 +58,7 @@ class Reconciling:
         worker: str,
         make_sink: Callable[[Call], CallSink],
         lend: Callable[[Call], Awaitable[None]],
-        run_again: Callable[[Call], None],
+        run_again: Callable[[Call, str], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._journal = journal
@@ -100,15 +104,15 @@ class Reconciling:
             await self._pipeline.take_result(call, answer.output, max(self._clock.now() - began_at, 0.0))
             if self._is_here(call):
                 self._pipeline.finish(call, self._ending.on_outcome_durable)
-        elif isinstance(answer, DidNotHappen):
-            self._run_again(call)
+        elif isinstance(answer, DidNotHappen | Continues):
+            self._run_again(call, _WHY_AGAIN[type(answer)])
         else:
             unknown(hide_text(answer.shown, call.secrets))
 
-    async def _answer(self, call: Call) -> Happened | DidNotHappen | Unknown | None:
+    async def _answer(self, call: Call) -> Answer | None:
         """Try until the check answers. None: the call is not here any more."""
         entry, options = call.entry, call.required_tool().options
-        answer: Happened | DidNotHappen | Unknown = Unknown("its check was not answered before the process died")
+        answer: Answer = Unknown("its check was not answered before the process died")
         tried = sum(
             event.type == "reconcile_started" and event.data.get("attempt") == entry.attempts for event in entry.events
         )
@@ -154,7 +158,8 @@ class Reconciling:
                 return None, error
         doubt = CallInDoubt(
             id=call.id, tool=tool.name, arguments=dict(call.arguments or {}), idempotency_key=call.idempotency_key,
-            attempt=call.entry.attempts, started_at=_started_at(call), thread=call.thread, caller=call.caller,
+            attempt=call.entry.attempts, started_at=_started_at(call), thread=call.thread, caller=call.caller, cause=_cause(call),
+            cancel_requested=any(event.type == "cancel_requested" for event in call.entry.events),
         )  # fmt: skip
         if _is_async(check):
             work: asyncio.Future[Any] = asyncio.ensure_future(_awaited(check(doubt, context_for(call, sink))))
@@ -192,12 +197,22 @@ def _started_at(call: Call) -> float:
     return next(event.at for event in reversed(call.entry.events) if event.type == "attempt_started")
 
 
+def _cause(call: Call) -> str:
+    """Why the outcome of the last attempt is not known: as in `CallInDoubt.cause`."""
+    doubt = None if call.attempt is None else call.attempt.doubt
+    return "" if doubt is None else "stopped" if isinstance(doubt, Stopped) else "lost"
+
+
+_NAMES: dict[type[Any], str] = {
+    Happened: "happened",
+    DidNotHappen: "did_not_happen",
+    Continues: "continues",
+    Unknown: "unknown",
+}
+
+
 def _name(answer: Any) -> str:
-    if isinstance(answer, Happened):
-        return "happened"
-    if isinstance(answer, DidNotHappen):
-        return "did_not_happen"
-    return "unknown" if isinstance(answer, Unknown) else "failed"
+    return _NAMES.get(type(answer), "failed")
 
 
 def _is_async(check: Any) -> bool:

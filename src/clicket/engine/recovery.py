@@ -34,6 +34,7 @@ from clicket.engine.recovered import Progress, Recovered
 from clicket.engine.timers import WaitTimers
 from clicket.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from clicket.execution import Limiter, explain
+from clicket.execution.inputs import waits_for_input
 from clicket.execution.stopping import resume_attempts
 from clicket.journal import Entry, Fenced, Journal
 from clicket.kernel import State
@@ -327,8 +328,8 @@ class Recovery:
         self._live.add(call)
         self._external.wait_again(call, record)
 
-    def run_again(self, call: Call) -> None:
-        """The tool's check found that the last attempt had no effect."""
+    def run_again(self, call: Call, why: str) -> None:
+        """The tool's check found that the last attempt had no effect, or that the body can continue it: `why`."""
         entry = call.entry
         record = read(call.id, entry.events)
         if record.cancel_requested:
@@ -337,7 +338,7 @@ class Recovery:
         if call.attempt is not None and call.attempt.doubt is not None and entry.attempts > call.plan.max_retries:
             self._parking.end_in_doubt(call)
             return
-        error = unknown_outcome(f"attempt {entry.attempts} had no effect, as the tool's check found; it is run again.")
+        error = unknown_outcome(f"attempt {entry.attempts} {why}.")
         data = {"attempt": entry.attempts, "error": msgspec.to_builtins(error), "delay": 0.0}
         self._journal.advance(entry, State.RETRYING, data)
         self._queue_again(call, msgspec.structs.replace(record, waiting_for=None), "rerun")
@@ -349,7 +350,7 @@ class Recovery:
             error = unknown_outcome(f"the process that ran attempt {number} died; the tool may be run again.")
             data = {"attempt": number, "error": msgspec.to_builtins(error), "delay": 0.0}
             self._journal.advance(entry, State.RETRYING, data)
-            return self._queue_again(call, record, "rerun")
+            return self._queue_again(call, msgspec.structs.replace(record, waiting_for=None), "rerun")
         if self._reconciling.can_ask(call):
             self._live.add(call)
             self._reconciling.begin(call, lambda reason: self._settle_unknown(call, reason))
@@ -405,10 +406,10 @@ class Recovery:
         wait: float | None = None
         if asked is not None and timeout is not None:
             wait = timeout - elapsed(self._clock, asked.at, asked.data)
-            if wait <= due:
+            if wait <= due and not waits_for_input(call):  # its tool gets to know that no answer came
                 self._stop(call, "approval")
                 return "cancelled"
-        self._approvals.wait_on(call, wait)
+        self._approvals.wait_on(call, None if wait is None else max(wait, 0.0))
         return "asked"
 
     def _admit_again(self, call: Call) -> bool:

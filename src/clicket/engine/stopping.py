@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
 from clicket.call import Call
@@ -10,6 +11,7 @@ from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.errors import ClicketError
 from clicket.execution import Limiter, can_stop, explain, stop
+from clicket.execution.stopping import has_body
 from clicket.journal import Journal
 from clicket.model.codec import clean
 from clicket.pipeline import Pipeline
@@ -19,14 +21,24 @@ __all__ = ["Stopping"]
 
 
 class Stopping:
+    """`expire_input(call)`: no answer came to a question of the call's tool. False: the call does not wait for one."""
+
     def __init__(
-        self, journal: Journal, pipeline: Pipeline, limiter: Limiter, ending: Ending, external: External
+        self,
+        journal: Journal,
+        pipeline: Pipeline,
+        limiter: Limiter,
+        ending: Ending,
+        external: External,
+        *,
+        expire_input: Callable[[Call], bool],
     ) -> None:
         self._journal = journal
         self._pipeline = pipeline
         self._limiter = limiter
         self._ending = ending
         self._external = external
+        self._expire_input = expire_input
 
     def cancel(self, call: Call, reason: str) -> bool:
         """Ask a live call to end as cancelled. False: it has ended, or is just about to."""
@@ -57,8 +69,10 @@ class Stopping:
             self.stop(call, reason)
 
     def stop(self, call: Call, reason: str, why: str = "") -> None:
-        if call.slot and not call.queued and call.entry.waiting_for is None:
+        if call.slot and not call.queued and (call.entry.waiting_for is None or has_body(call)):
             stop(call, reason, why)
+            return
+        if reason == "approval" and self._expire_input(call):
             return
         if call.entry.waiting_for == "reconcile" and reason != "shutdown":
             return  # the tool's check is under way; what it finds decides how the call ends

@@ -12,6 +12,7 @@
 - `sink`, `spool`: output, progress and heartbeats as events; the whole output of a call
 - `lent_credentials`: the caller's tokens for an attempt
 - `checkpoints`, `turn_log`: what a tool keeps for its next attempt; the steps of an agent's turn
+- `inputs`: questions of a running body to a person
 - `artifacts`: bytes by content hash, and who may read them
 - `tracebacks`: where a body raised, as bounded text
 - `loop_watch`: notices bodies that block the event loop

@@ -42,6 +42,7 @@ from clicket.kernel import State
 from clicket.ports import Store
 from clicket.tools import Options, Pending, Tool
 from clicket.tools.costs import Costs
+from clicket.tools.question import InputNeeded
 from clicket.vault import Vault, hide_error, hide_text
 
 __all__ = ["PREPARED", "Runner", "lane_of"]
@@ -121,7 +122,9 @@ class Runner:
         """The call's sink, which its attempts share."""
         attempt = attempt_of(call)
         if attempt.sink is None:
-            attempt.sink = CallSink(self._journal, self._store, self._vault, call, self._on_cost, self._credentials)
+            attempt.sink = CallSink(
+                self._journal, self._store, self._vault, call, self._on_cost, self._credentials, self._clocks.limit
+            )
         sink: CallSink = attempt.sink
         return sink
 
@@ -186,7 +189,10 @@ class Runner:
         return await self._loop.attempt(call, tool)
 
     async def _retry_or_ask(self, call: Call, options: Options, error: BaseException) -> None:
-        """As `_retry`. If the last attempt may have had its effect, and its tool has a check for that, `Parked` is raised."""
+        """As `_retry`. If the body needs a person's answer, or the last attempt may have had its effect and its tool has a check for
+        that, `Parked` is raised."""
+        if isinstance(error, InputNeeded):
+            raise Parked("input", error) from error
         try:
             await self._retry(call, options, error)
         except asyncio.CancelledError:

@@ -18,6 +18,7 @@ from clicket.bridge import block_on, on_loop, on_loop_thread
 from clicket.call import Attempt, Call
 from clicket.execution.artifacts import grant, name_of, read_artifact
 from clicket.execution.checkpoints import Checkpoints
+from clicket.execution.inputs import Questions
 from clicket.execution.lent_credentials import LentCredentials
 from clicket.execution.spool import Spool
 from clicket.execution.stopping import attempt_of
@@ -33,7 +34,7 @@ from clicket.tools.costs import COST, Costs, costs_in, read_cost
 from clicket.tools.pending import digest_of, new_token
 from clicket.vault import Vault, Window, has_token, hide, hide_text
 
-__all__ = ["CallSink", "ThreadSink", "context_for", "progress_data", "relay", "sent_context", "turn_log"]
+__all__ = ["CallSink", "ThreadSink", "context_for", "progress_data", "questions", "relay", "sent_context", "turn_log"]
 
 MAX_OUTPUT_EVENTS = 1_000
 MAX_OUTPUT_BYTES = 1024 * 1024
@@ -51,7 +52,7 @@ class CallSink:
     """For bodies on the loop. One per call; attempts share it, and each attempt starts with empty output."""
 
     __slots__ = (
-        "_attempt", "_call", "_checkpoints", "_clock", "_credentials", "_journal", "_last_report", "_on_cost", "_store", "_token",
+        "_attempt", "_call", "_checkpoints", "_clock", "_credentials", "_journal", "_last_report", "_limit", "_on_cost", "_store", "_token",
         "_token_given", "_vault", "_window", "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
     )  # fmt: skip
 
@@ -63,6 +64,7 @@ class CallSink:
         call: Call,
         on_cost: Callable[[Call, Costs], None] = lambda call, costs: None,
         credentials: LentCredentials | None = None,
+        limit: Callable[[Call, float], None] = lambda call, seconds: None,
     ) -> None:
         self._credentials = credentials
         self._journal = journal
@@ -70,6 +72,7 @@ class CallSink:
         self._vault = vault
         self._call = call
         self._on_cost = on_cost
+        self._limit = limit
         self.costs: Costs | None = None
         """What the call has reported with `ctx.spend`, in all attempts; None: nothing here."""
         self._attempt: Attempt = attempt_of(call)
@@ -281,6 +284,24 @@ class CallSink:
 
     def turn_log(self) -> TurnLog:
         return TurnLog(self._journal, self._vault, self._call)
+
+    def questions(self) -> Questions:
+        return Questions(self._journal, self._call, pause=self._pause)
+
+    def _pause(self, seconds: float, left: float | None = None) -> float | None:
+        """A person is asked, for so many seconds, and `left` after that: none of it counts as silence. Returns the time left now."""
+        before = self.time_left
+        self.active_at = self._clock() + seconds
+        if before is not None and not self._is_over():
+            self.deadline_at = self.active_at + (before if left is None else left)
+            self._limit(self._call, self.deadline_at - self._clock())
+        return before
+
+
+def questions(ctx: ToolContext) -> Questions:
+    """What an async tool asks people."""
+    assert isinstance(ctx.sink, CallSink), "a tool that asks is async, and runs on the loop"
+    return ctx.sink.questions()
 
 
 def turn_log(ctx: ToolContext) -> TurnLog:

@@ -24,6 +24,7 @@ __all__ = [
     "can_stop",
     "explain",
     "forget_stop",
+    "has_body",
     "is_abandoned",
     "keep_late",
     "park",
@@ -37,9 +38,9 @@ __all__ = [
 ]
 
 CALLER_LEFT = "its caller was cancelled"
-PARKED = frozenset({"credential", "external", "reconcile"})
-"""Why a call that has not ended has no body any more: its caller's credential is missing, it ends elsewhere, or its tool is asked whether
-the attempt had its effect."""
+PARKED = frozenset({"credential", "external", "input", "reconcile"})
+"""Why a call that has not ended has no body any more: its caller's credential is missing, it ends elsewhere, its tool needs a person's
+answer, or its tool is asked whether the attempt had its effect."""
 _ENDS_ATTEMPT = (None, "attempt", "idle")
 """Reasons that a stronger one (a cancel, the call's deadline, closing) may replace."""
 _ADVICE = {
@@ -74,7 +75,8 @@ class Stopped(ClicketError):
 
 
 class Parked(ClicketError):
-    """The body is over, and the call is not. `reason`: one of `PARKED`. `error`: what ended the attempt, if its outcome is unknown."""
+    """The body is over, and the call is not. `reason`: one of `PARKED`. `error`: what ended the attempt, if its outcome is unknown or it
+    needs an answer."""
 
     code = "parked"
 
@@ -140,6 +142,11 @@ def caller_left(call: Call) -> None:
 def forget_stop(call: Call) -> None:
     """The attempt was stopped, and another one follows."""
     call.stopping = None
+
+
+def has_body(call: Call) -> bool:
+    """Does a body run that can be stopped?"""
+    return call.attempt is not None and call.attempt.stopper is not None
 
 
 def set_stopper(attempt: Attempt, stopper: Callable[[], object] | None) -> None:

@@ -11,11 +11,17 @@ Serving:
 - `subscriptions`, `log_levels`: `subscriptions/listen` and `logging/setLevel`
 - `request_context`: what a handler knows of a request
 - `results`, `image_content`, `content`: results of calls, figures as images, and what tools may return
+- `apps`, `app_pages`: results and approvals as pages, for hosts that show them
 
 Importing:
 
 - `remote_server`: another server, whose tools are registered with a runtime
+- `tool_list`: its tool list, within limits
 - `imported_tool`: one of its tools
+- `remote_call`, `call_state`: one attempt of a call there; how far it has come, for the next attempt
+- `client_tasks`, `parked_tasks`: tasks of the server; those whose calls wait for a person here
+- `remote_requests`, `elicitation`, `open_calls`: what the server asks of us, its questions to people, and the calls they belong to
+- `remote_logs`: its log messages, limited
 - `connection`, `transports`: the connection to it, over HTTP or a process
 - `process_ancestry`: stops servers from starting each other without end
 - `client_logs`: limits what the SDK's client logs

@@ -1,4 +1,7 @@
-"""The approval question of a task: the form that a client shows to a person, and the decision that comes back."""
+"""The question of a task that waits for a person: the form that a client shows, and the decision that comes back.
+
+It asks for an approval; or the task's tool asks, on behalf of another server perhaps, and its question is passed on.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ import mcp_types as types
 import msgspec
 from mcp.shared.exceptions import MCPError
 
-from clicket.errors import Conflict
+from clicket.errors import Conflict, InvalidInput, UsageError
 from clicket.mcp.content import elicit
 from clicket.mcp.request_context import RequestContext
 from clicket.mcp.task_state import TaskState
+from clicket.tools.question import InputQuestion, question_of
 
 __all__ = ["approval_request", "decide", "may_decide"]
 
@@ -35,6 +39,9 @@ def may_decide(request: RequestContext, task: TaskState) -> bool:
 def approval_request(task: TaskState) -> dict[str, Any]:
     """`inputRequests` of a task whose call waits for approval."""
     call = task.current
+    question = question_of(call.approval)
+    if question is not None:
+        return {_approval_key(task): _passed_on(question)}
     what = f"Tool {call.tool!r} asks for approval. Arguments: {msgspec.json.encode(call.arguments).decode()[:1_000]}"
     return {_approval_key(task): elicit(what, _APPROVAL)}
 
@@ -51,6 +58,10 @@ async def decide(request: RequestContext, task: TaskState, given: Mapping[str, A
         return
     form = answer.get("content")
     content = form if isinstance(form, Mapping) else {}
+    question = question_of(task.current.approval)
+    if question is not None:
+        await _answer(request, task, question, answer.get("action"), content)
+        return
     action, approve = answer.get("action"), content.get("approve")
     if action == "accept" and approve is True:
         write: Callable[..., Awaitable[bool]] = request.runtime.approve
@@ -64,5 +75,35 @@ async def decide(request: RequestContext, task: TaskState, given: Mapping[str, A
         await write(call.id, thread=call.thread, reason=str(content.get("reason") or ""), seen=seen)
 
 
+def _passed_on(question: InputQuestion) -> dict[str, Any]:
+    """The question of the call's tool, marked with its source."""
+    if question.schema is None:
+        params = {"mode": "url", "message": question.why, "url": question.url, "elicitationId": question.key}
+        return {"method": "elicitation/create", "params": params}
+    return elicit(question.why, question.schema)
+
+
+async def _answer(
+    request: RequestContext, task: TaskState, question: InputQuestion, action: Any, content: Mapping[str, Any]
+) -> None:
+    """Answer the question of the call's tool. An answer that does not fit leaves the call waiting, and the client is told why."""
+    call, runtime = task.current, request.runtime
+    place = {"thread": call.thread, "seen": (call.approval or {}).get("hash", "")}
+    try:
+        with suppress(Conflict):  # the call asks something else by now
+            if action == "decline":
+                await runtime.deny(call.id, **place)
+            elif action == "accept" and question.schema is None:
+                await runtime.approve(call.id, **place)
+            elif action == "accept":
+                await runtime.respond(call.id, dict(content), **place)
+    except (InvalidInput, UsageError) as error:
+        raise MCPError(types.INVALID_PARAMS, error.message) from None
+
+
 def _approval_key(task: TaskState) -> str:
+    """Different for each question of a task."""
+    asked = task.current.approval or {}
+    if question_of(asked) is not None:
+        return f"input.{asked.get('hash', '')[:16]}"
     return "approval" if task.round == 1 else f"approval.{task.round}"

@@ -18,6 +18,7 @@ from mcp.client.session import IncomingMessage
 from mcp.shared.exceptions import MCPError
 
 from clicket.errors import RetryableError
+from clicket.mcp.open_calls import clean_context
 
 __all__ = ["Connection", "Opener", "Unreachable", "end_tasks"]
 
@@ -76,7 +77,7 @@ class Connection:
         self._close_requested = asyncio.Event()
         self._transport_open = asyncio.Event()
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._run(ready), name=f"mcp {self.name}")
+        self._task = asyncio.create_task(self._run(ready), name=f"mcp {self.name}", context=clean_context())
         try:
             async with asyncio.timeout(self._timeout):
                 self._client = await asyncio.shield(ready)

@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from hashlib import sha256
+from typing import Any
 
 import mcp_types as types
-from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from clicket.errors import ClicketError
+from clicket.execution.sink import questions
+from clicket.mcp.call_state import CallState, load_state
 from clicket.mcp.caller_connections import CallerConnections
-from clicket.mcp.connection import Connection, Unreachable
+from clicket.mcp.client_tasks import cancel_task, get_task
+from clicket.mcp.connection import Connection
 from clicket.mcp.content import MARK, reply
-from clicket.mcp.transports import KEY_META
-from clicket.tools import ToolContext
+from clicket.mcp.parked_tasks import ParkedTasks
+from clicket.mcp.remote_call import BadParameters, Gone, RemoteCall, RemoteError, task_result
+from clicket.mcp.remote_requests import RemoteRequests
+from clicket.model.codec import canonical
+from clicket.tools import CallInDoubt, Continues, Happened, ToolContext, Unknown
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Options, make_options
 from clicket.tools.response import OutcomeUnknown
 
-__all__ = ["ImportedTool", "RemoteError", "local_name"]
+__all__ = ["BadParameters", "Gone", "ImportedTool", "RemoteError", "local_name"]
 
-logger = logging.getLogger("clicket.mcp")
-
-_SESSION_LOST = ("session not found", "session terminated", "session has been terminated")
-
-
-class RemoteError(ClicketError):
-    """The server answered that the tool failed, or that it cannot be called."""
-
-    code = "tool_error"
-
-
-class BadParameters(RemoteError):
-    """The server refuses the arguments. That does not count against the tool."""
-
-    blames_tool = False
-
-
-class Gone(ConnectionError):
-    """The connection broke during a call that may be repeated."""
+_LOOKS, _LOOK_EVERY = 20, 0.25
 
 
 def local_name(prefix: str, name: str) -> str:
@@ -50,13 +37,17 @@ def local_name(prefix: str, name: str) -> str:
 
 
 class ImportedTool(ToolDefaults):
-    """`name` is the name in the runtime, `remote_name` the server's. Cancelling the call cancels the request to the server."""
+    """`name` is the name in the runtime, `remote_name` the server's. Cancelling the call cancels the request to the server, or the task
+    that the server made of it. The tool's version is a hash of its definition, unless the options name one: a tool whose description or
+    schema changed is another version, which starts with a clean health and an empty cache."""
 
     is_async = True
 
     def __init__(
         self,
         connection: Connection,
+        requests: RemoteRequests,
+        parked: ParkedTasks,
         definition: types.Tool,
         *,
         prefix: str,
@@ -65,6 +56,8 @@ class ImportedTool(ToolDefaults):
         connections: CallerConnections | None = None,
     ) -> None:
         self.connection = connection
+        self._requests = requests
+        self._parked = parked
         self._connections = connections
         self.remote_name = definition.name
         self.name = local_name(prefix, definition.name)
@@ -73,7 +66,7 @@ class ImportedTool(ToolDefaults):
 
     def update(self, definition: types.Tool, options: Mapping[str, Any], *, trust_hints: bool) -> bool:
         """Take over the server's definition of the tool. False: nothing changed."""
-        known = (getattr(self, "description", None), getattr(self, "input_schema", None), self.offered)
+        known = (getattr(self, "_digest", None), self.offered)
         hints = definition.annotations if trust_hints else None
         hinted = {
             "read_only": bool(hints and hints.read_only_hint),
@@ -83,9 +76,11 @@ class ImportedTool(ToolDefaults):
         self.description: str = definition.description or definition.title or ""
         self.input_schema: Mapping[str, Any] = definition.input_schema
         self.output_schema: Mapping[str, Any] | None = definition.output_schema
-        self.options: Options = make_options(f"tool {self.name!r}", {**hinted, **options, "tags": tags})
+        self._digest = _digest(definition)
+        own = {"version": self._digest, "reconcile": self._check}
+        self.options: Options = make_options(f"tool {self.name!r}", {**own, **hinted, **options, "tags": tags})
         self.offered = True
-        return known != (self.description, self.input_schema, self.offered)
+        return known != (self._digest, self.offered)
 
     def __repr__(self) -> str:
         return f"<tool {self.name} of MCP server {self.connection.name}>"
@@ -94,35 +89,26 @@ class ImportedTool(ToolDefaults):
         return arguments
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
-        if not self.offered:
-            raise RemoteError(f"MCP server {self.connection.name!r} does not offer {self.remote_name!r} any more.")
-        if self._connections is None:
-            return await self._call(self.connection, bound, ctx)
-        async with self._connections.borrowed(ctx) as connection:
-            return await self._call(connection, bound, ctx)
-
-    async def _call(self, connection: Connection, bound: dict[str, Any], ctx: ToolContext) -> Any:
-        client = await connection.client()
-        connection.sent.discard(ctx.idempotency_key)
-
-        async def report(progress: float, total: float | None, message: str | None) -> None:
-            ctx.progress(progress, total, message or "")
-
-        try:
-            result = await client.call_tool(
+        state = await load_state(ctx) if ctx.attempt > 1 else None
+        if state is None:
+            if not self.offered:
+                raise RemoteError(f"MCP server {self.connection.name!r} does not offer {self.remote_name!r} any more.")
+            if ctx.attempt > 1 and questions(ctx).has_asked and not self.options.repeatable:
+                raise OutcomeUnknown(
+                    "what the call was doing at the server is known to another process alone: it holds a secret, and there is no "
+                    "key to seal it with (CLICKET_SECRET_KEY)."
+                )
+        async with self._connected(ctx) as connection:
+            call = RemoteCall(
+                connection,
+                self._requests,
+                self._parked,
                 self.remote_name,
                 bound,
-                progress_callback=report,
-                meta=cast("types.RequestParamsMeta", {KEY_META: ctx.idempotency_key}),
+                ctx,
+                repeatable=self.options.repeatable,
             )
-        except MCPError as error:
-            raise self._translate(connection, client, error, ctx.idempotency_key) from None
-        except (ValidationError, RuntimeError) as error:  # a response that breaks the protocol or the output schema
-            raise RemoteError(
-                f"MCP server {self.connection.name!r} gave an answer that cannot be used: {error}"
-            ) from None
-        finally:
-            connection.sent.discard(ctx.idempotency_key)
+            result = await call.run(state)
         if result.is_error:
             raise RemoteError(_text(result) or f"tool {self.remote_name!r} failed and did not say why.")
         return _output(result)
@@ -132,23 +118,57 @@ class ImportedTool(ToolDefaults):
         if self._connections is not None:
             await self._connections.close()
 
-    def _translate(self, connection: Connection, client: Client, error: MCPError, key: str) -> Exception:
-        name = connection.name
-        if error.code == types.CONNECTION_CLOSED:
-            connection.lose(client)
-            if key not in connection.sent:
-                return Unreachable(f"MCP server {name!r} is not there.")
-            if self.options.repeatable:
-                return Gone(f"the connection to MCP server {name!r} broke during the call.")
-            return OutcomeUnknown(
-                f"the connection to MCP server {name!r} broke during the call; it may have been done. "
-                "Look there before you call again."
+    @asynccontextmanager
+    async def _connected(self, ctx: ToolContext) -> AsyncIterator[Connection]:
+        """The connection of the call's caller, if the server knows callers by their tokens."""
+        if self._connections is None:
+            yield self.connection
+        else:
+            async with self._connections.borrowed(ctx) as connection:
+                yield connection
+
+    async def _check(self, call: CallInDoubt, ctx: ToolContext) -> Happened | Continues | Unknown:
+        """What became of an attempt that has no outcome. A task is known by its id, also to another process."""
+        name, state = self.connection.name, await load_state(ctx)
+        if state is None or state.phase == "sent":
+            return Unknown(f"MCP server {name!r} made no task of it that could be asked about")
+        if not state.task:
+            return (
+                Continues() if not call.cause else Unknown(f"MCP server {name!r} has a question that is not answered")
             )
-        if any(text in error.message.lower() for text in _SESSION_LOST):
-            connection.lose(client)
-            return Gone(f"MCP server {name!r} has forgotten our session.")  # the server did not run the request
-        kind = BadParameters if error.code == types.INVALID_PARAMS else RemoteError
-        return kind(f"MCP server {name!r} refused the call: {error.message} ({error.code})")
+        if not call.cause and not call.cancel_requested:
+            return Continues()
+        async with self._connected(ctx) as connection:
+            return await self._ask_about_task(await connection.client(), state, call)
+
+    async def _ask_about_task(
+        self, client: Client, state: CallState, call: CallInDoubt
+    ) -> Happened | Continues | Unknown:
+        name = self.connection.name
+        try:
+            if call.cancel_requested:
+                await cancel_task(client, state.task)
+            task = await get_task(client, state.task)
+            for _ in range(_LOOKS if call.cancel_requested else 0):  # the server cancels when it gets to it
+                if task.status not in ("working", "input_required"):
+                    break
+                await asyncio.sleep(_LOOK_EVERY)
+                task = await get_task(client, state.task)
+        except (MCPError, ValidationError) as error:
+            return Unknown(f"MCP server {name!r} does not say what became of task {state.task[:100]!r}: {error}")
+        if task.task_id == state.task and task.status == "completed":
+            result = task_result(task, name)
+            if not result.is_error:
+                return Happened(_output(result))
+        if call.cancel_requested and task.status == "cancelled":
+            return Continues()  # into the end of a cancelled call
+        return Unknown(f"task {state.task[:100]!r} of MCP server {name!r} is {task.status}")
+
+
+def _digest(definition: types.Tool) -> str:
+    """Of all that a model and a caller see of the tool."""
+    shown = definition.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"icons", "meta"})
+    return sha256(canonical(shown)).hexdigest()[:16]
 
 
 def _output(result: types.CallToolResult) -> Any:

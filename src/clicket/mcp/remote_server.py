@@ -7,18 +7,23 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from clicket.errors import ClicketError, CredentialMissing, UsageError, did_you_mean
 from clicket.mcp.caller_connections import Bearer, CallerConnections
+from clicket.mcp.client_tasks import cancel_task
 from clicket.mcp.connection import Connection, Unreachable
 from clicket.mcp.imported_tool import ImportedTool
+from clicket.mcp.parked_tasks import ParkedTasks
 from clicket.mcp.process_ancestry import declaration_id, is_descended_from
+from clicket.mcp.remote_requests import RemoteRequests, Sampler
+from clicket.mcp.tool_list import read_tool_list, warn_of_left_out
 from clicket.mcp.transports import over_http, over_stdio
 from clicket.runtime import Runtime
 
@@ -26,17 +31,20 @@ __all__ = ["McpServer", "declared_servers", "join_declared", "mcp_tools"]
 
 logger = logging.getLogger("clicket.mcp")
 
-_MAX_PAGES = 1_000
-_MAX_DEFINITION = 256 * 1024
-"""Bytes of one tool's description and schemas, as JSON."""
-_MAX_WARNINGS = 10
-"""Tools that the log names as left out, each time that the list is read."""
 _MIN_PAUSE = 0.5
 _PAUSE_FACTOR = 20.0
 """After the list was read again, the next change waits this many times as long as that took, and `_MIN_PAUSE` at least."""
 _BATCH = 20
 """Tools that are registered before other tasks of the event loop run."""
-_KEYS = "url headers credentials command args env cwd prefix connect_timeout trust_hints options max_tools".split()
+_MAX_LISTING = 10.0
+"""The list may take so many times as long as the connection."""
+_MODES = {"auto": "auto", "2025-11-25": "legacy", "2026-07-28": "2026-07-28"}
+"""Protocol versions, and the SDK's names for them."""
+_CANCEL_TIMEOUT = 10.0
+_KEYS = (
+    "url headers credentials command args env cwd prefix connect_timeout trust_hints options max_tools protocol questions "
+    "question_timeout roots"
+).split()
 
 
 class McpServer:
@@ -47,7 +55,12 @@ class McpServer:
     `credentials="github"` sends the token of each call's caller for that provider, over a session of its own. `env` is added to the few
     variables that are safe to inherit. `options` are those of `@tool`, for each of the tools; `read_only` and `idempotent` follow the
     server's hints, unless `trust_hints` is False. Of a server that offers more than `max_tools`, the first ones are taken. Changes of its
-    list are read at most every half second, and less often when reading the list takes long.
+    list are read at most every half second, and less often when reading the list takes long. `protocol` is `auto`,
+    `2025-11-25` or `2026-07-28`.
+
+    The server's questions to the user wait like approvals, each for `question_timeout` seconds; `questions=False` declines them.
+    `roots` are folders that it may know of. `sampling` is an async function that gets the server's request for a model's reply, and
+    returns a `CreateMessageResult` of the SDK. Without them the server is told that we have neither.
     """
 
     def __init__(
@@ -66,6 +79,11 @@ class McpServer:
         trust_hints: bool = True,
         options: Mapping[str, Any] | None = None,
         max_tools: int = 1_000,
+        protocol: str = "auto",
+        questions: bool = True,
+        question_timeout: float | None = 3_600.0,
+        roots: Sequence[str] = (),
+        sampling: Sampler | None = None,
     ) -> None:
         if type(max_tools) is not int or max_tools < 1:
             raise UsageError(f"MCP server {name!r}: max_tools must be a whole number from 1, not {max_tools!r}.")
@@ -75,19 +93,29 @@ class McpServer:
         if url is not None and urlsplit(url).scheme not in ("http", "https"):
             raise UsageError(f"MCP server {name!r}: its url must start with http:// or https://.")
         _check_credentials(name, url, credentials, headers or {})
+        if protocol not in _MODES:
+            raise UsageError(f"MCP server {name!r}: protocol is one of {', '.join(_MODES)}, not {protocol!r}.")
+        if isinstance(roots, str):
+            raise UsageError(f"MCP server {name!r}: roots is a list of folders.")
         self.name = name
+        self._requests = RemoteRequests(
+            name, questions=questions, question_timeout=question_timeout, sampling=sampling, roots=roots
+        )
+        self._parked = ParkedTasks(self._cancel_task)
+        self._mode = _MODES[protocol]
         self.declaration = declaration_id([command_line, cwd])
         """Identifies what this server was declared by, for the processes that it starts."""
         self._credentials = credentials
         self._bearer = None if credentials is None else Bearer(credentials)
         self._opener = (
-            over_http(url, headers or {}, self._bearer)
+            over_http(url, headers or {}, self._client_options, self._bearer)
             if url is not None
-            else over_stdio(command_line, env or {}, cwd, lambda: self.declaration)
+            else over_stdio(command_line, env or {}, cwd, lambda: self.declaration, self._client_options)
         )
         self._list_changed = asyncio.Event()
         self._prefix = prefix
         self._timeout = connect_timeout
+        self._list_timeout = _MAX_LISTING * connect_timeout
         self._trust = trust_hints
         self._options = dict(options or {})
         self._connections: CallerConnections | None = None
@@ -97,7 +125,7 @@ class McpServer:
             self._connections = CallerConnections(
                 name,
                 credentials,
-                lambda bearer: over_http(url, headers or {}, bearer),
+                lambda bearer: over_http(url, headers or {}, self._client_options, bearer),
                 timeout=connect_timeout,
                 changed=self._list_changed.set,
             )
@@ -106,6 +134,7 @@ class McpServer:
         self._changed: set[str] = set()
         self._forgotten: list[ImportedTool] = []
         self._runtimes: list[Runtime] = []
+        self._unobserve: list[Callable[[], None]] = []
         self._opened: Connection | None = None
         self._refresher: asyncio.Task[None] | None = None
 
@@ -127,19 +156,18 @@ class McpServer:
         """Connect if need be, and list the tools that the server offers now."""
         await self._take_own_token()
         client = await self._connection.client()
-        definitions: list[types.Tool] = []
-        cursor: str | None = None
         try:
-            for _ in range(_MAX_PAGES):
-                page = await client.list_tools(cursor=cursor)
-                definitions += page.tools
-                cursor = page.next_cursor
-                if cursor is None or len(definitions) > self._max_tools:
-                    break
+            async with asyncio.timeout(self._list_timeout):
+                definitions = await read_tool_list(client, self.name, self._max_tools)
         except MCPError as error:
             self._connection.lose(client)
             raise Unreachable(f"MCP server {self.name!r} did not list its tools: {error.message}") from None
-        return await self._update(self._within_limits(definitions))
+        except TimeoutError:
+            self._connection.lose(client)
+            raise Unreachable(
+                f"MCP server {self.name!r} did not list its tools within {self._list_timeout:g} s."
+            ) from None
+        return await self._update(definitions)
 
     async def _take_own_token(self) -> None:
         """The list is read with the program's own credential, if it has one; some servers show it to everybody."""
@@ -155,22 +183,6 @@ class McpServer:
                 self._credentials,
             )
 
-    def _within_limits(self, definitions: Sequence[types.Tool]) -> list[types.Tool]:
-        """The first tools, each name once, without those whose definitions are too big."""
-        unique = list({each.name: each for each in reversed(definitions)}.values())[::-1]
-        kept = [each for each in unique[: self._max_tools] if _size(each) <= _MAX_DEFINITION]
-        if len(unique) > self._max_tools:
-            logger.warning(
-                "MCP server %s offers more than %d tools; the others are left out. max_tools=… raises the limit.",
-                self.name,
-                self._max_tools,
-            )
-        self._warn_of_left_out(
-            [each.name for each in unique[: self._max_tools] if _size(each) > _MAX_DEFINITION],
-            f"its definition is larger than {_MAX_DEFINITION} bytes",
-        )
-        return kept
-
     async def _update(self, definitions: Sequence[types.Tool]) -> list[ImportedTool]:
         offered = {each.name for each in definitions}
         for name, tool in self._tools.items():
@@ -182,8 +194,8 @@ class McpServer:
             known = self._tools.get(each.name)
             if known is None:
                 self._tools[each.name] = ImportedTool(
-                    self._connection, each, prefix=self._prefix, options=self._options, trust_hints=self._trust,
-                    connections=self._connections,
+                    self._connection, self._requests, self._parked, each,
+                    prefix=self._prefix, options=self._options, trust_hints=self._trust, connections=self._connections,
                 )  # fmt: skip
             elif not known.update(each, self._options, trust_hints=self._trust):
                 continue
@@ -194,6 +206,17 @@ class McpServer:
             self._tools = {name: tool for name, tool in self._tools.items() if tool.offered}
         return tools
 
+    def _client_options(self) -> dict[str, Any]:
+        return {"mode": self._mode, **self._requests.client_options()}
+
+    async def _cancel_task(self, id: str) -> None:
+        """Cancel a task that no call follows any more. If the server cannot be reached, the task ends by its time to live."""
+        try:
+            async with asyncio.timeout(_CANCEL_TIMEOUT):
+                await cancel_task(await self._connection.client(), id)
+        except (MCPError, ClicketError, ValidationError, TimeoutError) as error:
+            logger.info("task %.100r of MCP server %s could not be cancelled: %s", id, self.name, error)
+
     async def join(self, runtime: Runtime) -> list[ImportedTool]:
         """Register the server's tools with an open runtime, and follow changes of its list. Closes with the runtime."""
         self._runtimes.append(runtime)
@@ -202,6 +225,7 @@ class McpServer:
         except BaseException:
             self._runtimes.remove(runtime)
             raise
+        self._unobserve.append(runtime.observers.add(self._parked.observer(runtime.spawn)))
         runtime.on_close(self.close)
         if self._refresher is None:
             self._refresher = asyncio.create_task(self._refresh_on_changes(), name=f"mcp {self.name} tools")
@@ -222,14 +246,8 @@ class McpServer:
                 added.append(tool)
             except ClicketError as error:  # one unusable schema must not cost the other tools
                 left_out.append(f"{tool.remote_name}: {error}")
-        self._warn_of_left_out(left_out, "it cannot be registered")
+        warn_of_left_out(self.name, left_out, "it cannot be registered")
         return added
-
-    def _warn_of_left_out(self, names: Sequence[str], why: str) -> None:
-        for name in names[:_MAX_WARNINGS]:
-            logger.warning("tool %.1000r of MCP server %s is left out: %s", name, self.name, why)
-        if len(names) > _MAX_WARNINGS:
-            logger.warning("%d more tools of MCP server %s are left out.", len(names) - _MAX_WARNINGS, self.name)
 
     async def _refresh_on_changes(self) -> None:
         while True:
@@ -259,6 +277,9 @@ class McpServer:
 
     async def close(self) -> None:
         """End the connection; a process that was started for it is stopped."""
+        for unobserve in self._unobserve:
+            unobserve()
+        self._unobserve = []
         refresher, self._refresher = self._refresher, None
         if refresher is not None:
             refresher.cancel()
@@ -290,10 +311,6 @@ def _check_credentials(name: str, url: str | None, provider: str | None, headers
         raise UsageError(
             f"MCP server {name!r}: the credential is sent as the header authorization, which headers has, too."
         )
-
-
-def _size(definition: types.Tool) -> int:
-    return len(definition.model_dump_json())
 
 
 def _command_line(name: str, command: str | Sequence[str] | None, args: Sequence[str]) -> list[str]:

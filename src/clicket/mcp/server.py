@@ -14,7 +14,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server import MCPServer
-from mcp.server.caching import CacheHint
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import (
@@ -28,6 +28,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from clicket.errors import ClicketError
+from clicket.mcp.apps import APPS, AppResources, tool_meta
 from clicket.mcp.log_levels import LogLevels
 from clicket.mcp.request_context import TASKS, AccessFor, SdkContext, read_context
 from clicket.mcp.results import client_message
@@ -52,6 +53,8 @@ _FROM_EXTRAS = (
     "resources/unsubscribe",
     "completion/complete",
 )
+_PRIVATE: tuple[CacheableMethod, ...] = ("tools/list", "resources/list", "resources/templates/list", "resources/read")
+"""Their results are those of one API key, as they are now."""
 _EVENTS: dict[str, Callable[[], ServerEvent]] = {
     "tools": ToolsListChanged,
     "prompts": PromptsListChanged,
@@ -86,7 +89,7 @@ class RuntimeServer:
             name,
             version=version(),
             instructions=instructions,
-            cache_hints={"tools/list": CacheHint(ttl_ms=0, scope="private")},
+            cache_hints=dict.fromkeys(_PRIVATE, CacheHint(ttl_ms=0, scope="private")),
             lifespan=base.lifespan if base is not None else _no_lifespan,
             on_list_tools=self._list_tools,
             on_subscriptions_listen=self._subscriptions,
@@ -98,10 +101,15 @@ class RuntimeServer:
         add("tasks/update", UpdateParams, tasks.update)
         add("tasks/cancel", TaskParams, tasks.cancel)
         self.server.extensions[TASKS] = {}
-        for method in _FROM_EXTRAS:
-            entry = base.get_request_handler(method) if base is not None else None
-            if entry is not None:
-                add(method, entry.params_type, entry.handler)
+        self.server.extensions[APPS] = {}
+        found = {} if base is None else {method: base.get_request_handler(method) for method in _FROM_EXTRAS}
+        own = {method: entry for method, entry in found.items() if entry is not None}
+        for method, entry in own.items():
+            add(method, entry.params_type, entry.handler)
+        pages = AppResources(access_for, {method: entry.handler for method, entry in own.items()})
+        add("resources/list", types.PaginatedRequestParams, pages.resources)
+        add("resources/templates/list", types.PaginatedRequestParams, pages.templates)
+        add("resources/read", types.ReadResourceRequestParams, pages.read)
         self.server.middleware.append(_translate_errors)
         self.server.middleware.append(RequestStateBoundary(self._security(secret_key), default_audience=name))
 
@@ -118,7 +126,7 @@ class RuntimeServer:
         return self._access_for(ctx.request).runtime.caller
 
     async def _list_tools(self, ctx: SdkContext, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=await list_tools(read_context(ctx, self._access_for)))
+        return types.ListToolsResult(tools=await list_tools(read_context(ctx, self._access_for), tool_meta(ctx)))
 
     async def changed(self, what: str = "tools") -> None:
         """Notify every stream that a list changed: `tools`, `prompts` or `resources`."""

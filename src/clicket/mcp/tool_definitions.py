@@ -21,9 +21,10 @@ _MODES: dict[str, TaskMode] = {
 }
 
 
-async def list_tools(request: RequestContext) -> list[types.Tool]:
+async def list_tools(request: RequestContext, meta: dict[str, Any] | None = None) -> list[types.Tool]:
+    """`meta`: `_meta` of every tool."""
     names = set(await request.runtime.hub(request.thread).available())
-    return [_definition(tool) for tool in request.runtime.registry if tool.name in names]
+    return [_definition(tool, meta) for tool in request.runtime.registry if tool.name in names]
 
 
 def task_mode(tool: Tool | None) -> TaskMode:
@@ -41,9 +42,10 @@ def header_schema(tool: Tool | None) -> Mapping[str, Any] | None:
     return tool.input_schema if wants else None
 
 
-def _definition(tool: Tool) -> types.Tool:
+def _definition(tool: Tool, meta: dict[str, Any] | None) -> types.Tool:
     options = tool.options
     return types.Tool(
+        _meta=meta,
         name=tool.name,
         description=tool.description,
         input_schema={"type": "object", **tool.input_schema},

@@ -20,11 +20,13 @@ from clicket.mcp.client_logs import guard_client_logs
 from clicket.mcp.connection import Connection, Opener
 from clicket.mcp.process_ancestry import child_environment
 
-__all__ = ["KEY_META", "over_http", "over_stdio"]
+__all__ = ["KEY_META", "ClientOptions", "over_http", "over_stdio"]
 
 KEY_META = "io.clicket/idempotencyKey"
 """In a request's `_meta`: the same for every attempt of a call. A server that honours it does the work once."""
 _KEY = re.compile(rb'"io\.clicket/idempotencyKey":\s*"([^"]+)"')
+ClientOptions = Callable[[], dict[str, Any]]
+"""Further arguments of the SDK's client, made for each connection."""
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
 """No read timeout: the tool's own timeout limits a call, and a server that streams may be silent for long."""
 
@@ -135,7 +137,7 @@ class _ReadStream(_Stream):
             raise StopAsyncIteration from None
 
 
-def over_http(url: str, headers: Mapping[str, str], bearer: Bearer | None = None) -> Opener:
+def over_http(url: str, headers: Mapping[str, str], options: ClientOptions, bearer: Bearer | None = None) -> Opener:
     """`bearer`: the token that every request carries."""
 
     @asynccontextmanager
@@ -147,13 +149,19 @@ def over_http(url: str, headers: Mapping[str, str], bearer: Bearer | None = None
                 )
             )
             transport = _tracked(streamable_http_client(url, http_client=http), connection)
-            client = Client(transport, message_handler=connection.on_message, cache=None)
+            client = Client(transport, message_handler=connection.on_message, cache=None, **options())
             yield await stack.enter_async_context(client)
 
     return opened
 
 
-def over_stdio(command: list[str], env: Mapping[str, str], cwd: str | None, declaration: Callable[[], str]) -> Opener:
+def over_stdio(
+    command: list[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+    declaration: Callable[[], str],
+    options: ClientOptions,
+) -> Opener:
     """The process leads its own process group. Closing the connection closes its stdin, and kills the group if that is not enough."""
 
     @asynccontextmanager
@@ -162,7 +170,7 @@ def over_stdio(command: list[str], env: Mapping[str, str], cwd: str | None, decl
         parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=cwd)
         async with AsyncExitStack() as stack:
             transport = _tracked(stdio_client(parameters, errlog=_stderr(stack)), connection)
-            client = Client(transport, message_handler=connection.on_message, cache=None)
+            client = Client(transport, message_handler=connection.on_message, cache=None, **options())
             yield await stack.enter_async_context(client)
 
     return opened

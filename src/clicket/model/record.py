@@ -71,7 +71,8 @@ class Record(msgspec.Struct, kw_only=True):
     for, which an answer can name (`seen=`); and once there is an answer `approved`, `by`, `reason`, `at`, and `edited`: it came
     with other arguments. `approvers`: how many different people must approve; `approvals`: who did, with `by`, `reason` and `at`.
     `self_approval`: the caller may approve, too. `grant`: the id of the grant that approved it, or that was given with the approval.
-    `responded`: a person answered in the tool's place."""
+    `responded`: a person answered in the tool's place. `question`, only if `purpose` is `input`: what the tool itself asks, with
+    `source`, `message`, and the `schema` of the answer or the `url` to open."""
     progress: dict[str, Any] | None = None
     output: Any = None
     content: str = ""
@@ -93,7 +94,7 @@ class Record(msgspec.Struct, kw_only=True):
     it again, or None. The outcome stays as it is."""
     reconciliation: dict[str, Any] | None = None
     """What the tool's own check found about an attempt whose outcome was unknown: the `attempt`, how many `tries`, the `outcome` of the
-    last one (`happened`, `did_not_happen`, `unknown`, `failed`; None: it runs), the `reason`, and `at`."""
+    last one (`happened`, `did_not_happen`, `continues`, `unknown`, `failed`; None: it runs), the `reason`, and `at`."""
     credential: dict[str, Any] | None = None
     """The last wait for credentials of the caller: `providers`, `reasons` by provider, `since`, `deadline`."""
     external: dict[str, Any] | None = None
@@ -303,6 +304,8 @@ def _approval_requested(record: Record, event: Event) -> None:
         "purpose": data.get("purpose", "run"), "deadline": data.get("deadline"), "why": data.get("reason", ""),
         "approvers": data.get("approvers", 1), "self_approval": data.get("self_approval") is True,
     }  # fmt: skip
+    if "question" in data:
+        asked["question"] = data["question"]
     record.approval = {**_NO_WORD, **asked, "requested_at": event.at, "hash": _question_hash(record, event)}
 
 

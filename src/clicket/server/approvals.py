@@ -79,7 +79,7 @@ class ApprovalHandlers:
             ),
             Operation(
                 route="POST /calls/{id}/deny",
-                description="Refuse a call that waits for approval.",
+                description="Refuse a call that waits for approval; or decline a question of its tool, which goes on without an answer.",
                 handler=self.deny,
                 scopes=("approve",),
                 unscoped=self._refuse_unseen,
@@ -91,7 +91,8 @@ class ApprovalHandlers:
             Operation(
                 route="POST /calls/{id}/respond",
                 description="Answer in the tool's place: a call that waits for approval completes with this output, and its tool does "
-                "not run. The output must fit the tool's output schema. `metadata.answered_by` is the name of the key.",
+                "not run. The output must fit the tool's output schema. `metadata.answered_by` is the name of the key. If the tool itself "
+                "asks (`approval.purpose` is `input`), the output is the answer to its question, and the tool goes on.",
                 handler=self.respond,
                 scopes=("approve",),
                 unscoped=self._refuse_unseen,

@@ -4,6 +4,7 @@
 - `function`: `@tool`, which makes a tool of a function
 - `options`, `resources`, `depends`: options of a tool; what it needs on a Ray cluster; the tools that must have completed before it
 - `context`: `ToolContext`, what a running tool knows and reports
+- `question`: questions of a tool to a person
 - `pending`, `reconcile`: calls that end elsewhere, and their tokens; a tool's own check of an unknown outcome
 - `registry`: the tools of a runtime by name
 - `schema`, `plain_signature`, `pydantic_arguments`, `output_schema`: JSON Schema from type hints, and the conversion of arguments
@@ -28,7 +29,7 @@ from clicket.tools.options import Isolation, Options, Recovery, make_options
 from clicket.tools.output_check import output_check
 from clicket.tools.pending import Pending
 from clicket.tools.protocol import BasicTool, Tool, Traits
-from clicket.tools.reconcile import CallInDoubt, DidNotHappen, Happened, Unknown
+from clicket.tools.reconcile import CallInDoubt, Continues, DidNotHappen, Happened, Unknown
 from clicket.tools.registry import Registered, Registry, as_tool
 from clicket.tools.resources import Resources
 
@@ -38,6 +39,7 @@ __all__ = [
     "CallInDoubt",
     "Check",
     "CompletedTool",
+    "Continues",
     "DidNotHappen",
     "FunctionTool",
     "Group",

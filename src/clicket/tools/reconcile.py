@@ -14,7 +14,17 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.tools.context import ToolContext
 
-__all__ = ["Answer", "CallInDoubt", "DidNotHappen", "Happened", "Reconcile", "Unknown", "check_reconcile", "is_answer"]
+__all__ = [
+    "Answer",
+    "CallInDoubt",
+    "Continues",
+    "DidNotHappen",
+    "Happened",
+    "Reconcile",
+    "Unknown",
+    "check_reconcile",
+    "is_answer",
+]
 
 _MAX_REASON = 2_000
 
@@ -29,6 +39,10 @@ class DidNotHappen(msgspec.Struct, frozen=True):
     """The effect did not happen, and will not any more. The call is run again."""
 
 
+class Continues(msgspec.Struct, frozen=True):
+    """The work goes on in the outside system. The body is run again, and takes it up there from its checkpoints."""
+
+
 class Unknown(msgspec.Struct, frozen=True):
     """The check cannot tell. The call fails as `outcome_unknown`, with this reason."""
 
@@ -39,7 +53,7 @@ class Unknown(msgspec.Struct, frozen=True):
         return str(self.reason)[:_MAX_REASON]
 
 
-Answer = Happened | DidNotHappen | Unknown
+Answer = Happened | DidNotHappen | Continues | Unknown
 
 
 class CallInDoubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +69,9 @@ class CallInDoubt(msgspec.Struct, frozen=True, kw_only=True):
     """When that attempt started, in seconds since the epoch."""
     thread: str
     caller: str = ""
+    cause: str = ""
+    """Why the outcome is not known: `stopped` (out of time), `lost` (the body could not tell), or empty: its process died or was closed."""
+    cancel_requested: bool = False
 
 
 Reconcile = Callable[[CallInDoubt, ToolContext], Answer | Awaitable[Answer]]
@@ -79,4 +96,4 @@ def check_reconcile(where: str, value: Any) -> Any:
 
 
 def is_answer(value: Any) -> bool:
-    return isinstance(value, Happened | DidNotHappen | Unknown)
+    return isinstance(value, Happened | DidNotHappen | Continues | Unknown)

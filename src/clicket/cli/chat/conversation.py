@@ -17,6 +17,7 @@ from clicket.cli.formatting import short
 from clicket.cli.terminal import Terminal, clean
 from clicket.errors import AgentBusy
 from clicket.model import Event, Record
+from clicket.tools.question import question_of
 
 __all__ = ["Conversation", "Ending"]
 
@@ -128,6 +129,12 @@ class Conversation:
         line.append(f" {short(record.arguments, 300)}", "not bold")
         why = (record.approval or {}).get("why")
         self._remark(line.append(f"  {short(why, 200)}" if why else "", "bright_black"), "")
+        question = question_of(record.approval)
+        if question is not None and question.schema is not None:
+            fields = " ".join(sorted(question.schema.get("properties", ())))
+            command = f"clicket respond {clean(call_id)} JSON --thread {clean(quote(self.thread))}"
+            self._remark(f"    it waits for an answer ({short(fields, 200)}): {command}, or deny", "yellow")
+            return
         if not can_ask():
             command = f"clicket approve {clean(call_id)} --thread {clean(quote(self.thread))}"
             self._remark(f"    it waits for a person: {command}, or deny", "yellow")

@@ -26,6 +26,7 @@ from clicket.errors import InvalidInput, UsageError
 from clicket.model import Page, Record
 from clicket.runtime import Runtime
 from clicket.tools import Registry, output_check
+from clicket.tools.question import question_of
 
 __all__ = ["approve", "deny", "read_option", "respond", "user_name"]
 
@@ -102,7 +103,10 @@ async def deny(
     reason: ReasonOption = "",
     seen: SeenOption = "",
 ) -> None:
-    """Deny a call that waits for approval, so that it fails."""
+    """Deny a call that waits for approval, so that it fails.
+
+    A question of the tool itself is declined, and the tool goes on without the answer.
+    """
     await _decide(session, "denied", id, thread, caller, by=by, reason=reason, seen=seen)
 
 
@@ -116,7 +120,10 @@ async def respond(
     reason: ReasonOption = "",
     seen: SeenOption = "",
 ) -> None:
-    """Answer a call that waits for approval, in its tool's place, so that it completes."""
+    """Answer a call that waits for approval, in its tool's place, so that it completes.
+
+    If the tool itself asks, this answers its question: a JSON object with the fields of its form.
+    """
     text = read_option(output)
     try:
         answer = msgspec.json.decode(text)
@@ -185,7 +192,10 @@ def _validate(session: Session, runtime: Runtime, record: Record, given: str) ->
 
 
 def _check_output(session: Session, record: Record, output: Any) -> None:
-    """Check an answer with the output schema of the session's tool. The runtime has no tools, so that it takes over no calls."""
+    """Check an answer with the output schema of the session's tool. The runtime has no tools, so that it takes over no calls. An answer
+    to a question of the tool has the question's schema."""
+    if question_of(record.approval) is not None:
+        return
     tool = Registry(session.tools).get(record.tool)
     check = None if tool is None else output_check(tool)
     problems = [] if check is None else check(output)
@@ -232,7 +242,7 @@ async def _list(session: Session, thread: str | None, caller: str | None) -> Non
             sees = runtime if caller is None else runtime.acting_for(caller)
             page = await sees.history(waiting_for="approval", thread=thread, limit=1_000)
     if terminal.json:
-        calls = [{**summary_of(record), "arguments": record.arguments} for record in page.items]
+        calls = [{**summary_of(record), "arguments": record.arguments, **_question(record)} for record in page.items]
         terminal.print_json({"items": calls, "calls": calls, "cursor": page.cursor})
         return
     if not page.items:
@@ -241,6 +251,12 @@ async def _list(session: Session, thread: str | None, caller: str | None) -> Non
     _print(terminal, page)
     if page.cursor is not None:
         terminal.say("there are more calls than are shown.", style="bright_black")
+
+
+def _question(record: Record) -> dict[str, Any]:
+    """What the call's tool asks, for programs; empty: it asks for an approval."""
+    asked = record.approval or {}
+    return {"question": asked["question"]} if "question" in asked else {}
 
 
 def _print(terminal: Terminal, page: Page) -> None:

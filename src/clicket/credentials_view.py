@@ -15,11 +15,12 @@ __all__ = ["BlockingCredentials", "Credentials", "credentials"]
 
 class Credentials:
     """`await rt.credentials.put("github", token)`. The runtime of one caller (`acting_for`) has that caller's; the program's own runtime
-    names the caller, and means itself without one. Nothing here returns a secret."""
+    names the caller, and means itself without one. Only `token` returns a secret."""
 
     def __init__(self, book: CredentialBook, connecting: Connecting, caller: str | None) -> None:
         self._book = book
-        self._connecting = connecting
+        self.connecting = connecting
+        """The pages on which people connect accounts, for a server."""
         self._caller = caller
 
     async def put(
@@ -50,7 +51,15 @@ class Credentials:
     async def link(self, provider: str, *, caller: str | None = None) -> CredentialLink:
         """A page on which a person connects an account, or writes a token, for this caller. Each link works once. Give it to that person
         alone: the account that is connected with it is used by this caller's calls."""
-        return self._connecting.link(self._whose(caller), provider)
+        return self.connecting.link(self._whose(caller), provider)
+
+    async def token(self, provider: str) -> str:
+        """The secret of this caller, refreshed if need be, for code of this process. `CredentialMissing`: there is none."""
+        return (await self._book.token(self._whose(None), provider)).token
+
+    def check_secret(self, secret: str) -> None:
+        """Raise `UsageError` if `put` would refuse the secret."""
+        self._book.check_secret(secret)
 
     def _whose(self, caller: str | None) -> str:
         if self._caller is not None and caller not in (None, self._caller):

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from clicket.engine import Engine
 
-__all__ = ["complete", "complete_own", "emit", "fail", "heartbeat", "report_progress"]
+__all__ = ["check_token", "complete", "complete_own", "emit", "fail", "heartbeat", "report_progress"]
 
 
 class _Runtime(Protocol):
@@ -17,6 +17,11 @@ class _Runtime(Protocol):
 
     @property
     def _opened(self) -> Engine: ...
+
+
+async def check_token(runtime: _Runtime, token: str) -> None:
+    """Raise the error that a result with this token would get now: `NotFound`, or `Conflict` if the call has ended."""
+    await runtime._opened.external_results.check(token)
 
 
 async def complete(runtime: _Runtime, token: str, output: Any = None) -> str:

@@ -29,7 +29,7 @@ from clicket.credentials_view import credentials
 from clicket.dead_letters import dead, requeue
 from clicket.engine import Activity, CallHandle, Engine, HeldCall, Progress, Recovered
 from clicket.errors import UsageError
-from clicket.external_calls import complete, emit, fail, heartbeat, report_progress
+from clicket.external_calls import check_token, complete, emit, fail, heartbeat, report_progress
 from clicket.grants_view import Grants
 from clicket.hub import ThreadHub
 from clicket.journal import Fenced, Observers
@@ -283,6 +283,7 @@ class Runtime:
     approve, deny, respond, schedule = approve, deny, respond, schedule
     again, bulk, dead, requeue, unknown, resolve = again, bulk, dead, requeue, unknown, resolve
     complete, fail, emit, heartbeat, report_progress = complete, fail, emit, heartbeat, report_progress
+    check_token = check_token
 
     def stop_claiming(self) -> None:
         """Leave calls that wait for a worker to other processes. `recover` still takes over what dead owners left."""

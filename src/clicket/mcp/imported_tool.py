@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any
 
 import mcp_types as types
+from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 

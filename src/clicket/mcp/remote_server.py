@@ -174,7 +174,7 @@ class McpServer:
         if self._bearer is None or self._credentials is None or not self._runtimes:
             return
         try:
-            self._bearer.token = (await self._runtimes[-1].engine.credentials.token("", self._credentials)).token
+            self._bearer.token = await self._runtimes[-1].credentials.token(self._credentials)
         except CredentialMissing:
             self._bearer.token = ""
             logger.info(

@@ -41,7 +41,7 @@ class ConnectPageHandlers:
 
     @property
     def _connecting(self) -> Connecting:
-        return self._runtime.engine.connecting
+        return self._runtime.credentials.connecting
 
     async def show(self, request: Request) -> Response:
         language = _language(request)
@@ -98,7 +98,7 @@ class ConnectPageHandlers:
         given = fields.get("secret", [])
         if len(given) != 1:
             raise UsageError("the form has one secret.")
-        self._runtime.engine.credentials.check_secret(given[0])  # a wrong one does not use the link up
+        self._runtime.credentials.check_secret(given[0])  # a wrong one does not use the link up
         return given[0]
 
     def operations(self) -> tuple[Operation, ...]:

@@ -52,7 +52,7 @@ class ExternalCallHandlers:
     async def _checked(self, request: Request) -> str:
         token = request.path("token")
         async with self._lookups:  # requests without a key must not load the store
-            await self._runtime.engine.external_results.check(token)
+            await self._runtime.check_token(token)
         return token
 
     def operations(self) -> tuple[Operation, ...]:

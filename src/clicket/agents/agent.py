@@ -69,6 +69,8 @@ class TurnTool(ToolDefaults):
         """Continues turns that a crash interrupted: the agent that was made last."""
         self.starting: dict[str, Agent] = {}
         """Turns that an agent has started and whose body has not run yet, by run id."""
+        self.only: frozenset[str] | None = None
+        """Names of the tools that its models may find and call; None: all that the hub offers."""
         self.memory = Memory(agent.name)
         self.turns: dict[tuple[str, str], Turn] = {}
         self.streams = EventStreams(self.turns)
@@ -85,7 +87,8 @@ class TurnTool(ToolDefaults):
 class Agent:
     """`drive(turn)` runs a turn to its end, and returns why it ended and its final text.
 
-    `tools`: names of tools that the runtime must have. `on_state_changed(before, after, thread)` is called for every change of state;
+    `tools`: names of tools that the runtime must have. `only`: names of the tools that `find_tools` may find for it; None: all that the
+    hub offers. `on_state_changed(before, after, thread)` is called for every change of state;
     override it, or pass a function. A function of two arguments is called without the thread.
     """
 
@@ -97,6 +100,7 @@ class Agent:
         name: str,
         limits: Limits,
         tools: Iterable[str] = (),
+        only: frozenset[str] | None = None,
         on_state_changed: Hook | None = None,
     ) -> None:
         if not hasattr(rt, "host"):
@@ -121,6 +125,7 @@ class Agent:
         else:
             self._tool = TurnTool(self)
             self._host.install(self._tool)
+        self._tool.only = only
         self._memory = self._tool.memory
         self._streams = self._tool.streams
         self._lifecycle = TurnLifecycle(

@@ -16,6 +16,7 @@ from clicket.agents.model_step import OutOfTime, Thinker, Window
 from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, apply_command
 from clicket.agents.react import Loop
 from clicket.agents.task_waits import wait_all
+from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
@@ -67,6 +68,8 @@ class PlanExecuteAgent(Agent):
         model_retries: int = 3,
         retry_delay: float = 1.0,
         window: Window | int | None = None,
+        tool_search: bool = False,
+        max_offered: int | None = None,
         on_state_changed: Hook | None = None,
     ) -> None:
         def thinker(of: ChatModel, role: str) -> Thinker:
@@ -85,10 +88,13 @@ class PlanExecuteAgent(Agent):
             max_repeats=max_repeats,
         )
         actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
-        loop = Loop(thinker(executor or model, _EXECUTOR), actor, tools)
+        choice = ToolChoice.of(executor or model, tool_search, max_offered)
+        loop = Loop(thinker(executor or model, _EXECUTOR), actor, tools, choice)
         planner = thinker(model, _PLANNER)
         drive = PlanExecuteLoop(planner, loop, max_task_steps=max_task_steps, max_parallel=max_parallel)
-        super().__init__(rt, drive, name=name, limits=limits, tools=loop.only or (), on_state_changed=on_state_changed)
+        super().__init__(
+            rt, drive, name=name, limits=limits, tools=loop.only or (), only=loop.only, on_state_changed=on_state_changed
+        )
 
 
 class PlanExecuteLoop:

@@ -27,6 +27,8 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str = ""
     input_schema: Mapping[str, Any] = {}
+    deferred: bool = False
+    """The model is to learn of it only when a search finds it. Only for models whose vendor can do so; others must not get it."""
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

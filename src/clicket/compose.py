@@ -262,6 +262,15 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
     engine.background.every(FOLLOW_EVERY, "notices in the journal", webhooks.follow)
     engine.background.every(SWEEP_EVERY, "old notices", webhooks.sweep)
 
+    if not webhooks.outbox.wanted.isdisjoint(("alert.raised", "alert.cleared")):
+        from clicket.telemetry.alerts import LOOK_EVERY as ALERTS_EVERY
+        from clicket.telemetry.alerts import Alerts
+
+        alerts = Alerts(
+            engine.store, engine.clock.now, webhooks.outbox.emit, lambda: engine.book.reader.budgets(None)
+        )
+        engine.background.every(ALERTS_EVERY, "alerts", alerts.look)
+
     async def budget_reached(reached: BudgetReached) -> None:
         await webhooks.outbox.emit("budget.reached", msgspec.to_builtins(reached), key=[reached.id], at=reached.at)
 

@@ -27,6 +27,7 @@ from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, decode
 from clicket.ports import ChatModel
+from clicket.ports.model_trace import MODEL_TRACE
 from clicket.tools import Tool
 
 __all__ = ["PlanExecuteAgent"]
@@ -115,7 +116,7 @@ class PlanExecuteLoop:
             if over is not None:
                 return over if turn.spent.steps else (over[0], NO_STEPS)
             try:
-                message = await self._planner.think(turn, (PLAN_OFFER,))
+                message = await self._plan(turn)
             except OutOfTime as late:
                 if plan is not None and plan.is_completed:
                     return "finished", plan.outcome()
@@ -135,6 +136,13 @@ class PlanExecuteLoop:
             if plan.is_completed and turn.over() is not None:  # no request is left for the planner's answer
                 return "finished", plan.outcome()
             turn.messages.append(ChatMessage(role="user", content=_status(plan)))
+
+    async def _plan(self, turn: Turn) -> ChatMessage:
+        trace = None if turn.is_replaying else MODEL_TRACE.get()
+        if trace is None:
+            return await self._planner.think(turn, (PLAN_OFFER,))
+        with trace.plan(turn.agent, turn.thread):
+            return await self._planner.think(turn, (PLAN_OFFER,))
 
     # The planner's commands.
 

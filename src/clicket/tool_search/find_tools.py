@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from clicket.execution import turn_log
 from clicket.model.chat import ToolOffer
 from clicket.model.codec import clean
-from clicket.model.ids import alias_of, is_alias
+from clicket.model.ids import agent_of
 from clicket.tools import Options, Tool, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 
@@ -86,8 +86,8 @@ class FindTools(ToolDefaults):
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         offered = await self._offered_to(ctx.caller, turn_log(ctx).scopes, ctx.thread)
         by_name = {tool.name: tool for tool in offered}
-        alias = alias_of(ctx.call_id)
-        only = self._only_of(alias.partition(".")[0]) if is_alias(alias) else None
+        agent = agent_of(ctx.call_id)
+        only = self._only_of(agent) if agent else None
         among = by_name.keys() if only is None else by_name.keys() & set(only)
         names = self.ranked(bound["query"], among, bound.get("limit", 5))
         found: dict[str, Any] = {"found": names, "tools": [_shown(by_name[name]) for name in names]}

@@ -266,9 +266,7 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
         from clicket.telemetry.alerts import LOOK_EVERY as ALERTS_EVERY
         from clicket.telemetry.alerts import Alerts
 
-        alerts = Alerts(
-            engine.store, engine.clock.now, webhooks.outbox.emit, lambda: engine.book.reader.budgets(None)
-        )
+        alerts = Alerts(engine.store, engine.clock.now, webhooks.outbox.emit, lambda: engine.book.reader.budgets(None))
         engine.background.every(ALERTS_EVERY, "alerts", alerts.look)
 
     async def budget_reached(reached: BudgetReached) -> None:

@@ -86,7 +86,9 @@ async def test_a_turn_its_requests_and_its_tool_calls() -> None:
         "gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-x",
         "gen_ai.response.model": "claude-x-20260101",
     }  # fmt: skip
-    tokens = {point.attributes["gen_ai.token.type"]: point.sum for point in points(collector, "gen_ai.client.token.usage")}
+    tokens = {
+        point.attributes["gen_ai.token.type"]: point.sum for point in points(collector, "gen_ai.client.token.usage")
+    }
     assert tokens == {"input": 220, "output": 15}
 
 
@@ -115,7 +117,10 @@ async def test_each_attempt_has_a_span_and_errors_have_few_names() -> None:
     assert [facts(span)["error.type"] for span in made] == ["RetryableError", "ConnectionError", "ValueError"]
     assert all(span.status.status_code is StatusCode.ERROR for span in made)
     assert SECRET not in repr([(span.status.description, dict(span.attributes), span.events) for span in made])
-    errors = {point.attributes.get("error.type"): point.count for point in points(collector, "gen_ai.client.operation.duration")}
+    errors = {
+        point.attributes.get("error.type"): point.count
+        for point in points(collector, "gen_ai.client.operation.duration")
+    }
     assert errors == {"RetryableError": 1, "ConnectionError": 1, "ValueError": 1}
 
 

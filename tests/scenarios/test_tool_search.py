@@ -179,7 +179,9 @@ async def test_what_the_policy_denies_to_a_caller_is_not_found() -> None:
 
 async def test_an_agent_finds_only_its_own_tools() -> None:
     mine = [each.name for each in TOOLS if each.name.startswith(("slack", "gmail"))]
-    model = ScriptedModel([find("refund a stripe charge", 20), find("send a message", 20), [("stripe_refund_charge", {})], "x"])
+    model = ScriptedModel(
+        [find("refund a stripe charge", 20), find("send a message", 20), [("stripe_refund_charge", {})], "x"]
+    )
     async with make(TOOLS) as rt:
         ReActAgent(rt, ScriptedModel([]), name="all", tool_search=True)
         agent = ReActAgent(rt, model, name="mine", tools=mine, max_offered=5)
@@ -201,7 +203,13 @@ async def test_a_caller_without_an_agent_may_search_too() -> None:
         nothing = await rt.call(FIND, {"query": "qqqqzzzz"})
         assert nothing.output["found"] == []
         assert "other words" in nothing.output["note"]
-        for wrong in ({}, {"query": ""}, {"query": "x", "limit": 0}, {"query": "x", "limit": 99}, {"query": "x" * 3_000}):
+        for wrong in (
+            {},
+            {"query": ""},
+            {"query": "x", "limit": 0},
+            {"query": "x", "limit": 99},
+            {"query": "x" * 3_000},
+        ):
             assert (await rt.call(FIND, wrong)).error.code == "invalid_input"  # type: ignore[union-attr]
 
 

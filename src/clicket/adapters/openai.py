@@ -42,19 +42,43 @@ _MAX_DESCRIPTION = 1_024
 
 @overload
 def tool_params(
-    rt: SyncRuntime, thread: str, *, api: Literal["chat"] = ..., strict: bool = ..., max_offered: int | None = ..., message: str = ...
+    rt: SyncRuntime,
+    thread: str,
+    *,
+    api: Literal["chat"] = ...,
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
 ) -> list[ChatCompletionFunctionToolParam]: ...
 @overload
 def tool_params(
-    rt: SyncRuntime, thread: str, *, api: Literal["responses"], strict: bool = ..., max_offered: int | None = ..., message: str = ...
+    rt: SyncRuntime,
+    thread: str,
+    *,
+    api: Literal["responses"],
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
 ) -> list[FunctionToolParam]: ...
 @overload
 def tool_params(
-    rt: Caller, thread: str, *, api: Literal["chat"] = ..., strict: bool = ..., max_offered: int | None = ..., message: str = ...
+    rt: Caller,
+    thread: str,
+    *,
+    api: Literal["chat"] = ...,
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
 ) -> Coroutine[Any, Any, list[ChatCompletionFunctionToolParam]]: ...
 @overload
 def tool_params(
-    rt: Caller, thread: str, *, api: Literal["responses"], strict: bool = ..., max_offered: int | None = ..., message: str = ...
+    rt: Caller,
+    thread: str,
+    *,
+    api: Literal["responses"],
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
 ) -> Coroutine[Any, Any, list[FunctionToolParam]]: ...
 def tool_params(
     rt: Any,

@@ -47,9 +47,7 @@ async def chosen_offers(
     suited = _suited(rt, message, found, min(_FOR_MESSAGE, limit)) if message else []
     chosen = set(list(dict.fromkeys([*recent.among(names), *suited]))[:limit])
     shown = [offer for offer in found if offer.name in chosen]
-    return Choice(
-        [*shown, Offer(FIND_OFFER, FIND_OFFER.name)], [offer for offer in found if offer.name not in chosen]
-    )
+    return Choice([*shown, Offer(FIND_OFFER, FIND_OFFER.name)], [offer for offer in found if offer.name not in chosen])
 
 
 async def _recent(rt: Caller, thread: str, limit: int) -> RecentTools:

@@ -94,7 +94,13 @@ class PlanExecuteAgent(Agent):
         planner = thinker(model, _PLANNER)
         drive = PlanExecuteLoop(planner, loop, max_task_steps=max_task_steps, max_parallel=max_parallel)
         super().__init__(
-            rt, drive, name=name, limits=limits, tools=loop.only or (), only=loop.only, on_state_changed=on_state_changed
+            rt,
+            drive,
+            name=name,
+            limits=limits,
+            tools=loop.only or (),
+            only=loop.only,
+            on_state_changed=on_state_changed,
         )
 
 

@@ -72,9 +72,7 @@ def _content(blocks: list[dict[str, Any]]) -> Any:
     return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
 
 
-def _result(
-    id: str, use: ToolUse, result: ChatMessage, names: Names, references: Collection[str]
-) -> dict[str, Any]:
+def _result(id: str, use: ToolUse, result: ChatMessage, names: Names, references: Collection[str]) -> dict[str, Any]:
     found = found_in(use, result, references)
     if found:
         blocks = [{"type": "tool_reference", "tool_name": names.wire(name)} for name in found]

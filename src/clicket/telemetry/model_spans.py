@@ -259,8 +259,10 @@ def _parts(message: ChatMessage) -> list[dict[str, Any]]:
         parts.append({"type": "reasoning", "content": _bounded(message.thought)})
     if message.content:
         parts.append(_text(message.content))
-    for use in message.uses:
-        parts.append({"type": "tool_call", "id": use.id, "name": use.name, "arguments": _bounded(use.arguments)})
+    parts += [
+        {"type": "tool_call", "id": use.id, "name": use.name, "arguments": _bounded(use.arguments)}
+        for use in message.uses
+    ]
     return parts
 
 

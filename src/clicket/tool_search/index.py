@@ -14,7 +14,7 @@ from heapq import nsmallest
 from math import log
 from typing import Any, NamedTuple, Protocol
 
-from clicket.tool_search.words import VARIANTS, plain_terms, request_terms, spellings
+from clicket.tool_search.words import plain_terms, request_terms, spellings, variants
 
 __all__ = ["Indexed", "ToolIndex"]
 
@@ -102,7 +102,7 @@ class ToolIndex:
             found = self._weights.get(term)
             if found is None:
                 found = self._weights[term] = {}
-                if _SLIP_LENGTH <= len(term) and term.isalpha():
+                if len(term) >= _SLIP_LENGTH and term.isalpha():
                     for spelling in spellings(term):
                         self._slips.setdefault(spelling, set()).add(term)
             found[number] = weight * (_SATURATION + 1) / (weight + _SATURATION)
@@ -154,11 +154,11 @@ class ToolIndex:
         best: dict[int, float] = {}
         top = 0.0
         own = self._weights.get(term)
-        variants = [(variant, _VARIANT) for variant in VARIANTS(term)]
-        if own is None and not variants:
-            variants = [(near, _SLIP) for near in self._near(term)]
+        others = [(variant, _VARIANT) for variant in variants(term)]
+        if own is None and not others:
+            others = [(near, _SLIP) for near in self._near(term)]
         rarest = self._rarity(own) if own is not None else None
-        for variant, share in ((term, 1.0), *variants):
+        for variant, share in ((term, 1.0), *others):
             found = self._weights.get(variant)
             if found is None:
                 continue

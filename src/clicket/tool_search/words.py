@@ -1,6 +1,6 @@
 """The terms by which tools and requests are compared: identifiers are split into words, and words are folded and stemmed.
 
-A request uses other words than a description: `VARIANTS` lists words of one meaning, and `PHRASES` turns of speech that stand for one
+A request uses other words than a description: `variants` gives words of one meaning, and `PHRASES` turns of speech that stand for one
 word. Both are general English of people who ask for something, and of the services that tools are made for; no tool's name is needed
 to write them.
 """
@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from clicket.search.text.terms import fold, is_unspaced, stem, terms
+from clicket.search.text.terms import fold, stem, terms
 
-__all__ = ["VARIANTS", "plain_terms", "request_terms", "spellings"]
+__all__ = ["plain_terms", "request_terms", "spellings", "variants"]
 
 _LONGEST = 40
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_SIGNS = re.compile(r"[\W_]+")
+_BY_PHRASE = 0.6
+_GLUE = frozenset("a an the of to in at by for from with as and or it its is are be that this which".split())
+"""Words of a description that say nothing about a tool."""
 _NOISE = frozenset(
     """a an the of to in into on at by for from with as and or but if so than then that this these those there here it its he she his her
     him they them their we us our ours you your i me my mine myself yourself is are was were be been being am do does did done doing have
@@ -42,7 +45,10 @@ PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"look (?:\w+ ){0,2}over", " review "),
         (r"look (?:\w+ ){0,2}up|dig (?:\w+ ){0,2}up|look for", " search find lookup "),
         (r"write (?:\w+ ){0,2}down|write (?:\w+ ){0,2}up|put (?:\w+ ){0,2}down", " create note "),
-        (r"tick (?:\w+ ){0,2}off|check (?:\w+ ){0,2}off|cross (?:\w+ ){0,2}off|mark (?:\w+ ){0,3}done|to tick off", " complete close checklist "),
+        (
+            r"tick (?:\w+ ){0,2}off|check (?:\w+ ){0,2}off|cross (?:\w+ ){0,2}off|mark (?:\w+ ){0,3}done|to tick off",
+            " complete close checklist ",
+        ),
         (r"call (?:it |\w+ )?off", " cancel "),
         (r"sign (?:\w+ ){0,2}up|opt in", " subscribe register "),
         (r"(?:doesn t|don t|no longer) want|opt out", " unsubscribe "),
@@ -57,7 +63,10 @@ PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"how much money|how much (?:\w+ )?is (?:on|in)", " balance funds "),
         (r"how do i get|how to get|way to", " directions route "),
         (r"how do you say", " translate "),
-        (r"what (?:does|do|would|will) (?:\w+ ){0,6}cost|how much (?:does|do|would|will) (?:\w+ ){0,6}cost", " price rates cost estimate "),
+        (
+            r"what (?:does|do|would|will) (?:\w+ ){0,6}cost|how much (?:does|do|would|will) (?:\w+ ){0,6}cost",
+            " price rates cost estimate ",
+        ),
         (r"until when|what time|opening times", " hours time "),
         (r"when (?:could|can|are|do|does|is)", " time free available schedule "),
         (r"who (?:is|was|were|s|showed|came|bought|plays|edited)", " user people list members who "),
@@ -312,7 +321,6 @@ postgresql postgres
 google_calendar gcal
 amazon aws
 """
-_WEIGHTLESS = frozenset({""})
 
 
 @lru_cache(maxsize=50_000)
@@ -320,7 +328,9 @@ def _stemmed(word: str) -> str:
     return stem(word[:_LONGEST])
 
 
+@lru_cache(maxsize=1)
 def _groups() -> dict[str, tuple[str, ...]]:
+    """For each term those of its groups. A word with `_` is several terms, found and never asked for."""
     found: dict[str, dict[str, None]] = {}
     for line in _GROUPS.strip().splitlines():
         group = [[_stemmed(part) for part in word.split("_")] for word in line.split()]
@@ -331,45 +341,35 @@ def _groups() -> dict[str, tuple[str, ...]]:
     return {term: tuple(other for other in others if other != term) for term, others in found.items()}
 
 
-@lru_cache(maxsize=1)
-def _variants() -> dict[str, tuple[str, ...]]:
-    return _groups()
-
-
-def VARIANTS(term: str) -> tuple[str, ...]:  # noqa: N802  # reads as the table that it is
+def variants(term: str) -> tuple[str, ...]:
     """Terms of about the same meaning."""
-    return _variants().get(term, ())
+    return _groups().get(term, ())
 
 
 def _split(text: str) -> str:
-    """The folded text, with a blank at each boundary between the words of an identifier."""
-    return fold(_BOUNDARY.sub(" ", text)).replace("’", "'")
+    """The folded words of a text, with a blank between them; identifiers are split into their words."""
+    return _SIGNS.sub(" ", fold(_BOUNDARY.sub(" ", text)))
 
 
 def plain_terms(text: str) -> list[str]:
     """The terms of a name, a description or a parameter, in order."""
     folded = _split(text)
     if not folded.isascii():
-        return [term[:_LONGEST] for term in terms(folded) if is_unspaced(term) or term.isalnum()]
-    return [_stemmed(word) for word in _WORD.findall(folded) if word not in _GLUE]
-
-
-_GLUE = frozenset("a an the of to in at by for from with as and or it its is are be that this which".split())
+        return [term[:_LONGEST] for term in terms(folded)]
+    return [_stemmed(word) for word in folded.split() if word not in _GLUE]
 
 
 def request_terms(text: str) -> dict[str, float]:
     """The terms of a request and how much each counts: what is said outright 1, what a phrase stands for less."""
     folded = _split(text)
     if not folded.isascii():
-        found = dict.fromkeys(plain_terms(text), 1.0)
-        return found
-    loose = re.sub(r"[^a-z0-9]+", " ", folded)
+        return dict.fromkeys(plain_terms(text), 1.0)
     weights: dict[str, float] = {}
     for pattern, words in PHRASES:
-        if pattern.search(loose):
+        if pattern.search(folded):
             for word in words.split():
-                weights.setdefault(_stemmed(word), 0.6)
-    for word in loose.split():
+                weights.setdefault(_stemmed(word), _BY_PHRASE)
+    for word in folded.split():
         if word not in _NOISE:
             weights[_stemmed(word)] = 1.0
     return weights

@@ -38,7 +38,9 @@ async def test_found_tools_are_references_and_stay_deferred(provider: Provider) 
     read = next(name for name in flags if name.startswith("files_read"))
     assert flags == {"add": False, read: True, "find_tools": False, "later": True}
     answer = sent["messages"][-1]["content"][0]
-    assert answer["content"] == [{"type": "tool_reference", "tool_name": read}], "a tool that is gone is not referred to"
+    assert answer["content"] == [{"type": "tool_reference", "tool_name": read}], (
+        "a tool that is gone is not referred to"
+    )
 
 
 async def test_without_deferred_tools_results_are_text_with_the_models_names(provider: Provider) -> None:

@@ -15,7 +15,7 @@ from clicket.tool_search.index import ToolIndex
 class Made(NamedTuple):
     name: str
     description: str = ""
-    input_schema: Any = {}
+    input_schema: Any = None
 
 
 def schema(*names: str, **about: str) -> dict[str, Any]:
@@ -79,7 +79,6 @@ def test_tools_join_change_and_leave_one_by_one() -> None:
     assert len(index) == 6
     assert index.search("feed cat", limit=1) == ["lock-door"]
     assert index.search("coffee", limit=1) == ["brew"]
-    assert index.search("天气") == ["weather.forecast"] or index.search("天气") == []
     index.sync([])
     assert len(index) == 0
     assert index.search("coffee cat invoices wether") == []

@@ -68,8 +68,8 @@ def tool_params(
     async def list_them(caller: Caller) -> list[ToolParam]:
         choice = await chosen_offers(caller, thread, max_offered=max_offered, message=message)
         params = [_param(offer, strict) for offer in choice.shown]
-        for offer in choice.rest if defer_loading else ():
-            params.append({**_param(offer, strict), "defer_loading": True})
+        if defer_loading:
+            params += [{**_param(offer, strict), "defer_loading": True} for offer in choice.rest]
         return params
 
     return sync_or_async(rt, list_them)

@@ -16,8 +16,8 @@ import msgspec
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
-from clicket.models.openai_reply import ChatReader
 from clicket.models.found_tools import in_wire_names
+from clicket.models.openai_reply import ChatReader
 from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
 from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema

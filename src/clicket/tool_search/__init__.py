@@ -1,6 +1,7 @@
 """Tool search: with more tools than fit into a request, a model is offered a few, and the tool `find_tools` to find the others.
 
-    words       the terms of names, descriptions and requests; synonyms; misspellings
+    meanings    words of one meaning, and turns of speech, as data
+    words       the terms of names, descriptions and requests
     index       the index over names, descriptions and parameters, changed tool by tool
     find_tools  the tool, and the names in its results
     offered     which tools a thread is offered: those it found or used last

@@ -1,5 +1,5 @@
-"""Requests in plain language, and for each the tool that can do it. `requests.txt` was there while the search was tuned; `unseen.txt` was
-written afterwards, and nothing was changed because of it."""
+"""Requests in plain language, and for each the tool that can do it. The search was tuned on `requests.txt`. `unseen.txt` was run once, when
+nothing was changed any more."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from clicket.model.request import check_name
 from clicket.model.spend import SpendReport
 from clicket.ports import AgentHost, Taken
 from clicket.spend import spender_of_turn
+from clicket.tool_search import FIND_TOOLS
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 
@@ -114,7 +115,7 @@ class Agent:
         self.name: str = name
         self.limits: Limits = limits
         self._host: AgentHost = rt.host
-        self._host.refuse_unknown(set(tools) - {read_result.name})
+        self._host.refuse_unknown(set(tools) - {read_result.name, FIND_TOOLS})
         self._hook = None if on_state_changed is None else with_thread(on_state_changed)
         self._endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
         """Outcomes of turns that `run` waits for, by run id; None while the turn runs."""

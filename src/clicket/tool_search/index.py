@@ -14,7 +14,7 @@ from heapq import nsmallest
 from math import log
 from typing import Any, NamedTuple, Protocol
 
-from clicket.tool_search.words import plain_terms, request_terms, spellings, variants
+from clicket.tool_search.words import is_verb, plain_terms, request_terms, spellings, variants
 
 __all__ = ["Indexed", "ToolIndex"]
 
@@ -26,9 +26,17 @@ _MAX_NODES = 200
 _FIRST = 160
 """Characters of a description that say what the tool is for."""
 _SATURATION = 1.2
-_VARIANT = 0.45
+_VARIANT = 0.6
 _SLIP = 0.6
 _SLIP_LENGTH = 4
+_SERVICE = 3
+"""Tools whose names begin with the same word, from which on that word is the name of a service."""
+_OF_SERVICE = 2.0
+_RARE = 8
+_COVERAGE = 0.5
+_SIBLING = 0.85
+_SIBLINGS = 6
+"""So many times the places are looked at."""
 
 
 class _Field(NamedTuple):
@@ -61,6 +69,9 @@ class _Entry(NamedTuple):
     number: int
     tool: Indexed
     terms: tuple[str, ...]
+    leads: tuple[tuple[str, str], ...]
+    thing: tuple[str, ...]
+    """The words of its name that are no verbs."""
 
 
 class ToolIndex:
@@ -73,6 +84,8 @@ class ToolIndex:
         """Term -> number of a tool -> weight of the term in it."""
         self._slips: dict[str, set[str]] = {}
         """A spelling with one letter less -> terms."""
+        self._services: dict[str, dict[str, set[int]]] = {}
+        """The first word of a name, and the second if it is the next -> what stands before it -> numbers of tools."""
         self._next = 0
         self.changes = 0
         """How many tools were read since the index was made."""
@@ -106,7 +119,11 @@ class ToolIndex:
                     for spelling in spellings(term):
                         self._slips.setdefault(spelling, set()).add(term)
             found[number] = weight * (_SATURATION + 1) / (weight + _SATURATION)
-        self._entries[tool.name] = _Entry(number, tool, tuple(weights))
+        leads = _leads_of(tool.name)
+        for before, term in leads:
+            self._services.setdefault(term, {}).setdefault(before, set()).add(number)
+        thing = tuple(term for term in plain_terms(tool.name) if not is_verb(term))
+        self._entries[tool.name] = _Entry(number, tool, tuple(weights), leads, thing)
         self._names[number] = tool.name
         self.changes += 1
 
@@ -116,6 +133,13 @@ class ToolIndex:
         if entry is None:
             return False
         del self._names[entry.number]
+        for before, lead in entry.leads:
+            numbers = self._services[lead][before]
+            numbers.discard(entry.number)
+            if not numbers:
+                del self._services[lead][before]
+            if not self._services[lead]:
+                del self._services[lead]
         for term in entry.terms:
             found = self._weights[term]
             del found[entry.number]
@@ -142,12 +166,26 @@ class ToolIndex:
                     scores[number] = scores.get(number, 0.0) + weight * value
                     covered[number] = covered.get(number, 0.0) + weight * rarity
         names = self._names
-        ranked = (
-            (-score * (0.5 + 0.5 * covered[number] / known), len(names[number]), names[number])
-            for number, score in scores.items()
-            if among is None or names[number] in among
+        ranked = nsmallest(
+            _SIBLINGS * max(limit, 0),
+            (
+                (-score * (1.0 - _COVERAGE + _COVERAGE * covered[number] / known), len(names[number]), names[number])
+                for number, score in scores.items()
+                if among is None or names[number] in among
+            ),
         )
-        return [name for _, _, name in nsmallest(max(limit, 0), ranked)]
+        return self._varied(ranked)[: max(limit, 0)]
+
+    def _varied(self, ranked: list[tuple[float, int, str]]) -> list[str]:
+        """The names in order. Of tools that do other things to the same thing (create, list, get, …), each further one counts less, so
+        that they do not fill the first places together."""
+        seen: dict[tuple[str, ...], int] = {}
+        again: list[tuple[float, int, str]] = []
+        for score, length, name in ranked:
+            thing = self._entries[name].thing
+            count = seen[thing] = seen.get(thing, -1) + 1
+            again.append((score * _SIBLING**count, length, name))
+        return [name for _, _, name in sorted(again)]
 
     def _best(self, term: str) -> tuple[dict[int, float], float]:
         """For each tool what the term, a word of the same meaning or a corrected spelling counts in it; and how rare the term is."""
@@ -169,10 +207,15 @@ class ToolIndex:
                 value = gain * weight
                 if value > best.get(number, 0.0):
                     best[number] = value
+            for numbers in self._services.get(variant, {}).values():
+                if len(numbers) >= _SERVICE:  # all tools of a service are of it to the same degree
+                    best.update(dict.fromkeys(numbers, gain * _OF_SERVICE))
         return best, top
 
     def _rarity(self, found: Mapping[int, float]) -> float:
-        return log(1.0 + (len(self._entries) - len(found) + 0.5) / (len(found) + 0.5))
+        """How rare a term is. Very rare ones count no more than those of a few tools: they match by accident."""
+        count = max(len(found), _RARE)
+        return log(1.0 + (max(len(self._entries) - count, 0) + 0.5) / (count + 0.5))
 
     def _near(self, term: str) -> list[str]:
         """Terms of the index that the term may be a misspelling of."""
@@ -182,6 +225,12 @@ class ToolIndex:
         for spelling in spellings(term):
             found |= self._slips.get(spelling, set())
         return sorted(found, key=lambda near: (near[0] != term[0], abs(len(near) - len(term)), near))[:4]
+
+
+def _leads_of(name: str) -> tuple[tuple[str, str], ...]:
+    """The first two words of a name, each with the one before it."""
+    first, second, *_ = (*plain_terms(name), "", "")
+    return ((("", first),) if first else ()) + (((first, second),) if second else ())
 
 
 def _equal(one: Indexed, other: Indexed) -> bool:

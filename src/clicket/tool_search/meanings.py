@@ -5,7 +5,7 @@ They are general English of people who ask for something, and of the services th
 
 from __future__ import annotations
 
-__all__ = ["GLUE", "GROUPS", "NOISE", "PHRASES"]
+__all__ = ["GLUE", "GROUPS", "NOISE", "PHRASES", "VERBS"]
 
 GLUE = frozenset("a an the of to in at by for from with as and or it its is are be that this which".split())
 """Words of a description that say nothing about a tool."""
@@ -19,6 +19,11 @@ NOISE = frozenset(
     im ive id youre thats whats one thing things something anything somebody someone anybody everybody people bit lot""".split()
 )
 """Words of a request that say nothing about a tool. Some of them mean something within a phrase; see `PHRASES`."""
+
+VERBS = (
+    "create add new list get read retrieve show update set change edit modify patch put delete remove search find query archive restore"
+)
+"""What names of tools have for doing the usual things to a thing."""
 
 PHRASES = """
 get rid of = delete remove

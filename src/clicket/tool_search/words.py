@@ -9,9 +9,9 @@ import re
 from functools import lru_cache
 
 from clicket.search.text.terms import fold, stem, terms
-from clicket.tool_search.meanings import GLUE, GROUPS, NOISE, PHRASES
+from clicket.tool_search.meanings import GLUE, GROUPS, NOISE, PHRASES, VERBS
 
-__all__ = ["plain_terms", "request_terms", "spellings", "variants"]
+__all__ = ["is_verb", "plain_terms", "request_terms", "spellings", "variants"]
 
 _LONGEST = 40
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -42,6 +42,16 @@ def _groups() -> dict[str, tuple[str, ...]]:
 def variants(term: str) -> tuple[str, ...]:
     """Terms of about the same meaning."""
     return _groups().get(term, ())
+
+
+def is_verb(term: str) -> bool:
+    """Is it what a tool does, rather than to what?"""
+    return term in _verbs()
+
+
+@lru_cache(maxsize=1)
+def _verbs() -> frozenset[str]:
+    return frozenset(map(_stemmed, VERBS.split()))
 
 
 def _split(text: str) -> str:

@@ -105,7 +105,7 @@ async def test_what_the_hub_hides_leaves_the_offer() -> None:
 async def test_over_http() -> None:
     from clicket.client import Client
 
-    async with served(tools=TOOLS[:200]) as it, Client(str(it.base_url), http=it) as client:
+    async with served(tools=TOOLS[:200]) as it, Client(it.url) as client:
         assert names(await openai.tool_params(client, "t", max_offered=3)) == ["find_tools"]
         await client.call("find_tools", FIND, thread="t")
         assert len(await openai.tool_params(client, "t", max_offered=3)) == 3

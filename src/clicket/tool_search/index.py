@@ -14,7 +14,7 @@ from heapq import nsmallest
 from math import log
 from typing import Any, NamedTuple, Protocol
 
-from clicket.tool_search.words import is_verb, plain_terms, request_terms, spellings, variants
+from clicket.tool_search.words import is_verb, plain_terms, prose_terms, request_terms, spellings, variants
 
 __all__ = ["Indexed", "ToolIndex"]
 
@@ -31,8 +31,8 @@ _SLIP = 0.6
 _SLIP_LENGTH = 4
 _SERVICE = 3
 """Tools whose names begin with the same word, from which on that word is the name of a service."""
-_OF_SERVICE = 2.0
-_RARE = 8
+_OF_SERVICE = 3.0
+_RARE = 4
 _COVERAGE = 0.5
 _SIBLING = 0.85
 _SIBLINGS = 6
@@ -248,7 +248,7 @@ def _weights_of(tool: Indexed) -> dict[str, float]:
     for field, text in (
         (_NAME, tool.name), (_LEAD, lead), (_PARAMETER, parameters), (_REST, rest), (_DETAIL, details),
     ):  # fmt: skip
-        found = plain_terms(text)
+        found = plain_terms(text) if field is _NAME or field is _PARAMETER else prose_terms(text)
         length = 1.0 - field.penalty + field.penalty * len(found) / field.usual
         gain = field.weight / max(length, 0.5)
         for term in found:

@@ -5,7 +5,7 @@ They are general English of people who ask for something, and of the services th
 
 from __future__ import annotations
 
-__all__ = ["GLUE", "GROUPS", "NOISE", "PHRASES", "VERBS"]
+__all__ = ["ASKED", "GLUE", "GROUPS", "NOISE", "PHRASES", "VERBS"]
 
 GLUE = frozenset("a an the of to in at by for from with as and or it its is are be that this which".split())
 """Words of a description that say nothing about a tool."""
@@ -14,15 +14,13 @@ NOISE = frozenset(
     him they them their we us our ours you your i me my mine myself yourself is are was were be been being am do does did done doing have
     has had having will would shall should can could may might must not no nor don doesn didn isn wasn won t s re ve ll d m please just
     also too very really any some such only own same other another both each every what which how why when where who whom whose
-    want wants wanted need needs needed like let lets help could ask tell please thanks thank hi hello hey okay ok now soon really
+    want wants wanted need needs needed like let lets help could ask please thanks thank hi hello hey okay ok now soon really
     about after again all before between during more most off once out over through under until up down while because got get gets
     im ive id youre thats whats one thing things something anything somebody someone anybody everybody people bit lot""".split()
 )
 """Words of a request that say nothing about a tool. Some of them mean something within a phrase; see `PHRASES`."""
 
-VERBS = (
-    "create add new list get read retrieve show update set change edit modify patch put delete remove search find query archive restore"
-)
+VERBS = "create add new list get read retrieve show update set change edit modify patch put delete remove search find query archive restore"
 """What names of tools have for doing the usual things to a thing."""
 
 PHRASES = """
@@ -75,7 +73,33 @@ monday off = time off vacation
 tomorrow off = time off vacation
 how much room = quota storage
 how much space = quota storage
-how many = count statistics stats
+how many = count
+how many people = statistics count
+how many times = statistics count
+stop .. from = prevent lock block
+put .. into = move transition add
+put on = play start playback
+put up = create publish
+let .. edit = share access permission
+let .. see = share access
+can t start = dependency blocker
+went out = shipped fulfill sent
+any openings = job postings
+who plays = cast credits
+on time = delay late status
+type up = transcribe
+work out = compute solve calculate
+out of these = merge combine
+make .. out of = convert merge create
+take over = assign override
+come by = pickup
+a copy = copy fork duplicate
+by mistake = restore earlier
+according to = get report
+call a = call schedule
+no longer need = cancel delete
+don t need = cancel delete
+changed .. mind = cancel
 how often = count statistics stats
 how much data = bytes size estimate
 how popular = statistics insights downloads
@@ -369,3 +393,280 @@ google_calendar gcal
 amazon aws
 """
 """Words of about the same meaning, a group on each line. A word may be in several; one with `_` is several words, and is not asked for."""
+
+ASKED = """
+abort halt kill interrupt > stop cancel abort terminate
+accept agree okay approval > approve accept
+advertise advertising promote promotion ad > campaign ads marketing promote
+aloud narrate pronounce > speech speak voice
+announce inform tell say broadcast > send post message publish notify
+answer respond react > reply respond comment
+appoint nominate designate promote > assign role
+arrange organize organise plan book setup > schedule create
+article story piece > article post page entry
+attendance attended showed joined > participants attendees attendance
+away absent sick holiday vacation > absent vacation out time
+backup > snapshot copy upload backup export
+bill charge invoice > invoice bill charge
+bookmark favorite favourite > star save like pin
+borrow > loan
+bounce reboot restart > restart reboot rollout
+break crash crashed broken flaky flaked failed failing > failed error crash
+brighten dim darken dark dimmer bright gloomy > light lamp brightness
+bring fetch grab obtain pull > get download read retrieve
+browse explore > list search
+calculate compute solve work figure evaluate > compute solve calculate
+call phone ring dial telephone > call phone
+cash money funds cents dollars euros bucks amount > amount money balance payment currency
+cast actors actress actor starring plays played > cast crew credits
+chat dm talk converse > message chat conversation
+cheap cheapest inexpensive affordable > price cheapest rate
+cheque check verify validate confirm test > check verify test validate
+chilly cold freezing warm heat heating cool hot > temperature thermostat climate
+clean tidy hoover sweep > vacuum clean clear
+client shopper buyer guest patron > customer contact
+clip shorten trim cut > trim clip cut
+close finish complete done solved fixed resolved > close complete resolve mark
+clue info information details about facts > details get info
+coin bitcoin btc eth ether ethereum crypto > cryptocurrency
+collect gather harvest pickup > pickup collect
+colleague coworker teammate staff worker > employee user member
+complaint complain problem trouble > ticket issue case support
+comrade friend buddy > user contact member
+connect wire hook attach join tie > connect link attach
+conversation discussion thread talk > conversation thread messages comments
+convert turn change transform > convert export transcode
+cook cooking dish dinner lunch eat > recipe meal
+copy duplicate replicate mirror own > copy fork clone duplicate
+cost costs price priced pay expensive > price cost rate fare estimate
+crowd everyone everybody all > all list
+customer complaint > ticket
+dark > off light
+data records entries rows > rows records data query
+deadline due late overdue > due date
+deal contract agreement > deal opportunity envelope
+decline reject refuse veto deny > decline reject
+deliver ship send dispatch mail > send ship delivery shipment
+design mockup wireframe artboard sketch > design file frames
+diagram chart graph plot visualize > chart graph plot
+dial > call
+disagree > reject
+discover look seek hunt locate > search find
+disk drive storage room space capacity > storage quota volume disk
+distribute share hand > share send
+draw paint sketch illustrate picture > generate image plot
+dump discard scrap bin trash toss junk > delete remove trash cancel
+duplicate same twice > merge duplicate link
+earn earned income revenue profit lose loss > income profit sales expenses
+edit revise amend alter correct fix adjust > update change edit modify
+email mail write letter > email send mail
+empty wipe flush blank erase clear > clear purge delete
+enter input type fill > create add fill log
+estimate guess predict expect forecast likely > estimate predict forecast
+exam survey poll vote questionnaire > poll survey form
+excel sheet spreadsheet table > spreadsheet sheet range table
+exchange swap trade switch > exchange trade override
+expire expires expiring temporary > expiry expires presigned
+film movie cinema > movie film
+fire launch kick spark > send run start trigger
+fit fitness exercise workout jog ran run > activity run
+flight fly plane flying > flight
+follow watch track monitor > track follow subscribe
+food groceries nutrition > meal food recipe nutrition
+forgot forgotten lost > reset password
+forward route hand delegate pass > assign forward transfer route
+found > search
+free available busy > free available
+gate departure arrival boarding > gate departures flight status
+gaming game match > game
+gist summary overview brief briefly short > summary overview
+give grant allow permit let > share grant access assign
+grep log logs printed output console wrote > logs log output console
+guide howto manual tutorial > article help
+hear listen listened listening > play playback
+hide mute quiet silence shush snooze > mute silence hide
+hire hiring recruit applicant resume interview > candidate application interview job
+home house flat apartment condo rental > home homes stays house apartment
+hour hours open opening closes > opening hours
+house > home
+identify who whois > identify lookup
+image photo picture pic photograph > photo image picture
+import load ingest > load import upload
+inbox mailbox > emails mailbox
+incident outage down emergency > incident
+income salary wage pay payslip salaries > payroll pay
+inside contents content says > contents content read text
+internet web site website > site page web
+invite ask > invite invitation
+item thing product > item product
+join unite combine together > merge join combine
+kick ban expel banish spammer troll > ban kick remove
+label tag categorize classify > label tag
+landline cell mobile handset > phone number line carrier
+language tongue hungarian spanish french german italian japanese chinese > language translate
+launch live production > promote publish deploy run
+leave quit exit > leave unsubscribe
+legal sign signed signature > envelope signature signed
+letter > document email
+light lamp bulb lights > light lamp
+likes liked popular popularity viral > statistics insights popular
+link url hyperlink > link url
+list > list
+login signin password passphrase credential > login password
+lookup > lookup search
+lunch dinner breakfast > meal restaurant
+mark flag tick > mark flag
+meet meeting appointment call standup sync > meeting event
+memo recording voice audio dictation > audio recording transcribe
+merge squash land > merge
+message text sms > message sms text
+mind > cancel
+mine my > user
+mistake accident accidentally oops overwrote overwritten > restore revision earlier
+moderator admin rights privilege > role permissions
+money > payment
+month monthly quarter quarterly year yearly > report period
+music song songs track tune melody album band bands > song music songs playback artists
+name > name
+near nearby around close here > nearby
+newsletter mailing blast > campaign newsletter
+night tonight sleep slept > sleep
+nod > approve
+notes remark comment feedback > comment note
+notify nudge remind ping poke > notify reminder remind notification push
+offer quote quotation proposal > estimate quote
+office desk > work
+old older previous earlier former last yesterday > earlier previous history
+opinion reviews review rating > reviews ratings
+order purchase bought buy > order purchase buy
+outsider stranger public > public collaborators
+overtime hours worked > worklog shifts time
+owe owes owed outstanding unpaid > outstanding receivables due
+owner > owner
+package parcel box boxes postage > parcel package shipment label
+page article wiki > page
+paper research study preprint > papers preprints literature
+participants people attendees > participants attendees
+pause stop halt > pause stop
+pdf > pdf
+person people somebody someone > user contact people
+pharmacy shop store cafe supermarket > places nearby businesses
+phone > phone
+pin stick sticky > pin sticky
+place spot location > place location
+play put > play start
+poll vote > poll
+post publish share tweet > post publish share
+prepare ready > create draft
+prevent forbid stop restrict keep nobody > protect lock block prevent
+price worth value > price value quote
+print > label render
+prospect lead > lead
+push > push commits
+quarter > quarter
+question ask > query search
+queue backlog > queue
+rain raining snow sunny storm umbrella weather weekend > weather forecast
+raise increase more bigger larger scale grow > scale resize update
+read > read get
+receipt expense > expense receipts
+recover undo revert undelete > restore rollback
+recurring subscription plan monthly > subscription recurring
+redo repeat again retry > retry rerun
+refund reimburse return back > refund
+register enroll signup subscribe > register subscribe create
+rename retitle call > rename update move
+rent rental > stays homes
+repo repository codebase project > repository
+report bug defect > issue report
+request demand > request
+reservation table seat > table reservation reserve
+ride taxi cab lift > ride driver
+rights access permission > access permissions role
+robot roomba > vacuum
+room channel > channel
+rotation shift duty pager oncall > on call schedule rotation override
+route directions way navigate train > directions route
+run execute perform > run execute
+safe secure security vulnerable hole hack exploit > vulnerabilities vulnerability security
+satisfied happy unhappy > satisfaction ratings
+save store keep > save upload store
+scan > scan check
+score result > scores results
+scrap > delete cancel
+screen screenshot > screenshot
+search hunt > search
+sell sold sale sales > sale sales product listing
+server machine box vm host instance > instances server servers droplet
+settle paid pay > payment pay
+shelf > shelf
+shrink smaller compress reduce > compress resize reduce
+sick > time off
+slow slowly performance speed faster > explain performance latency
+smog pollution dirty > air pollution
+song > song
+sound sounds similar like > similar recommendations
+speak spoken > speech
+spend spent spending > transactions expenses
+spin start boot > run start create
+stack traceback exception > stack traces error events
+standing standings table ranking > standings
+start begin open new > create start
+status progress state > status
+stay sleep hotel overnight accommodation > hotel stays accommodation
+stock stocks shares trading ticker > equity stock symbol quote
+stop end > cancel stop
+stream streaming watch > streaming watch videos
+street address > address
+subtitle subtitles transcript > captions subtitle
+summarize sum > summary
+swap replace exchange substitute > override replace
+talk > interview meeting conversation
+task todo chore errand reminder > task todo
+teammate > member user
+temperature degrees celsius fahrenheit > temperature
+terminate permanently forever destroy > terminate delete
+text > sms message
+thumbs emoji smile heart > reaction emoji like
+ticket bug > issue ticket
+timer clock stopwatch > time tracking timer
+tired > sleep
+title > title
+token key secret > secret token
+tomorrow next week > schedule forecast
+topic subject > topic
+track > track
+train bus transit > directions transit
+transcribe > transcribe
+translate > translate
+trend trending buzz hype > trending popular
+trip travel journey vacation > travel trip
+unblock unlock > unlock
+unhappy > satisfaction
+update > update
+upload attach > upload attach
+usage used consumption > usage statistics
+user users people > users user
+version release > release version
+video clip film footage > video
+view watched views seen > views statistics
+visit visitors traffic visited > visitors traffic analytics
+wait hold > pause
+wake alert page summon escalate > incident create notify alert
+wallet account > wallets account
+warn warning alarm alert > alert alerts monitor rule warnings
+water drink drank > water
+weather > weather
+week > week
+weigh weight > weight
+who > who
+wipe > clear delete
+withdraw retract rescind > void cancel delete
+withdrawal payout > payout transfer
+wire transfer remit > transfer
+wiki > page
+word words doc docx > document
+worker workers dyno > dynos workers
+write jot note > create note write
+"""
+"""What people say, and the words that tools have for it. Only read from left to right."""

@@ -9,14 +9,18 @@ import re
 from functools import lru_cache
 
 from clicket.search.text.terms import fold, stem, terms
-from clicket.tool_search.meanings import GLUE, GROUPS, NOISE, PHRASES, VERBS
+from clicket.tool_search.meanings import ASKED, GLUE, GROUPS, NOISE, PHRASES, VERBS
 
-__all__ = ["is_verb", "plain_terms", "request_terms", "spellings", "variants"]
+__all__ = ["is_verb", "plain_terms", "prose_terms", "request_terms", "spellings", "variants"]
 
 _LONGEST = 40
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SIGNS = re.compile(r"[\W_]+")
+_BRAND = re.compile(r"\b[A-Za-z][a-z0-9]{1,20}[A-Z][A-Za-z0-9]{1,20}\b")
 _BY_PHRASE = 0.6
+_OF_BRAND = 0.3
+_TO_ME, _ME = frozenset(["tell", "show", "give", "find", "read"]), frozenset(["me", "us"])
+"""`tell me` asks for something, `tell Ann` sends something."""
 _GAP = 4
 """Words for which `..` in a phrase stands, at most."""
 
@@ -36,6 +40,10 @@ def _groups() -> dict[str, tuple[str, ...]]:
             if len(one) == 1:
                 others = [term for at, other in enumerate(group) if at != number for term in other]
                 found.setdefault(one[0], {}).update(dict.fromkeys(others))
+    for line in ASKED.strip().splitlines():
+        said, _, meant = line.partition(" > ")
+        for word in said.split():
+            found.setdefault(_stemmed(word), {}).update(dict.fromkeys(map(_stemmed, meant.split())))
     return {term: tuple(other for other in others if other != term) for term, others in found.items()}
 
 
@@ -59,12 +67,22 @@ def _split(text: str) -> str:
     return _SIGNS.sub(" ", fold(_BOUNDARY.sub(" ", text)))
 
 
+def _brands(text: str) -> list[str]:
+    """Words with a capital inside, such as GitHub, as one term: in names of tools they are often written so."""
+    return [_stemmed(word.lower()) for word in _BRAND.findall(text)]
+
+
 def plain_terms(text: str) -> list[str]:
-    """The terms of a name, a description or a parameter, in order."""
+    """The terms of a name or a parameter, in order."""
     folded = _split(text)
     if not folded.isascii():
         return [term[:_LONGEST] for term in terms(folded)]
     return [_stemmed(word) for word in folded.split() if word not in GLUE]
+
+
+def prose_terms(text: str) -> list[str]:
+    """The terms of a description."""
+    return [*plain_terms(text), *_brands(text)]
 
 
 def request_terms(text: str) -> dict[str, float]:
@@ -76,10 +94,38 @@ def request_terms(text: str) -> dict[str, float]:
     words = folded.split()
     for term in _meant(words):
         weights.setdefault(term, _BY_PHRASE)
-    for word in words:
-        if word not in NOISE:
+    for term in _hinted(text):
+        weights.setdefault(term, _BY_PHRASE)
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word not in NOISE and not (word in _TO_ME and after in _ME):
             weights[_stemmed(word)] = 1.0
-    return weights
+    for brand in _BRAND.findall(text):
+        for part in _split(brand).split():
+            weights[_stemmed(part)] = _OF_BRAND
+    return weights | dict.fromkeys(_brands(text), 1.0)
+
+
+def _hinted(text: str) -> list[str]:
+    """Terms for what a request shows instead of naming it: an address, a phone number, a channel, the key of a ticket."""
+    hints = ""
+    for each in text.split():
+        word = each.strip(".,;:!?()\"'")[:_LONGEST]
+        at, _, host = word.partition("@")
+        if at and "." in host:
+            hints += "email contact "
+        elif word.startswith("+") and word[1:].isdigit():
+            hints += "phone number "
+        elif word.startswith("#") and word[1:2].isalpha():
+            hints += "channel "
+        elif word.startswith(("http://", "https://")):
+            hints += "url link page "
+        elif word.startswith("r/"):
+            hints += "subreddit "
+        elif word[:1] in "$€£" and word[1:2].isdigit():
+            hints += "amount payment "
+        elif word.partition("-")[0].isupper() and word.partition("-")[2].isdigit():
+            hints += "issue ticket "
+    return [_stemmed(hint) for hint in hints.split()]
 
 
 @lru_cache(maxsize=1)

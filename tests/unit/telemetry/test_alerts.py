@@ -8,6 +8,7 @@ import pytest
 
 from clicket.model.spend import BudgetStatus
 from clicket.ports import Store
+from clicket.stores.liveness import this_process
 from clicket.stores.memory import MemoryStore
 from clicket.telemetry.alerts import Alerts, ToolTimes, judged, times_in
 from clicket.telemetry.series_rows import Row, Slice
@@ -99,8 +100,10 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+async def scene() -> Scene:
+    made = Scene()
+    await made.store.open(this_process(10.0))
+    return made
 
 
 async def looks(scene: Scene, *processes: Alerts, minutes: int = 1) -> None:

@@ -16,6 +16,8 @@ from benchmarks.tool_search.requests import Request, requests
 from clicket.tool_search.index import ToolIndex
 
 FIRST = 5
+TRIES = 3
+"""Each search is timed so often, and the best counts: the machine has other things to do."""
 
 
 def places(index: ToolIndex, asked: list[Request]) -> list[int | None]:
@@ -34,9 +36,12 @@ def share(found: list[int | None], first: int) -> float:
 def times(index: ToolIndex, asked: list[Request]) -> list[float]:
     took: list[float] = []
     for request in asked:
-        start = perf_counter()
-        index.search(request.text, limit=FIRST)
-        took.append(1000 * (perf_counter() - start))
+        tries: list[float] = []
+        for _ in range(TRIES):
+            start = perf_counter()
+            index.search(request.text, limit=FIRST)
+            tries.append(1000 * (perf_counter() - start))
+        took.append(min(tries))
     return took
 
 

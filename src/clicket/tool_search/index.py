@@ -14,7 +14,15 @@ from heapq import nsmallest
 from math import log
 from typing import Any, NamedTuple, Protocol
 
-from clicket.tool_search.words import is_verb, plain_terms, prose_terms, request_terms, spellings, variants
+from clicket.tool_search.words import (
+    is_verb,
+    plain_terms,
+    proper_names,
+    prose_terms,
+    request_terms,
+    spellings,
+    variants,
+)
 
 __all__ = ["Indexed", "ToolIndex"]
 
@@ -33,7 +41,11 @@ _SERVICE = 3
 """Tools whose names begin with the same word, from which on that word is the name of a service."""
 _OF_SERVICE = 3.0
 _RARE = 4
+_OTHERS = 0.6
+"""What a tool of another service than the one that is named counts."""
 _COVERAGE = 0.5
+_MAX_KEPT = 500_000
+"""Weights that are kept for words of requests."""
 _SIBLING = 0.85
 _SIBLINGS = 6
 """So many times the places are looked at."""
@@ -86,6 +98,8 @@ class ToolIndex:
         """A spelling with one letter less -> terms."""
         self._services: dict[str, dict[str, set[int]]] = {}
         """The first word of a name, and the second if it is the next -> what stands before it -> numbers of tools."""
+        self._kept: dict[str, tuple[dict[int, float], float]] = {}
+        self._kept_size = 0
         self._next = 0
         self.changes = 0
         """How many tools were read since the index was made."""
@@ -109,6 +123,7 @@ class ToolIndex:
     def put(self, tool: Indexed) -> None:
         """Add a tool, or replace the one of its name."""
         self.remove(tool.name)
+        self._forget()
         number, self._next = self._next, self._next + 1
         weights = _weights_of(tool)
         for term, weight in weights.items():
@@ -132,6 +147,7 @@ class ToolIndex:
         entry = self._entries.pop(name, None)
         if entry is None:
             return False
+        self._forget()
         del self._names[entry.number]
         for before, lead in entry.leads:
             numbers = self._services[lead][before]
@@ -165,6 +181,9 @@ class ToolIndex:
                 for number, value in best.items():
                     scores[number] = scores.get(number, 0.0) + weight * value
                     covered[number] = covered.get(number, 0.0) + weight * rarity
+        named = self._named(request)
+        if named:
+            scores = {number: score if number in named else score * _OTHERS for number, score in scores.items()}
         names = self._names
         ranked = nsmallest(
             _SIBLINGS * max(limit, 0),
@@ -175,6 +194,15 @@ class ToolIndex:
             ),
         )
         return self._varied(ranked)[: max(limit, 0)]
+
+    def _named(self, request: str) -> set[int]:
+        """The tools of services that the request calls by their names."""
+        found: set[int] = set()
+        for name in proper_names(request):
+            numbers = self._services.get(name, {}).get("", ())
+            if len(numbers) >= _SERVICE:
+                found.update(numbers)
+        return found
 
     def _varied(self, ranked: list[tuple[float, int, str]]) -> list[str]:
         """The names in order. Of tools that do other things to the same thing (create, list, get, …), each further one counts less, so
@@ -188,7 +216,22 @@ class ToolIndex:
         return [name for _, _, name in sorted(again)]
 
     def _best(self, term: str) -> tuple[dict[int, float], float]:
-        """For each tool what the term, a word of the same meaning or a corrected spelling counts in it; and how rare the term is."""
+        """For each tool what the term, a word of the same meaning or a corrected spelling counts in it; and how rare the term is. Kept
+        until a tool changes: requests share most of their words."""
+        known = self._kept.get(term)
+        if known is None:
+            known = self._looked_up(term)
+            self._kept_size += len(known[0]) + 1
+            if self._kept_size > _MAX_KEPT:
+                self._forget()
+            self._kept[term] = known
+        return known
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._kept_size = 0
+
+    def _looked_up(self, term: str) -> tuple[dict[int, float], float]:
         best: dict[int, float] = {}
         top = 0.0
         own = self._weights.get(term)

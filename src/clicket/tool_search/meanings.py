@@ -5,7 +5,7 @@ They are general English of people who ask for something, and of the services th
 
 from __future__ import annotations
 
-__all__ = ["ASKED", "GLUE", "GROUPS", "NOISE", "PHRASES", "VERBS"]
+__all__ = ["ASKED", "ASKS", "CALENDAR", "GLUE", "GROUPS", "NOISE", "PHRASES", "QUESTIONS", "VERBS"]
 
 GLUE = frozenset("a an the of to in at by for from with as and or it its is are be that this which".split())
 """Words of a description that say nothing about a tool."""
@@ -22,6 +22,18 @@ NOISE = frozenset(
 
 VERBS = "create add new list get read retrieve show update set change edit modify patch put delete remove search find query archive restore"
 """What names of tools have for doing the usual things to a thing."""
+
+QUESTIONS = frozenset(
+    "what which who whose where when how is are was were do does did will can any how show list".split()
+)
+"""First words of a request for information."""
+ASKS = "list get search"
+"""What tools do that give some."""
+CALENDAR = frozenset(
+    """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october
+    november december i""".split()
+)
+"""Words with a capital that name no service."""
 
 PHRASES = """
 get rid of = delete remove
@@ -77,6 +89,25 @@ how many = count
 how many people = statistics count
 how many times = statistics count
 stop .. from = prevent lock block
+take .. out of = delete remove
+take out = delete remove
+has a new = update change
+have a new = update change
+has changed = update change
+has moved = update change
+came in = transactions received
+come in = transactions received
+another one = next skip
+the next one = next skip
+say about = search
+says about = search
+talk about = search trending
+is there room = available find
+any room = available find
+least expensive = cheapest price
+each month = monthly payment
+per month = monthly payment
+a month = monthly payment
 put .. into = move transition add
 put on = play start playback
 put up = create publish
@@ -597,6 +628,9 @@ scrap > delete cancel
 screen screenshot > screenshot
 search hunt > search
 sell sold sale sales > sale sales product listing
+set define configure > create set update
+seat seats room party > table tables available
+quarterly earnings results > earnings income statement
 server machine box vm host instance > instances server servers droplet
 settle paid pay > payment pay
 shelf > shelf

@@ -9,15 +9,16 @@ import re
 from functools import lru_cache
 
 from clicket.search.text.terms import fold, stem, terms
-from clicket.tool_search.meanings import ASKED, GLUE, GROUPS, NOISE, PHRASES, VERBS
+from clicket.tool_search.meanings import ASKED, ASKS, CALENDAR, GLUE, GROUPS, NOISE, PHRASES, QUESTIONS, VERBS
 
-__all__ = ["is_verb", "plain_terms", "prose_terms", "request_terms", "spellings", "variants"]
+__all__ = ["is_verb", "plain_terms", "proper_names", "prose_terms", "request_terms", "spellings", "variants"]
 
 _LONGEST = 40
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SIGNS = re.compile(r"[\W_]+")
 _BRAND = re.compile(r"\b[A-Za-z][a-z0-9]{1,20}[A-Z][A-Za-z0-9]{1,20}\b")
 _BY_PHRASE = 0.6
+_BY_QUESTION = 0.3
 _OF_BRAND = 0.3
 _TO_ME, _ME = frozenset(["tell", "show", "give", "find", "read"]), frozenset(["me", "us"])
 """`tell me` asks for something, `tell Ann` sends something."""
@@ -62,6 +63,11 @@ def _verbs() -> frozenset[str]:
     return frozenset(map(_stemmed, VERBS.split()))
 
 
+@lru_cache(maxsize=1)
+def _asks() -> frozenset[str]:
+    return frozenset(map(_stemmed, ASKS.split()))
+
+
 def _split(text: str) -> str:
     """The folded words of a text, with a blank between them; identifiers are split into their words."""
     return _SIGNS.sub(" ", fold(_BOUNDARY.sub(" ", text)))
@@ -94,6 +100,9 @@ def request_terms(text: str) -> dict[str, float]:
     words = folded.split()
     for term in _meant(words):
         weights.setdefault(term, _BY_PHRASE)
+    if words and words[0] in QUESTIONS:
+        for term in _asks():
+            weights[term] = _BY_QUESTION
     for term in _hinted(text):
         weights.setdefault(term, _BY_PHRASE)
     for word, after in zip(words, [*words[1:], ""], strict=True):
@@ -103,6 +112,16 @@ def request_terms(text: str) -> dict[str, float]:
         for part in _split(brand).split():
             weights[_stemmed(part)] = _OF_BRAND
     return weights | dict.fromkeys(_brands(text), 1.0)
+
+
+def proper_names(text: str) -> set[str]:
+    """Terms of words that are written as names: with a capital, and not as the first word."""
+    found = set(_brands(text))
+    for word in text.split()[1:]:
+        name = word.strip(".,;:!?()\"'")[:_LONGEST]
+        if name[:1].isupper() and name.lower() not in CALENDAR:
+            found.add(_stemmed(fold(name)))
+    return found
 
 
 def _hinted(text: str) -> list[str]:

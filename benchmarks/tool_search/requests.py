@@ -1,4 +1,4 @@
-"""Requests in plain language, and for each the tool that can do it. The search was tuned on `requests.txt`. `unseen.txt` was run once, when
+"""Requests in plain language, and for each the tool that can do it. The search was tuned on `requests.txt`. `judged.txt` was run once, when
 nothing was changed any more."""
 
 from __future__ import annotations

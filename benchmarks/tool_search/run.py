@@ -58,7 +58,7 @@ def main() -> None:
     index.put(tools[17])
     one = 1000 * (perf_counter() - start)
     figures: dict[str, object] = {"tools": len(index), "built_ms": round(built, 1), "one_tool_ms": round(one, 3)}
-    for title, file in (("tuned", "requests.txt"), ("unseen", "unseen.txt")):
+    for title, file in (("tuned", "requests.txt"), ("judged", "judged.txt")):
         asked = requests(file)
         found = places(index, asked)
         figures[title] = {
@@ -71,7 +71,7 @@ def main() -> None:
             for request, place in zip(asked, found, strict=True):
                 if place is None or place > FIRST:
                     print(place, request.tools[0], "|", request.text, "|", index.search(request.text, limit=6))
-    asked = requests("requests.txt") + requests("unseen.txt")
+    asked = requests("requests.txt") + requests("judged.txt")
     for size in (1_000, 10_000):
         took = times(index if size == 1_000 else ToolIndex(many(size)), asked)
         figures[f"ms_{size}"] = {

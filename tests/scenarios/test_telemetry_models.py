@@ -184,7 +184,7 @@ async def test_plans_have_spans_of_their_own() -> None:
 
 
 async def test_models_of_a_search_are_seen_too() -> None:
-    from clicket.search import Index, ModelPlanner
+    from clicket.search import Index
 
     collector = Collector()
     model = Says(lambda request: '{"queries": ["rain"]}')
@@ -194,7 +194,7 @@ async def test_models_of_a_search_are_seen_too() -> None:
         """Search."""
         with Index.open(":memory:") as index:
             index.add([{"id": "1", "title": "Rain", "text": "Rain falls from clouds."}])
-            return (await deep_search(question, engine=index, planner=ModelPlanner(model), max_loop=1)).answer
+            return (await deep_search(question, engine=index, model=model, max_loop=1)).answer
 
     async with collector.watch(make([research])) as rt:
         assert (await rt.call("research", {"question": "Why does rain fall?"})).success

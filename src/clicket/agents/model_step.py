@@ -145,6 +145,8 @@ class Thinker:
         ) as span:  # fmt: skip
             work = self._streamed(turn, request, span.first_piece) if streamed else self.model.chat(request)
             reply = await work
+            if isinstance(reply, ChatReply):
+                turn.sensitive.take(reply.uses)  # before the span shows them
             span.replied(reply)
         return reply
 

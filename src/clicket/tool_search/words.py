@@ -35,14 +35,14 @@ def _stemmed(word: str) -> str:
 def _groups() -> dict[str, tuple[str, ...]]:
     """For each term those of its groups. A word with `_` is several terms, found and never asked for."""
     found: dict[str, dict[str, None]] = {}
-    for line in GROUPS.strip().splitlines():
+    for line in GROUPS.split(";"):
         group = [[_stemmed(part) for part in word.split("_")] for word in line.split()]
         for number, one in enumerate(group):
             if len(one) == 1:
                 others = [term for at, other in enumerate(group) if at != number for term in other]
                 found.setdefault(one[0], {}).update(dict.fromkeys(others))
-    for line in ASKED.strip().splitlines():
-        said, _, meant = line.partition(" > ")
+    for line in ASKED.split(";"):
+        said, _, meant = line.partition(">")
         for word in said.split():
             found.setdefault(_stemmed(word), {}).update(dict.fromkeys(map(_stemmed, meant.split())))
     return {term: tuple(other for other in others if other != term) for term, others in found.items()}
@@ -105,7 +105,7 @@ def request_terms(text: str) -> dict[str, float]:
             weights[term] = _BY_QUESTION
     for term in _hinted(text):
         weights.setdefault(term, _BY_PHRASE)
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         if word not in NOISE and not (word in _TO_ME and after in _ME):
             weights[_stemmed(word)] = 1.0
     for brand in _BRAND.findall(text):
@@ -151,8 +151,8 @@ def _hinted(text: str) -> list[str]:
 def _phrases() -> dict[str, list[tuple[list[str], list[str]]]]:
     """By their first word: the rest of each phrase, and the terms that it stands for."""
     found: dict[str, list[tuple[list[str], list[str]]]] = {}
-    for line in PHRASES.strip().splitlines():
-        phrase, _, words = line.partition(" = ")
+    for line in PHRASES.split(";"):
+        phrase, _, words = line.partition("=")
         first, *rest = phrase.split()
         found.setdefault(first, []).append((rest, [_stemmed(word) for word in words.split()]))
     return found

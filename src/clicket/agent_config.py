@@ -26,12 +26,14 @@ _OPTIONS: dict[str, Any] = {
     "tools": list[str],
     "retry_delay": float,
     "window": int,
+    "tool_search": bool,
+    "max_offered": int,
     **dict.fromkeys(_WHOLE, int),
     **dict.fromkeys(("max_calls", "max_tokens", "max_repeats"), int | None),
     **dict.fromkeys(("max_cost", "max_seconds"), float | None),
 }
 _OF_PLAN: dict[str, Any] = {"max_task_steps": int, "max_parallel": int}
-_SHOWN = {str: "a text", list[str]: "a list of texts", int: "a whole number", float: "a number"}
+_SHOWN = {str: "a text", list[str]: "a list of texts", int: "a whole number", float: "a number", bool: "true or false"}
 
 HOW_TO_DECLARE = (
     'Declare one in clicket.toml: [agents.helper] with model = "openai:NAME" (or "anthropic:NAME"; or "script:answers.json", which '
@@ -136,7 +138,7 @@ def _checked(place: str, key: str, value: Any, kind: Any) -> Any:
     if key in _UNBOUND and (value is False or value is None):
         return None
     try:
-        if isinstance(value, bool):
+        if isinstance(value, bool) and kind is not bool:
             raise msgspec.ValidationError
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, Unpack
@@ -21,6 +21,7 @@ from clicket.model.request import checked
 from clicket.ports import Clock, Duplicate, Query, Records, Store
 from clicket.ports.host import Taken, Watch
 from clicket.spend import SpendBook
+from clicket.tool_search import FIND_TOOLS, FindTools
 from clicket.tools import Registry, Tool
 from clicket.vault import has_marker, hide, holds_secret
 
@@ -107,6 +108,10 @@ class Host:
                 name=tool.name, description=tool.description, input_schema=tool.input_schema
             )
         return offer
+
+    def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
+        found = self._runtime._registry.get(FIND_TOOLS)
+        return found.ranked(request, among, limit) if isinstance(found, FindTools) else []
 
     def sensitive(self, tool: str) -> frozenset[str]:
         found = self._runtime._registry.get(tool)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from clicket.notices import Carrier
     from clicket.pipeline import Policy
     from clicket.spend import BudgetReached
+    from clicket.tools import Registry, Tool
     from clicket.vault import Vault
 
 __all__ = ["compose", "open_bus", "open_store", "owner_of", "wait_for_store"]
@@ -200,6 +201,7 @@ async def compose(
         raise_budget = RaiseBudget(engine.book)
         registry.lend(raise_budget)
         registry.add_inner(raise_budget)  # every runtime continues its calls, also one that leaves others to workers
+    _add_tool_search(engine, registry)
     engine.background.every(SPEND_EVERY, "spend", partial(engine.book.sweep, settings.spend_retention))
     sampler = Sampler(store, engine.clock.now, retention=settings.series_retention)
     engine.background.every(SAMPLE_EVERY, "series", sampler.sample)
@@ -214,6 +216,27 @@ async def compose(
     if tracing is not None and tracing.flush is not None:
         engine.closing.on_close.append(tracing.flush)
     return engine
+
+
+def _add_tool_search(engine: Engine, registry: Registry) -> None:
+    """Lend `find_tools`. Its index is made when it is called first."""
+    from clicket.hub import ThreadHub
+    from clicket.tool_search import FIND_TOOLS, FindTools
+
+    async def offered_to(caller: str, scopes: frozenset[str], thread: str) -> list[Tool]:
+        authorize = engine.pipeline.authorize
+        hub = ThreadHub(
+            engine.hub, thread, caller, forbids=lambda tool: authorize.forbids(tool, thread, caller, scopes)
+        )
+        return await hub.offered(lately=True)
+
+    def only_of(agent: str) -> frozenset[str] | None:
+        return getattr(registry.get(f"agent:{agent}"), "only", None)
+
+    registry.remove(FIND_TOOLS)  # that of an earlier opening
+    find_tools = FindTools(registry, offered_to, only_of)
+    registry.lend(find_tools)
+    registry.add_inner(find_tools)  # every runtime continues its calls, also one that leaves others to workers
 
 
 async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers, vault: Vault) -> None:
@@ -239,6 +262,13 @@ async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers
     engine.background.every(LOOK_EVERY, "webhooks", webhooks.delivery.look)
     engine.background.every(FOLLOW_EVERY, "notices in the journal", webhooks.follow)
     engine.background.every(SWEEP_EVERY, "old notices", webhooks.sweep)
+
+    if not webhooks.outbox.wanted.isdisjoint(("alert.raised", "alert.cleared")):
+        from clicket.telemetry.alerts import LOOK_EVERY as ALERTS_EVERY
+        from clicket.telemetry.alerts import Alerts
+
+        alerts = Alerts(engine.store, engine.clock.now, webhooks.outbox.emit, lambda: engine.book.reader.budgets(None))
+        engine.background.every(ALERTS_EVERY, "alerts", alerts.look)
 
     async def budget_reached(reached: BudgetReached) -> None:
         await webhooks.outbox.emit("budget.reached", msgspec.to_builtins(reached), key=[reached.id], at=reached.at)

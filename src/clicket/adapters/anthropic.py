@@ -18,8 +18,9 @@ from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from clicket.adapters.response_run import Answer, ResponseRun, WatchedStream, options_of, results_of
-from clicket.adapters.runtime_access import offers, sync_or_async
+from clicket.adapters.runtime_access import Offer, sync_or_async
 from clicket.adapters.tool_request import INCOMPLETE, ToolRequest
+from clicket.adapters.tool_search import chosen_offers
 from clicket.model.foreign import clean, field
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
@@ -39,25 +40,49 @@ _MISSING = object()
 
 
 @overload
-def tool_params(rt: SyncRuntime, thread: str, *, strict: bool = ...) -> list[ToolParam]: ...
+def tool_params(
+    rt: SyncRuntime, thread: str, *, strict: bool = ..., max_offered: int | None = ..., message: str = ...,
+    defer_loading: bool = ...,
+) -> list[ToolParam]: ...  # fmt: skip
 @overload
-def tool_params(rt: Caller, thread: str, *, strict: bool = ...) -> Coroutine[Any, Any, list[ToolParam]]: ...
-def tool_params(rt: Any, thread: str, *, strict: bool = False) -> Any:
-    """`tools=` of a request: the tools that the thread may use now. `strict`: strict schemas, for the tools that allow them."""
+def tool_params(
+    rt: Caller, thread: str, *, strict: bool = ..., max_offered: int | None = ..., message: str = ...,
+    defer_loading: bool = ...,
+) -> Coroutine[Any, Any, list[ToolParam]]: ...  # fmt: skip
+def tool_params(
+    rt: Any,
+    thread: str,
+    *,
+    strict: bool = False,
+    max_offered: int | None = None,
+    message: str = "",
+    defer_loading: bool = False,
+) -> Any:
+    """`tools=` of a request: the tools that the thread may use now. `strict`: strict schemas, for the tools that allow them.
+
+    `max_offered`: if there are more tools, that many and `find_tools`: those that the thread found or used last, and those that suit
+    `message`, the user's. `defer_loading`: the other tools are listed, too, marked so that the API keeps them out of the prompt until
+    a search tool refers to them.
+    """
 
     async def list_them(caller: Caller) -> list[ToolParam]:
-        params: list[ToolParam] = []
-        for offer in await offers(caller, thread):
-            narrow = strict_schema(offer.input_schema, "anthropic") if strict else None
-            param: ToolParam = {"name": offer.wire, "input_schema": narrow or shown(offer.input_schema)}
-            if offer.description:
-                param["description"] = offer.description
-            if narrow:
-                param["strict"] = True
-            params.append(param)
+        choice = await chosen_offers(caller, thread, max_offered=max_offered, message=message)
+        params = [_param(offer, strict) for offer in choice.shown]
+        if defer_loading:
+            params += [{**_param(offer, strict), "defer_loading": True} for offer in choice.rest]
         return params
 
     return sync_or_async(rt, list_them)
+
+
+def _param(offer: Offer, strict: bool) -> ToolParam:
+    narrow = strict_schema(offer.input_schema, "anthropic") if strict else None
+    param: ToolParam = {"name": offer.wire, "input_schema": narrow or shown(offer.input_schema)}
+    if offer.description:
+        param["description"] = offer.description
+    if narrow:
+        param["strict"] = True
+    return param
 
 
 @overload

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clicket.adapters.openai_calls import Reader, read_items, read_message
 from clicket.adapters.response_run import Answer, ResponseRun, WatchedStream, options_of, results_of
-from clicket.adapters.runtime_access import Offer, offers, sync_or_async
+from clicket.adapters.runtime_access import Offer, sync_or_async
 from clicket.adapters.tool_request import ToolRequest
+from clicket.adapters.tool_search import chosen_offers
 from clicket.errors import UsageError
 from clicket.model.foreign import clean, field
 from clicket.ports import Caller
@@ -41,27 +42,64 @@ _MAX_DESCRIPTION = 1_024
 
 @overload
 def tool_params(
-    rt: SyncRuntime, thread: str, *, api: Literal["chat"] = ..., strict: bool = ...
+    rt: SyncRuntime,
+    thread: str,
+    *,
+    api: Literal["chat"] = ...,
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
 ) -> list[ChatCompletionFunctionToolParam]: ...
 @overload
 def tool_params(
-    rt: SyncRuntime, thread: str, *, api: Literal["responses"], strict: bool = ...
+    rt: SyncRuntime,
+    thread: str,
+    *,
+    api: Literal["responses"],
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
 ) -> list[FunctionToolParam]: ...
 @overload
 def tool_params(
-    rt: Caller, thread: str, *, api: Literal["chat"] = ..., strict: bool = ...
+    rt: Caller,
+    thread: str,
+    *,
+    api: Literal["chat"] = ...,
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
 ) -> Coroutine[Any, Any, list[ChatCompletionFunctionToolParam]]: ...
 @overload
 def tool_params(
-    rt: Caller, thread: str, *, api: Literal["responses"], strict: bool = ...
+    rt: Caller,
+    thread: str,
+    *,
+    api: Literal["responses"],
+    strict: bool = ...,
+    max_offered: int | None = ...,
+    message: str = ...,
 ) -> Coroutine[Any, Any, list[FunctionToolParam]]: ...
-def tool_params(rt: Any, thread: str, *, api: Api = "chat", strict: bool = False) -> Any:
-    """`tools=` of a request: the tools that the thread may use now. `strict`: strict schemas, for the tools that allow them."""
+def tool_params(
+    rt: Any,
+    thread: str,
+    *,
+    api: Api = "chat",
+    strict: bool = False,
+    max_offered: int | None = None,
+    message: str = "",
+) -> Any:
+    """`tools=` of a request: the tools that the thread may use now. `strict`: strict schemas, for the tools that allow them.
+
+    `max_offered`: if there are more tools, that many and `find_tools`: those that the thread found or used last, and those that suit
+    `message`, the user's.
+    """
     if api not in ("chat", "responses"):
         raise UsageError(f"api must be 'chat' or 'responses', not {api!r}.")
 
     async def list_them(caller: Caller) -> list[Any]:
-        functions = [_function(offer, strict) for offer in await offers(caller, thread)]
+        choice = await chosen_offers(caller, thread, max_offered=max_offered, message=message)
+        functions = [_function(offer, strict) for offer in choice.shown]
         if api == "responses":
             return [{"type": "function", **function} for function in functions]
         return [{"type": "function", "function": function} for function in functions]

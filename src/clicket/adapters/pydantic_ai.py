@@ -14,9 +14,11 @@ from typing import Any
 from clicket.adapters.response_run import answer
 from clicket.adapters.runtime_access import Offer, ToolCatalog, offers
 from clicket.adapters.tool_request import ToolRequest, local_key
+from clicket.adapters.tool_search import chosen_offers
 from clicket.bridge import on_loop
 from clicket.errors import UsageError
 from clicket.sync import Runtime as SyncRuntime
+from clicket.tool_search import chosen_limit
 from clicket.tools.provider_schema import shown
 
 try:
@@ -48,9 +50,14 @@ class _NoValidator:
 
 
 class ClicketToolset(AbstractToolset[Any]):
-    """The tools of a runtime, or of a client of one, for the agents of one thread."""
+    """The tools of a runtime, or of a client of one, for the agents of one thread.
 
-    def __init__(self, rt: Any, thread: str, *, id: str | None = None) -> None:
+    `max_offered`: if there are more tools, that many and `find_tools`: those that the thread found or used last.
+    """
+
+    def __init__(self, rt: Any, thread: str, *, id: str | None = None, max_offered: int | None = None) -> None:
+        chosen_limit(False, max_offered)
+        self._max_offered = max_offered
         self._caller = rt._runtime if isinstance(rt, SyncRuntime) else rt
         self._sync = rt if isinstance(rt, SyncRuntime) else None
         self._thread = thread
@@ -72,7 +79,9 @@ class ClicketToolset(AbstractToolset[Any]):
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         async def look() -> tuple[ToolCatalog, list[Offer]]:
             catalog = await ToolCatalog.of(self._caller)
-            return catalog, await offers(self._caller, self._thread, catalog)
+            found = await offers(self._caller, self._thread, catalog)
+            choice = await chosen_offers(self._caller, self._thread, max_offered=self._max_offered, found=found)
+            return catalog, choice.shown
 
         self._catalog, listed = await on_loop(self._loop(), look)
         return {

@@ -20,6 +20,7 @@ from clicket.model.codec import without_notes
 from clicket.model.foreign import clean
 from clicket.ports import Caller
 from clicket.sync import Runtime as SyncRuntime
+from clicket.tool_search import FIND_TOOLS
 from clicket.tools.model_arguments import tidy
 
 __all__ = ["Answer", "ResponseRun", "StreamReader", "WatchedStream", "answer", "options_of", "results_of"]
@@ -70,7 +71,8 @@ async def answer(
     except Exception as error:
         return Answer(request, _why(error), True)
     if result.success:
-        return Answer(request, clean(result.content), False, result)
+        text = clean(result.content)
+        return Answer(request, catalog.in_wire_names(text) if name == FIND_TOOLS else text, False, result)
     refusal = result.error
     text = without_notes(clean(result.content))
     if refusal is not None and refusal.code in _NAMES_TOOLS:

@@ -30,6 +30,7 @@ from clicket.model.request import check_name
 from clicket.model.spend import SpendReport
 from clicket.ports import AgentHost, Taken
 from clicket.spend import spender_of_turn
+from clicket.tool_search import FIND_TOOLS
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 
@@ -77,6 +78,8 @@ class TurnTool(ToolDefaults):
         """Continues turns that a crash interrupted: the agent that was made last."""
         self.starting: dict[str, Agent] = {}
         """Turns that an agent has started and whose body has not run yet, by run id."""
+        self.only: frozenset[str] | None = None
+        """Names of the tools that its models may find and call; None: all that the hub offers."""
         self.memory = Memory(agent.name)
         self.turns: dict[tuple[str, str], Turn] = {}
         self.streams = EventStreams(self.turns)
@@ -93,7 +96,8 @@ class TurnTool(ToolDefaults):
 class Agent:
     """`drive(turn)` runs a turn to its end, and returns why it ended and its final text.
 
-    `tools`: names of tools that the runtime must have. `on_state_changed(before, after, thread)` is called for every change of state;
+    `tools`: names of tools that the runtime must have. `only`: names of the tools that `find_tools` may find for it; None: all that the
+    hub offers. `on_state_changed(before, after, thread)` is called for every change of state;
     override it, or pass a function. A function of two arguments is called without the thread.
     """
 
@@ -105,6 +109,7 @@ class Agent:
         name: str,
         limits: Limits,
         tools: Iterable[str] = (),
+        only: frozenset[str] | None = None,
         on_state_changed: Hook | None = None,
     ) -> None:
         if not hasattr(rt, "host"):
@@ -118,7 +123,7 @@ class Agent:
         self.name: str = name
         self.limits: Limits = limits
         self._host: AgentHost = rt.host
-        self._host.refuse_unknown(set(tools) - {read_result.name})
+        self._host.refuse_unknown(set(tools) - {read_result.name, FIND_TOOLS})
         self._hook = None if on_state_changed is None else with_thread(on_state_changed)
         self._endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
         """Outcomes of turns that `run` waits for, by run id; None while the turn runs."""
@@ -131,6 +136,7 @@ class Agent:
             self._host.install(self._tool)
         if self._host.installed(FRONTEND) is None:
             self._host.install(FrontendTool())
+        self._tool.only = only
         self._memory = self._tool.memory
         self._streams = self._tool.streams
         self._lifecycle = TurnLifecycle(

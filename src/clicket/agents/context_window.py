@@ -110,6 +110,7 @@ class ContextWindow:
             + self._tokens(encode(tool.input_schema).decode())
             + 8
             for tool in tools
+            if not tool.deferred
         )
 
     # Results become references.

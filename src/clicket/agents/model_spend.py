@@ -13,6 +13,7 @@ from clicket.errors import ClicketError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
 from clicket.model.spend import BudgetStatus, Refusal
 from clicket.ports import ChatModel
+from clicket.ports.model_trace import observed_chat
 from clicket.ports.spending import Reserved
 
 __all__ = ["count_replayed", "paid_chat", "priced", "reserve", "settle", "with_budgets"]
@@ -101,7 +102,7 @@ async def paid_chat(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatR
     spending = turn.host.spending
     held = await reserve(turn, model, request, ask=False)
     try:
-        reply = await model.chat(request if held is None else held.request)
+        reply = await observed_chat(model, request if held is None else held.request)
     except asyncio.CancelledError:
         if held is not None:
             spending.assume(held)

@@ -19,6 +19,7 @@ from clicket.execution import backoff, transient
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
 from clicket.model.codec import clean
 from clicket.ports import ChatModel, StreamingModel, sleep
+from clicket.ports.model_trace import MODEL_TRACE
 from clicket.tools import Options
 
 __all__ = ["OutOfTime", "Thinker", "Window"]
@@ -135,16 +136,36 @@ class Thinker:
                 return reply
 
     async def _once(self, turn: Turn, request: ChatRequest) -> ChatReply:
-        if not self._streams or not turn.feed.readers:
-            return await self.model.chat(request)
+        trace, streamed = MODEL_TRACE.get(), self._streams and bool(turn.feed.readers)
+        if trace is None:
+            return await (self._streamed(turn, request) if streamed else self.model.chat(request))
+        with trace.request(
+            self.model, request,
+            agent=turn.agent, thread=turn.thread, streamed=streamed, mask=turn.sensitive.message,
+        ) as span:  # fmt: skip
+            work = self._streamed(turn, request, span.first_piece) if streamed else self.model.chat(request)
+            reply = await work
+            if isinstance(reply, ChatReply):
+                turn.sensitive.take(reply.uses)  # before the span shows them
+            span.replied(reply)
+        return reply
 
+    async def _streamed(
+        self, turn: Turn, request: ChatRequest, on_piece: Callable[[], None] | None = None
+    ) -> ChatReply:
         def tell(piece: Delta) -> None:
             use = {"use": piece.use} if piece.kind in ("name", "arguments") else {}
             turn.publish("delta", kind=piece.kind, text=piece.text, **use)
 
         model: Any = self.model
         take, end = masked_deltas(turn.sensitive, tell)
-        reply: ChatReply = await model.stream(request, take)
+
+        def took(piece: Delta) -> None:
+            if on_piece is not None:
+                on_piece()
+            take(piece)
+
+        reply: ChatReply = await model.stream(request, take if on_piece is None else took)
         end()
         return reply
 

@@ -16,6 +16,7 @@ from clicket.agents.model_step import OutOfTime, Thinker, Window
 from clicket.agents.plan import PLAN_NAMES, PLAN_OFFER, Plan, apply_command
 from clicket.agents.react import Loop
 from clicket.agents.task_waits import wait_all
+from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
@@ -26,6 +27,7 @@ from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, decode
 from clicket.ports import ChatModel
+from clicket.ports.model_trace import MODEL_TRACE
 from clicket.tools import Tool
 
 __all__ = ["PlanExecuteAgent"]
@@ -67,6 +69,8 @@ class PlanExecuteAgent(Agent):
         model_retries: int = 3,
         retry_delay: float = 1.0,
         window: Window | int | None = None,
+        tool_search: bool = False,
+        max_offered: int | None = None,
         on_state_changed: Hook | None = None,
     ) -> None:
         def thinker(of: ChatModel, role: str) -> Thinker:
@@ -85,10 +89,19 @@ class PlanExecuteAgent(Agent):
             max_repeats=max_repeats,
         )
         actor = Actor(max_concurrency=max_concurrency, max_observation=max_observation)
-        loop = Loop(thinker(executor or model, _EXECUTOR), actor, tools)
+        choice = ToolChoice.of(executor or model, tool_search, max_offered)
+        loop = Loop(thinker(executor or model, _EXECUTOR), actor, tools, choice)
         planner = thinker(model, _PLANNER)
         drive = PlanExecuteLoop(planner, loop, max_task_steps=max_task_steps, max_parallel=max_parallel)
-        super().__init__(rt, drive, name=name, limits=limits, tools=loop.only or (), on_state_changed=on_state_changed)
+        super().__init__(
+            rt,
+            drive,
+            name=name,
+            limits=limits,
+            tools=loop.only or (),
+            only=loop.only,
+            on_state_changed=on_state_changed,
+        )
 
 
 class PlanExecuteLoop:
@@ -109,7 +122,7 @@ class PlanExecuteLoop:
             if over is not None:
                 return over if turn.spent.steps else (over[0], NO_STEPS)
             try:
-                message = await self._planner.think(turn, (PLAN_OFFER,))
+                message = await self._plan(turn)
             except OutOfTime as late:
                 if plan is not None and plan.is_completed:
                     return "finished", plan.outcome()
@@ -129,6 +142,13 @@ class PlanExecuteLoop:
             if plan.is_completed and turn.over() is not None:  # no request is left for the planner's answer
                 return "finished", plan.outcome()
             turn.messages.append(ChatMessage(role="user", content=_status(plan)))
+
+    async def _plan(self, turn: Turn) -> ChatMessage:
+        trace = None if turn.is_replaying else MODEL_TRACE.get()
+        if trace is None:
+            return await self._planner.think(turn, (PLAN_OFFER,))
+        with trace.plan(turn.agent, turn.thread):
+            return await self._planner.think(turn, (PLAN_OFFER,))
 
     # The planner's commands.
 

@@ -8,6 +8,7 @@ from clicket.agents.agent import Agent, HasHost
 from clicket.agents.context_window import window_of
 from clicket.agents.model_step import OutOfTime, Thinker, Window
 from clicket.agents.read_result import READ_OFFER
+from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Hook
@@ -26,7 +27,8 @@ class ReActAgent(Agent):
     `tools`: names of the tools that may be offered and called; the default is all that the hub offers. `name`: agents with the same
     name on one store share their threads. `max_steps`, `max_calls`, `max_tokens`, `max_cost`, `max_seconds` and `max_repeats` limit
     one run. `max_observation`: characters of a result that the model reads at once. `window`: the approximate maximum of tokens in a
-    request, or a `ContextWindow`.
+    request, or a `ContextWindow`. `tool_search`: if there are more than `max_offered` tools (20), the model is offered that many and
+    the tool `find_tools`; the tools that it finds are offered from the next step on. `max_offered` alone turns it on, too.
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class ReActAgent(Agent):
         model_retries: int = 3,
         retry_delay: float = 1.0,
         window: Window | int | None = None,
+        tool_search: bool = False,
+        max_offered: int | None = None,
         on_state_changed: Hook | None = None,
     ) -> None:
         thinker = Thinker(
@@ -68,17 +72,27 @@ class ReActAgent(Agent):
             max_seconds=max_seconds,
             max_repeats=max_repeats,
         )
-        loop = Loop(thinker, actor, tools)
-        super().__init__(rt, loop, name=name, limits=limits, tools=loop.only or (), on_state_changed=on_state_changed)
+        loop = Loop(thinker, actor, tools, ToolChoice.of(model, tool_search, max_offered))
+        super().__init__(
+            rt, loop, name=name, limits=limits, tools=loop.only or (), only=loop.only, on_state_changed=on_state_changed
+        )
 
 
 class Loop:
-    """The drive of a `ReActAgent`. `only`: names of the tools that may be offered and called; None: all that the hub offers."""
+    """The drive of a `ReActAgent`. `only`: names of the tools that may be offered and called; None: all that the hub offers. `choice`:
+    offers some of them, if there are too many."""
 
-    def __init__(self, thinker: Thinker, actor: Actor, only: Collection[str | Tool] | None = None) -> None:
+    def __init__(
+        self,
+        thinker: Thinker,
+        actor: Actor,
+        only: Collection[str | Tool] | None = None,
+        choice: ToolChoice | None = None,
+    ) -> None:
         self.thinker = thinker
         self.actor = actor
         self.only = None if only is None else _names(only)
+        self._choice = choice
 
     async def __call__(self, turn: Turn) -> Ending:
         turn.allowed_tools = self.only
@@ -103,6 +117,8 @@ class Loop:
         offers = await turn.host.offers(turn.thread)
         if self.only is not None:
             offers = tuple(offer for offer in offers if offer.name in self.only)
+        if self._choice is not None:
+            offers = self._choice.of_turn(turn, offers)
         if turn.frontend:
             offers = (*(offer for offer in offers if offer.name not in turn.frontend), *turn.frontend.values())
         if not turn.has_references or any(offer.name == READ_OFFER.name for offer in offers):  # names must be unique

@@ -23,6 +23,7 @@ from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, encode, without_notes
 from clicket.model.names import FRONTEND
 from clicket.model.record import result_of
+from clicket.tool_search import FIND_TOOLS
 from clicket.vault import MASK
 
 __all__ = ["Actor"]
@@ -32,6 +33,9 @@ _NO_ARGUMENTS = ("", "null")
 _LATE = "timeout: the time of the run was over before this call had a result. Its tool may or may not have run."
 _GONE = "not_found: the record of the call is not kept any more. Its tool may or may not have run."
 _STOPPED = "the turn was stopped"
+_OWN = (READ_RESULT, FIND_TOOLS)
+"""Tools that agents bring along, also one that is limited to other tools."""
+_MAX_NAMED = 50
 
 
 class Actor:
@@ -288,9 +292,11 @@ def _denial(turn: Turn, use: ToolUse) -> str | None:
         return turn.denied[use.id]
     if use.id in turn.masked_uses or turn.sensitive.is_masked(use):
         return f"its arguments hold {MASK} where a value is needed. It is not kept: ask the user for it"
-    if turn.allowed_tools is None or use.name in {*turn.allowed_tools, *turn.frontend, READ_RESULT}:
+    if turn.allowed_tools is None or use.name in turn.allowed_tools or use.name in turn.frontend or use.name in _OWN:
         return None
-    return f"this agent has {', '.join(sorted(turn.allowed_tools)) or 'no tools'}"
+    names = sorted(turn.allowed_tools)
+    more = f" and {len(names) - _MAX_NAMED:,} more; find them with find_tools" if len(names) > _MAX_NAMED else ""
+    return f"this agent has {', '.join(names[:_MAX_NAMED]) or 'no tools'}{more}"
 
 
 def _arguments(use: ToolUse) -> str:

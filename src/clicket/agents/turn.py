@@ -75,7 +75,9 @@ class Turn:
         """The user's message."""
         self.number: int = number
         self.mark: str = mark
-        self.spender: Spender = spender_of_turn(host.caller, thread, mark.partition(".")[0], number)
+        self.agent: str = mark.partition(".")[0]
+        """The agent's name."""
+        self.spender: Spender = spender_of_turn(host.caller, thread, self.agent, number)
         """Whose spend its requests are: this run's, and that of the runs that called its agent."""
         self.limits: Limits = limits
         self.fork: str = fork

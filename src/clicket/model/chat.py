@@ -27,6 +27,8 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str = ""
     input_schema: Mapping[str, Any] = {}
+    deferred: bool = False
+    """The model is to learn of it only when a search finds it. Only for models whose vendor can do so; others must not get it."""
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,6 +110,10 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
     thought: str = ""
     vendor: Mapping[str, Any] | None = None
     """As in `ChatMessage`."""
+    id: str = ""
+    """The vendor's name of this reply, if it gave one."""
+    model: str = ""
+    """The model that answered, as the vendor names it: it may be more precise than the one that was asked for."""
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False):

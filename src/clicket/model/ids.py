@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from time import time_ns
 
-__all__ = ["alias_of", "asked_id", "is_alias", "is_of_turn", "new_id", "provider_of", "provider_prefix"]
+__all__ = ["agent_of", "alias_of", "asked_id", "is_alias", "is_of_turn", "new_id", "provider_of", "provider_prefix"]
 
 _BYTES = 10
 _BATCH = 200
@@ -71,6 +71,12 @@ def alias_of(id: str) -> str:
 def is_alias(id: str) -> bool:
     """Could this be the short name of an agent's call?"""
     return _ALIAS.fullmatch(id) is not None
+
+
+def agent_of(id: str) -> str:
+    """The agent whose tool call it is; empty: it is none of an agent."""
+    alias = alias_of(id) if "~" in id else ""
+    return alias.partition(".")[0] if is_alias(alias) else ""
 
 
 def is_of_turn(id: str, mark: str) -> bool:

@@ -8,9 +8,11 @@ import msgspec
 
 __all__ = ["NOTICE_TYPES", "Attempt", "Notice", "NoticeFigures", "NoticePage", "NoticeState", "NoticeType"]
 
-NoticeType = Literal["approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost"]
+NoticeType = Literal[
+    "approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost", "alert.raised", "alert.cleared"
+]  # fmt: skip
 NOTICE_TYPES: tuple[NoticeType, ...] = (
-    "approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost"
+    "approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost", "alert.raised", "alert.cleared"
 )  # fmt: skip
 NoticeState = Literal["pending", "delivered", "failed"]
 

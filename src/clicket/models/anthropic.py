@@ -15,6 +15,7 @@ from clicket.models.anthropic_reply import BlockReader
 from clicket.models.anthropic_request import conversation, offered
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
+from clicket.models.found_tools import referenced, without_deferred
 from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
 from clicket.models.schema_prompt import SCHEMA_WORDS, with_schema
@@ -31,6 +32,7 @@ _BLAMES: dict[str, tuple[str, ...]] = {
     "output_config": ("output_config", "output_format", "output format", "structured", "extra inputs", *SCHEMA_WORDS),
     "tool": ("tool", "extra inputs", *SCHEMA_WORDS),
 }
+_DEFERRING = ("defer_loading", "defer loading", "tool_reference", "tool reference", "extra inputs")
 _MAX_TOKENS = 4096
 """The API requires a limit in every request; this is the default."""
 _CHOICES = {"none": {"type": "none"}, "required": {"type": "any"}}
@@ -38,6 +40,9 @@ _CHOICES = {"none": {"type": "none"}, "required": {"type": "any"}}
 
 class AnthropicModel:
     """One model. `options` are added to every request unchanged, e.g. `{"thinking": {"type": "adaptive"}}`.
+
+    `defer_tools`: of an agent with `tool_search`, send all tools with `defer_loading`, and what `find_tools` found as references. The
+    prompt's cache stays valid when tools are found. A server that refuses this gets the found tools alone, as every other model does.
 
     `prices`, `tools`, `client` (an `AsyncAnthropic`) and the rest are as in `OpenAIModel`.
     """
@@ -53,8 +58,10 @@ class AnthropicModel:
         options: Mapping[str, Any] | None = None,
         prices: Mapping[str, float] | None = None,
         tools: ToolMode = "auto",
+        defer_tools: bool = False,
         client: AsyncAnthropic | None = None,
     ) -> None:
+        self._defer_tools = defer_tools
         self._connection = Connection(
             _ANTHROPIC,
             model,
@@ -72,6 +79,11 @@ class AnthropicModel:
     @property
     def name(self) -> str:
         return f"anthropic:{self._model}"
+
+    @property
+    def defers_tools(self) -> bool:
+        """May a request have deferred tools?"""
+        return self._defer_tools
 
     @property
     def prices(self) -> Prices:
@@ -99,13 +111,17 @@ class _Messages:
         self._options = dict(options)
 
     def body(self, request: ChatRequest, caps: Capabilities, names: Names) -> dict[str, Any]:
+        request = request if caps.defer else without_deferred(request)
         form = _form(request, caps)
-        system, messages = conversation(with_schema(request) if form == "words" else request.messages, names)
+        references = referenced(request) if any(offer.deferred for offer in request.tools) else frozenset()
+        shown = with_schema(request) if form == "words" else request.messages
+        system, messages = conversation(shown, names, references)
         most = smaller_limit(request.max_tokens, self._max_tokens) or _MAX_TOKENS
         body: dict[str, Any] = {**self._options, "model": self._model, "max_tokens": most}
         if system:
             body["system"] = system
-        tools, choice = offered(request.tools, names), _CHOICES.get(request.tool_choice) if request.tools else None
+        tools = offered(request.tools, names, references)
+        choice = _CHOICES.get(request.tool_choice) if request.tools else None
         if tools and not request.tools:
             choice = _CHOICES["none"]
         if form == "output_config":
@@ -135,6 +151,8 @@ class _Messages:
             return msgspec.structs.replace(caps, form=caps.form + 1)
         if not request.tools:
             return None
+        if refused and caps.defer and any(offer.deferred for offer in request.tools) and blames(error, _DEFERRING):
+            return msgspec.structs.replace(caps, defer=False)
         forced = request.tool_choice != "auto" and caps.choice
         if forced and is_refusal(error) and error.body and blames(error, ("tool_choice",)):
             return msgspec.structs.replace(caps, choice=False)

@@ -49,6 +49,7 @@ class BlockReader:
         if not isinstance(blocks, list):
             raise malformed_reply(self._endpoint)
         self._reason = field(answer, "stop_reason") or "end_turn"
+        self._answer.known_as(field(answer, "id"), field(answer, "model"))
         for place, block in enumerate(blocks):
             # Only the last block can be incomplete when the token limit is reached, and it may look complete.
             cut = self._reason == "max_tokens" and place == len(blocks) - 1 and field(block, "type") == "tool_use"
@@ -61,7 +62,9 @@ class BlockReader:
     def feed(self, event: Any) -> None:
         kind, index = field(event, "type"), str(field(event, "index"))
         if kind == "message_start":
-            self._count(field(field(event, "message"), "usage"))
+            message = field(event, "message")
+            self._answer.known_as(field(message, "id"), field(message, "model"))
+            self._count(field(message, "usage"))
         elif kind == "content_block_start":
             self._stop(index)
             self._start(index, field(event, "content_block"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from clicket.model.chat import ChatMessage, ToolOffer
+from clicket.model.chat import ChatMessage, ToolOffer, ToolUse
 from clicket.model.foreign import clean, field
+from clicket.models.found_tools import found_in, in_wire_names
 from clicket.models.transcript import AssistantTurn, Names, as_object, turns
 from clicket.tools.provider_schema import shown
 
@@ -18,8 +19,11 @@ _NOTHING = "(nothing)"
 _BEGUN = "(The beginning of the conversation is left out.)"
 
 
-def conversation(messages: Sequence[ChatMessage], names: Names) -> tuple[str, list[dict[str, Any]]]:
-    """The system prompt, and the other messages. Adjacent messages of one role are merged."""
+def conversation(
+    messages: Sequence[ChatMessage], names: Names, references: Collection[str] = ()
+) -> tuple[str, list[dict[str, Any]]]:
+    """The system prompt, and the other messages. Adjacent messages of one role are merged. `references`: declared tools to which
+    results of `find_tools` refer, instead of naming them."""
     merged: list[tuple[str, list[dict[str, Any]]]] = []
 
     def add(role: str, blocks: list[dict[str, Any]]) -> None:
@@ -36,13 +40,15 @@ def conversation(messages: Sequence[ChatMessage], names: Names) -> tuple[str, li
             add("user", _text(_BEGUN))
         add("assistant", _written(one, names))
         if one.ids:
-            add("user", [_result(id, result) for id, result in zip(one.ids, one.results, strict=True)])
+            answered = zip(one.ids, one.message.uses, one.results, strict=True)
+            add("user", [_result(id, use, result, names, references) for id, use, result in answered])
     system = "\n\n".join(clean(one.content) for one in messages if one.role == "system" and one.content.strip())
     return system, [{"role": role, "content": _content(blocks)} for role, blocks in merged or [("user", [])]]
 
 
-def offered(tools: Sequence[ToolOffer], names: Names) -> list[dict[str, Any]]:
-    """The API accepts tool calls in a conversation only together with tools: without offers, the called tools are declared."""
+def offered(tools: Sequence[ToolOffer], names: Names, references: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The API accepts tool calls in a conversation only together with tools: without offers, the called tools are declared. A tool that
+    is deferred, or that a result refers to, is not part of the prompt until then, so that the prompt's cache stays valid."""
     if not tools:
         return [{"name": names.wire(name), "input_schema": shown({})} for name in names.past]
     return [
@@ -50,6 +56,7 @@ def offered(tools: Sequence[ToolOffer], names: Names) -> list[dict[str, Any]]:
             "name": names.wire(offer.name),
             **({"description": offer.description} if offer.description.strip() else {}),
             "input_schema": shown(offer.input_schema),
+            **({"defer_loading": True} if offer.deferred or offer.name in references else {}),
         }
         for offer in tools
     ]
@@ -65,7 +72,12 @@ def _content(blocks: list[dict[str, Any]]) -> Any:
     return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
 
 
-def _result(id: str, result: ChatMessage) -> dict[str, Any]:
+def _result(id: str, use: ToolUse, result: ChatMessage, names: Names, references: Collection[str]) -> dict[str, Any]:
+    found = found_in(use, result, references)
+    if found:
+        blocks = [{"type": "tool_reference", "tool_name": names.wire(name)} for name in found]
+        return {"type": "tool_result", "tool_use_id": id, "content": blocks}
+    result = in_wire_names(use, result, names)
     return {
         "type": "tool_result",
         "tool_use_id": id,

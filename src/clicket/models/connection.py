@@ -22,6 +22,7 @@ from clicket.model.chat import ChatReply, ChatRequest
 from clicket.model.foreign import field
 from clicket.models.clients import Clients
 from clicket.models.error_translation import Endpoint, ToolsRefused, malformed_reply, stream_error, translate
+from clicket.models.found_tools import without_deferred
 from clicket.models.prices import Prices
 from clicket.models.reply_builder import OnDelta, ReplyBuilder, ignore_delta
 from clicket.models.schema_tools import SchemaTools
@@ -71,6 +72,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     choice: bool = True
     """`tool_choice` is accepted."""
     tools: bool = True
+    defer: bool = True
+    """Tools may be deferred (`ToolOffer.deferred`)."""
 
 
 class Reader(Protocol):
@@ -145,7 +148,7 @@ class Connection:
                 return await self._ask(api, request, tell)
             except ToolsRefused:
                 pass
-        plain = SchemaTools(_WithoutTools(self, api))
+        plain, request = SchemaTools(_WithoutTools(self, api)), without_deferred(request)
         reply = await (plain.chat(request) if tell is None else plain.stream(request, tell))
         self.prefer(tools=False)  # only now is it certain that the tools were the reason
         return reply

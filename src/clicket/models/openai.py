@@ -16,6 +16,7 @@ import msgspec
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolOffer
 from clicket.models.connection import Capabilities, Connection, Reader, ToolMode, Vendor, smaller_limit
 from clicket.models.error_translation import Endpoint, blames, blames_tools, is_refusal
+from clicket.models.found_tools import in_wire_names
 from clicket.models.openai_reply import ChatReader
 from clicket.models.prices import Prices
 from clicket.models.reply_builder import ReplyBuilder
@@ -180,7 +181,8 @@ def _written(one: ChatMessage | AssistantTurn, names: Names) -> list[dict[str, A
         for id, use in zip(one.ids, message.uses, strict=True)
     ]
     param = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
-    answered = zip(one.ids, one.results, strict=True)
+    results = (in_wire_names(use, result, names) for use, result in zip(message.uses, one.results, strict=True))
+    answered = zip(one.ids, results, strict=True)
     return [param, *({"role": "tool", "tool_call_id": id, "content": _result(result)} for id, result in answered)]
 
 

@@ -33,11 +33,13 @@ class ChatReader:
         message = field(choices[0], "message") if isinstance(choices, list) and choices else None
         if message is None:
             raise malformed_reply(self._endpoint)
+        self._answer.known_as(field(answer, "id"), field(answer, "model"))
         self._take(message)
         self._reason = field(choices[0], "finish_reason") or "stop"
         self._count(answer)
 
     def feed(self, event: Any) -> None:
+        self._answer.known_as(field(event, "id"), field(event, "model"))
         self._count(event)
         choices = field(event, "choices")
         for choice in choices if isinstance(choices, list) else ():

@@ -18,6 +18,7 @@ __all__ = ["MAX_ARGUMENTS", "MAX_USES", "OnDelta", "ReplyBuilder", "ToolUseBuild
 OnDelta = Callable[[Delta], None]
 
 MAX_ARGUMENTS = 1024 * 1024
+_MAX_NAME = 200
 MAX_USES = 1_000
 _MAX_ANSWER = 16 * 1024 * 1024
 """Characters of one reply, all parts together; the rest is not read."""
@@ -153,6 +154,14 @@ class ReplyBuilder:
         self._text = _Text(lambda piece: self._tell(Delta("text", piece)))
         self._thought = _Text(lambda piece: self._tell(Delta("thought", piece)))
         self._left_out = False
+        self._id = self._model = ""
+
+    def known_as(self, id: Any, model: Any) -> None:
+        """The vendor's names of the reply and of the model that gave it, where it tells them."""
+        if isinstance(id, str) and id:
+            self._id = clean(id)[:_MAX_NAME]
+        if isinstance(model, str) and model:
+            self._model = clean(model)[:_MAX_NAME]
 
     @property
     def full(self) -> bool:
@@ -193,6 +202,8 @@ class ReplyBuilder:
             usage=usage,
             ended=ended,
             vendor=vendor,
+            id=self._id,
+            model=self._model,
         )
 
 

@@ -37,6 +37,7 @@ class Names:
         past = {use.name for message in request.messages for use in message.uses}
         self._wire = _wires(frozenset(past.union(offer.name for offer in request.tools)))
         self._own = {self._wire[offer.name]: offer.name for offer in request.tools}
+        self.offered = frozenset(self._own.values())
         self.past = sorted(past)
 
     def wire(self, name: str) -> str:

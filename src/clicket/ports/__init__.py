@@ -8,6 +8,7 @@
 - `threads`: which threads there are, with counts of their calls
 - `caller`: `Caller` and `Handle`, the interface of every way to call the runtime
 - `clock`: time, which tests can step
+- `model_trace`: observing requests to models; imported by itself
 - `services`: search engines, chat models, embeddings
 - `host`: what an agent needs of its runtime
 - `spending`: what an agent needs to count what it spends; imported by itself, since commands that only read need none of it

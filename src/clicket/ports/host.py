@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from clicket.errors import ClicketError
@@ -52,6 +52,10 @@ class AgentHost(Protocol):
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
         """What the thread may call now."""
+        ...
+
+    def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
+        """The names of the tools that fit a request in words, the best first."""
         ...
 
     def call(

@@ -20,6 +20,8 @@ def prompt_tokens(request: ChatRequest) -> int:
         if message.vendor:
             size += len(encode(message.vendor))
     for tool in request.tools:
+        if tool.deferred:
+            continue
         size += 32 + len(tool.name) + len(tool.description.encode("utf-8", "replace")) + len(encode(tool.input_schema))
     if request.schema is not None:
         size += len(encode(request.schema))

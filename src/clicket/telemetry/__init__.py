@@ -8,6 +8,8 @@
     turns            counts of agents' turns
     tracing          turns OpenTelemetry on for a runtime; continues the trace of a request
     otel             spans of calls
+    model_spans      spans of requests to models
+    alerts           tools far from their usual, and budgets that are reached, as notices
     export           OpenTelemetry's providers and exporters
     logs             log records that name their call
 

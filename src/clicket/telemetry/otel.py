@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -20,6 +21,9 @@ from opentelemetry.trace.span import TraceState
 from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event, fold
+from clicket.model.ids import agent_of
+from clicket.ports.model_trace import MODEL_TRACE, ModelTrace
+from clicket.telemetry.model_spans import ModelSpans
 from clicket.telemetry.turns import PREFIX, ended_in
 from clicket.tools import Tool
 from clicket.tools.rest import RestTool
@@ -47,12 +51,14 @@ class Tracing:
     """
 
     def __init__(
-        self, tracer: trace.Tracer, duration: metrics.Histogram, *, find_tool: FindTool, content: bool = False
-    ) -> None:
+        self, tracer: trace.Tracer, duration: metrics.Histogram, *, find_tool: FindTool, content: bool = False,
+        models: ModelTrace | None = None,
+    ) -> None:  # fmt: skip
         self._tracer = tracer
         self._duration = duration
         self._find_tool = find_tool
         self._content = content
+        self._models = models
         self.open_spans: dict[Entry, Span] = {}
 
     @classmethod
@@ -66,7 +72,8 @@ class Tracing:
         duration = meter.create_histogram(
             _DURATION, unit="s", description="How long tools ran.", explicit_bucket_boundaries_advisory=_BOUNDS
         )
-        return cls(tracer, duration, find_tool=find_tool, content=content)
+        models = ModelSpans.over(tracer, meter, content=content)
+        return cls(tracer, duration, find_tool=find_tool, content=content, models=models)
 
     def capture(self) -> dict[str, str]:
         """The current span as fields of a call's first event."""
@@ -78,10 +85,16 @@ class Tracing:
         return {"traceparent": parent, "tracestate": state} if state else {"traceparent": parent}
 
     def enter(self, entry: Entry) -> Callable[[], object]:
-        """Make the call's span the current one, so that spans of the tool's code are its children."""
+        """Make the call's span the current one, so that spans of the tool's code, and of requests to models, are its children."""
         span = self.open_spans.get(entry) or trace.get_current_span()
-        token = context.attach(trace.set_span_in_context(span))
-        return lambda: context.detach(token)
+        token, models = context.attach(trace.set_span_in_context(span)), MODEL_TRACE.set(self._models)
+
+        def leave() -> None:
+            with suppress(ValueError):  # the body went on in another context, which ends with it
+                MODEL_TRACE.reset(models)
+            context.detach(token)
+
+        return leave
 
     def __call__(self, entry: Entry, events: Sequence[Event]) -> None:
         first, end = events[0], next((event for event in events if event.is_terminal), None)
@@ -184,6 +197,9 @@ def _of_tool(entry: Entry, tool: Tool | None) -> dict[str, Any]:
         "gen_ai.conversation.id": entry.thread,
         "clicket.thread": entry.thread,
     }
+    agent = agent_of(entry.id)
+    if agent:
+        attributes["gen_ai.agent.name"] = agent
     if tool is not None and tool.description:
         attributes["gen_ai.tool.description"] = tool.description[:_LONGEST]
     return attributes

@@ -37,7 +37,7 @@ from clicket.telemetry.series_rows import (
     sums_of,
 )
 
-__all__ = ["SAMPLE_EVERY", "Sampler", "Series", "series_in"]
+__all__ = ["SAMPLE_EVERY", "Sampler", "Series", "series_in", "slices_in"]
 
 logger = logging.getLogger("clicket.telemetry")
 T = TypeVar("T")
@@ -185,6 +185,11 @@ def _check(metric: str, since: float | None, until: float | None, step: int) -> 
             raise UsageError(f"{name} must be seconds since the epoch, not {value!r}.")
     if type(step) is not int or not MINUTE <= step <= _DAY or step % MINUTE:
         raise UsageError(f"step must be a multiple of {MINUTE} from {MINUTE} to {_DAY:,} seconds, not {step!r}.")
+
+
+async def slices_in(store: Store, start: int, now: float) -> list[tuple[int, Slice]]:
+    """What happened from `start` until now, of all callers: the begin of each slice, and the slice."""
+    return await _slices_in(store, start, now, _minute_of(now))
 
 
 async def _slices_in(store: Store, start: int, end: float, minute: int) -> list[tuple[int, Slice]]:

@@ -24,6 +24,7 @@ __all__ = [
     "grown",
     "kept_sums",
     "point_of",
+    "quantile_in",
     "sums_of",
 ]
 
@@ -143,6 +144,11 @@ def _latency(rows: list[Row]) -> dict[str, float | None]:
     total = sum(timed.values())
     mean = seconds / total if total else None
     return {"count": total, "mean": mean, "p50": _quantile(timed, total, 0.5), "p95": _quantile(timed, total, 0.95)}
+
+
+def quantile_in(timed: Mapping[int, int], share: float) -> float | None:
+    """The run time that `share` of the runs in these bins do not exceed; None without any."""
+    return _quantile(timed, sum(timed.values()), share)
 
 
 def _quantile(timed: Mapping[int, int], total: int, share: float) -> float | None:

@@ -59,7 +59,9 @@ async def test_openai_asks_and_reads(provider: Provider) -> None:
     provider.answers = [{"content": "A test.", "usage": usage}]
     model = openai_model(provider, options={"temperature": 0}, max_tokens=20)
 
-    assert await model.chat(ASKED) == ChatReply(text="A test.", usage=Usage(input_tokens=11, output_tokens=3))
+    assert await model.chat(ASKED) == ChatReply(
+        text="A test.", usage=Usage(input_tokens=11, output_tokens=3), id="chatcmpl-1", model="m"
+    )
     assert provider.requests == [
         {
             "model": "gpt-x",
@@ -76,7 +78,9 @@ async def test_anthropic_asks_and_reads(provider: Provider) -> None:
     provider.answers = [{"content": blocks, "usage": usage}]
 
     reply = await anthropic_model(provider).chat(ASKED)
-    assert reply == ChatReply(text="A test.", usage=Usage(input_tokens=111, output_tokens=3, cached_tokens=100))
+    assert reply == ChatReply(
+        text="A test.", usage=Usage(input_tokens=111, output_tokens=3, cached_tokens=100), id="msg_1", model="m"
+    )
     assert provider.requests == [
         {
             "model": "claude-x",

@@ -15,6 +15,7 @@ import msgspec
 
 from clicket.errors import RetryableError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Usage
+from clicket.ports.model_trace import observed_chat
 from clicket.ports.services import ChatModel
 from clicket.search.llm.context_budget import count_tokens
 from clicket.search.llm.lenient_json import MAX_TEXT, values_in
@@ -127,7 +128,7 @@ class StructuredChat:
         attempt = 1
         while True:
             try:
-                return await self.model.chat(request)
+                return await observed_chat(self.model, request)
             except (RetryableError, ConnectionError, TimeoutError) as error:
                 wait = _wait(attempt, getattr(error, "retry_after", None))
                 ends_at = limit.when()

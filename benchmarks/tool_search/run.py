@@ -1,0 +1,86 @@
+"""How often tool search finds the right tool, and how long it takes: `python -m benchmarks.tool_search.run [--missed]`.
+
+1,000 tools, and requests in plain language. Right: the tool that can do it is among the first five. Times are of one search in one thread,
+after all tools were read; `--missed` prints the requests of the tuned set that fail (never those of the judged one).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from statistics import median, quantiles
+from time import perf_counter
+
+from benchmarks.tool_search.catalog import catalog, many
+from benchmarks.tool_search.requests import Request, requests
+from clicket.tool_search.index import ToolIndex
+
+FIRST = 5
+TRIES = 3
+"""Each search is timed so often, and the best counts: the machine has other things to do."""
+
+
+def places(index: ToolIndex, asked: list[Request]) -> list[int | None]:
+    """For each request the place of the first right tool, from 1; None: it is not among the first 20."""
+    found: list[int | None] = []
+    for request in asked:
+        names = index.search(request.text, limit=20)
+        found.append(next((place for place, name in enumerate(names, 1) if name in request.tools), None))
+    return found
+
+
+def share(found: list[int | None], first: int) -> float:
+    return sum(place is not None and place <= first for place in found) / len(found)
+
+
+def times(index: ToolIndex, asked: list[Request]) -> list[float]:
+    took: list[float] = []
+    for request in asked:
+        tries: list[float] = []
+        for _ in range(TRIES):
+            start = perf_counter()
+            index.search(request.text, limit=FIRST)
+            tries.append(1000 * (perf_counter() - start))
+        took.append(min(tries))
+    return took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--missed", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    tools = catalog()
+    start = perf_counter()
+    index = ToolIndex(tools)
+    built = 1000 * (perf_counter() - start)
+    start = perf_counter()
+    index.put(tools[17])
+    one = 1000 * (perf_counter() - start)
+    figures: dict[str, object] = {"tools": len(index), "built_ms": round(built, 1), "one_tool_ms": round(one, 3)}
+    for title, file in (("tuned", "requests.txt"), ("judged", "judged.txt")):
+        asked = requests(file)
+        found = places(index, asked)
+        figures[title] = {
+            "requests": len(asked),
+            "first": round(share(found, 1), 3),
+            "among_five": round(share(found, FIRST), 3),
+            "among_ten": round(share(found, 10), 3),
+        }
+        if options.missed and title == "tuned":
+            for request, place in zip(asked, found, strict=True):
+                if place is None or place > FIRST:
+                    print(place, request.tools[0], "|", request.text, "|", index.search(request.text, limit=6))
+    asked = requests("requests.txt") + requests("judged.txt")
+    for size in (1_000, 10_000):
+        took = times(index if size == 1_000 else ToolIndex(many(size)), asked)
+        figures[f"ms_{size}"] = {
+            "median": round(median(took), 2),
+            "p99": round(quantiles(took, n=100)[98], 2),
+            "most": round(max(took), 2),
+        }
+    print(json.dumps(figures, indent=None if options.json else 2))
+
+
+if __name__ == "__main__":
+    main()

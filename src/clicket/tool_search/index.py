@@ -1,0 +1,336 @@
+"""An index over tools: BM25F over the words of names, descriptions and parameters. It is changed tool by tool.
+
+The weight of a term in a tool depends on that tool alone (lengths are compared with fixed ones, not with the average of all), so a tool
+that joins or leaves touches its own terms only. How rare a term is, is looked up when it is searched for.
+
+Descriptions may come from strangers. A tool's text is read up to a bound, and a long text counts less for each of its words: a tool that
+lists every word it can think of is found for none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from heapq import nsmallest
+from math import log
+from typing import Any, NamedTuple, Protocol
+
+from clicket.tool_search.words import (
+    is_verb,
+    plain_terms,
+    proper_names,
+    prose_terms,
+    request_terms,
+    spellings,
+    variants,
+)
+
+__all__ = ["Indexed", "ToolIndex"]
+
+_MAX_TEXT = 4_000
+_MAX_TERMS = 300
+_MAX_QUERY = 2_000
+_MAX_QUERY_TERMS = 40
+_MAX_NODES = 200
+_FIRST = 160
+"""Characters of a description that say what the tool is for."""
+_SATURATION = 1.2
+_VARIANT = 0.6
+_SLIP = 0.6
+_SLIP_LENGTH = 4
+_SERVICE = 3
+"""Tools whose names begin with the same word, from which on that word is the name of a service."""
+_OF_SERVICE = 3.0
+_RARE = 4
+_OTHERS = 0.6
+"""What a tool of another service than the one that is named counts."""
+_COVERAGE = 0.5
+_MAX_KEPT = 500_000
+"""Weights that are kept for words of requests."""
+_SIBLING = 0.85
+_SIBLINGS = 6
+"""So many times the places are looked at."""
+
+
+class _Field(NamedTuple):
+    weight: float
+    usual: float
+    """The usual number of words."""
+    penalty: float
+    """How much a longer text counts less, 0 to 1."""
+
+
+_NAME = _Field(3.0, 4.0, 0.3)
+_LEAD = _Field(1.6, 10.0, 0.5)
+_REST = _Field(0.6, 20.0, 0.8)
+_PARAMETER = _Field(0.6, 6.0, 0.6)
+_DETAIL = _Field(0.25, 12.0, 0.8)
+
+
+class Indexed(Protocol):
+    """What is read of a tool."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def input_schema(self) -> Mapping[str, Any]: ...
+
+
+class _Entry(NamedTuple):
+    number: int
+    tool: Indexed
+    terms: tuple[str, ...]
+    leads: tuple[tuple[str, str], ...]
+    thing: tuple[str, ...]
+    """The words of its name that are no verbs."""
+
+
+class ToolIndex:
+    """`index.sync(tools)`, then `index.search("rain tomorrow?", among=names)`: names, the best first."""
+
+    def __init__(self, tools: Iterable[Indexed] = ()) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self._names: dict[int, str] = {}
+        self._weights: dict[str, dict[int, float]] = {}
+        """Term -> number of a tool -> weight of the term in it."""
+        self._slips: dict[str, set[str]] = {}
+        """A spelling with one letter less -> terms."""
+        self._services: dict[str, dict[str, set[int]]] = {}
+        """The first word of a name, and the second if it is the next -> what stands before it -> numbers of tools."""
+        self._kept: dict[str, tuple[dict[int, float], float]] = {}
+        self._kept_size = 0
+        self._next = 0
+        self.changes = 0
+        """How many tools were read since the index was made."""
+        self.sync(tools)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def sync(self, tools: Iterable[Indexed]) -> None:
+        """Make the index one of exactly these tools. Tools that it has as they are are not read again."""
+        seen: set[str] = set()
+        for tool in tools:
+            seen.add(tool.name)
+            known = self._entries.get(tool.name)
+            if known is None or (known.tool is not tool and not _equal(known.tool, tool)):
+                self.put(tool)
+        if len(seen) != len(self._entries):
+            for name in [name for name in self._entries if name not in seen]:
+                self.remove(name)
+
+    def put(self, tool: Indexed) -> None:
+        """Add a tool, or replace the one of its name."""
+        self.remove(tool.name)
+        self._forget()
+        number, self._next = self._next, self._next + 1
+        weights = _weights_of(tool)
+        for term, weight in weights.items():
+            found = self._weights.get(term)
+            if found is None:
+                found = self._weights[term] = {}
+                if len(term) >= _SLIP_LENGTH and term.isalpha():
+                    for spelling in spellings(term):
+                        self._slips.setdefault(spelling, set()).add(term)
+            found[number] = weight * (_SATURATION + 1) / (weight + _SATURATION)
+        leads = _leads_of(tool.name)
+        for before, term in leads:
+            self._services.setdefault(term, {}).setdefault(before, set()).add(number)
+        thing = tuple(term for term in plain_terms(tool.name) if not is_verb(term))
+        self._entries[tool.name] = _Entry(number, tool, tuple(weights), leads, thing)
+        self._names[number] = tool.name
+        self.changes += 1
+
+    def remove(self, name: str) -> bool:
+        """False: there is no such tool."""
+        entry = self._entries.pop(name, None)
+        if entry is None:
+            return False
+        self._forget()
+        del self._names[entry.number]
+        for before, lead in entry.leads:
+            numbers = self._services[lead][before]
+            numbers.discard(entry.number)
+            if not numbers:
+                del self._services[lead][before]
+            if not self._services[lead]:
+                del self._services[lead]
+        for term in entry.terms:
+            found = self._weights[term]
+            del found[entry.number]
+            if not found:
+                del self._weights[term]
+                for spelling in spellings(term) if term in self._slips.get(term, ()) else ():
+                    terms = self._slips[spelling]
+                    terms.discard(term)
+                    if not terms:
+                        del self._slips[spelling]
+        return True
+
+    def search(self, request: str, *, limit: int = 5, among: Collection[str] | None = None) -> list[str]:
+        """The names of at most `limit` tools that fit a request, the best first. `among`: the tools that may be found."""
+        wanted = request_terms(request[:_MAX_QUERY])
+        scores: dict[int, float] = {}
+        covered: dict[int, float] = {}
+        known = 0.0
+        for term, weight in list(wanted.items())[:_MAX_QUERY_TERMS]:
+            best, rarity = self._best(term)
+            if best:
+                known += weight * rarity
+                for number, value in best.items():
+                    scores[number] = scores.get(number, 0.0) + weight * value
+                    covered[number] = covered.get(number, 0.0) + weight * rarity
+        named = self._named(request)
+        if named:
+            scores = {number: score if number in named else score * _OTHERS for number, score in scores.items()}
+        names = self._names
+        ranked = nsmallest(
+            _SIBLINGS * max(limit, 0),
+            (
+                (-score * (1.0 - _COVERAGE + _COVERAGE * covered[number] / known), len(names[number]), names[number])
+                for number, score in scores.items()
+                if among is None or names[number] in among
+            ),
+        )
+        return self._varied(ranked)[: max(limit, 0)]
+
+    def _named(self, request: str) -> set[int]:
+        """The tools of services that the request calls by their names."""
+        found: set[int] = set()
+        for name in proper_names(request):
+            numbers = self._services.get(name, {}).get("", ())
+            if len(numbers) >= _SERVICE:
+                found.update(numbers)
+        return found
+
+    def _varied(self, ranked: list[tuple[float, int, str]]) -> list[str]:
+        """The names in order. Of tools that do other things to the same thing (create, list, get, …), each further one counts less, so
+        that they do not fill the first places together."""
+        seen: dict[tuple[str, ...], int] = {}
+        again: list[tuple[float, int, str]] = []
+        for score, length, name in ranked:
+            thing = self._entries[name].thing
+            count = seen[thing] = seen.get(thing, -1) + 1
+            again.append((score * _SIBLING**count, length, name))
+        return [name for _, _, name in sorted(again)]
+
+    def _best(self, term: str) -> tuple[dict[int, float], float]:
+        """For each tool what the term, a word of the same meaning or a corrected spelling counts in it; and how rare the term is. Kept
+        until a tool changes: requests share most of their words."""
+        known = self._kept.get(term)
+        if known is None:
+            known = self._looked_up(term)
+            self._kept_size += len(known[0]) + 1
+            if self._kept_size > _MAX_KEPT:
+                self._forget()
+            self._kept[term] = known
+        return known
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._kept_size = 0
+
+    def _looked_up(self, term: str) -> tuple[dict[int, float], float]:
+        best: dict[int, float] = {}
+        top = 0.0
+        own = self._weights.get(term)
+        others = [(variant, _VARIANT) for variant in variants(term)]
+        if own is None and not others:
+            others = [(near, _SLIP) for near in self._near(term)]
+        rarest = self._rarity(own) if own is not None else None
+        for variant, share in ((term, 1.0), *others):
+            found = self._weights.get(variant)
+            if found is None:
+                continue
+            rarity = self._rarity(found)
+            gain = share * (rarity if rarest is None else min(rarity, rarest))
+            top = max(top, gain)
+            for number, weight in found.items():
+                value = gain * weight
+                if value > best.get(number, 0.0):
+                    best[number] = value
+            for numbers in self._services.get(variant, {}).values():
+                if len(numbers) >= _SERVICE:  # all tools of a service are of it to the same degree
+                    best.update(dict.fromkeys(numbers, gain * _OF_SERVICE))
+        return best, top
+
+    def _rarity(self, found: Mapping[int, float]) -> float:
+        """How rare a term is. Very rare ones count no more than those of a few tools: they match by accident."""
+        count = max(len(found), _RARE)
+        return log(1.0 + (max(len(self._entries) - count, 0) + 0.5) / (count + 0.5))
+
+    def _near(self, term: str) -> list[str]:
+        """Terms of the index that the term may be a misspelling of."""
+        if len(term) < _SLIP_LENGTH or not term.isalpha():
+            return []
+        found: set[str] = set()
+        for spelling in spellings(term):
+            found |= self._slips.get(spelling, set())
+        return sorted(found, key=lambda near: (near[0] != term[0], abs(len(near) - len(term)), near))[:4]
+
+
+def _leads_of(name: str) -> tuple[tuple[str, str], ...]:
+    """The first two words of a name, each with the one before it."""
+    first, second, *_ = (*plain_terms(name), "", "")
+    return ((("", first),) if first else ()) + (((first, second),) if second else ())
+
+
+def _equal(one: Indexed, other: Indexed) -> bool:
+    return one.description == other.description and one.input_schema == other.input_schema
+
+
+def _weights_of(tool: Indexed) -> dict[str, float]:
+    description = tool.description if isinstance(tool.description, str) else ""
+    lead, rest = description[:_FIRST], description[_FIRST:_MAX_TEXT]
+    if rest:  # not in the middle of a word
+        lead, _, cut = lead.rpartition(" ")
+        rest = cut + rest
+    parameters, details = _schema_texts(tool.input_schema)
+    weights: dict[str, float] = {}
+    for field, text in (
+        (_NAME, tool.name), (_LEAD, lead), (_PARAMETER, parameters), (_REST, rest), (_DETAIL, details),
+    ):  # fmt: skip
+        found = plain_terms(text) if field is _NAME or field is _PARAMETER else prose_terms(text)
+        length = 1.0 - field.penalty + field.penalty * len(found) / field.usual
+        gain = field.weight / max(length, 0.5)
+        for term in found:
+            if term in weights or len(weights) < _MAX_TERMS:
+                weights[term] = weights.get(term, 0.0) + gain
+    return weights
+
+
+def _schema_texts(schema: Any) -> tuple[str, str]:
+    """Names of the parameters; and what is said about them. A schema may come from a stranger, and be anything."""
+    names: list[str] = []
+    details: list[str] = []
+    size = 0
+    for key, value in _nodes(schema):
+        size += len(value)
+        (names if key == "name" else details).append(value)
+        if size > _MAX_TEXT:
+            break
+    return " ".join(names), " ".join(details)
+
+
+def _nodes(schema: Any) -> Iterator[tuple[str, str]]:
+    open_nodes, read = [(schema, 0)], 0
+    while open_nodes and read < _MAX_NODES:
+        node, depth = open_nodes.pop(0)
+        read += 1
+        if not isinstance(node, Mapping):
+            continue
+        for text in (node.get("title"), node.get("description")):
+            if depth and isinstance(text, str):
+                yield "detail", text[:_FIRST]
+        values = node.get("enum")
+        if isinstance(values, list | tuple):
+            yield from (("detail", value[:_FIRST]) for value in values[:10] if isinstance(value, str))
+        properties = node.get("properties")
+        if isinstance(properties, Mapping) and depth < 3:
+            for name, inner in list(properties.items())[:_MAX_NODES]:
+                if isinstance(name, str):
+                    yield "name", name[:_FIRST]
+                open_nodes.append((inner, depth + 1))
+        if isinstance(node.get("items"), Mapping) and depth < 3:
+            open_nodes.append((node["items"], depth + 1))

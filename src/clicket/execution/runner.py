@@ -41,6 +41,7 @@ from clicket.kernel import State
 from clicket.ports import Store
 from clicket.tools import Options, Pending, Tool
 from clicket.tools.costs import Costs
+from clicket.tools.nested import NestedCalls
 from clicket.vault import Vault, hide_error, hide_text
 
 __all__ = ["PREPARED", "Runner", "lane_of"]
@@ -65,7 +66,7 @@ def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
 
 class Runner:
     """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has returned.
-    `on_cost` is called with all costs that a call has reported, whenever it reports one.
+    `on_cost` is called with all costs that a call has reported, whenever it reports one. `nest`: what makes the calls of a call.
     `max_wait`: seconds that a call waits for resources of the Ray cluster."""
 
     def __init__(
@@ -83,12 +84,14 @@ class Runner:
         abandon: Callable[[Call], None],
         on_returned: Callable[[Call, Late | None], None],
         on_cost: Callable[[Call, Costs], None],
+        nest: Callable[[Call], NestedCalls],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._journal = journal
         self._store = store
         self._vault = vault
         self._on_cost = on_cost
+        self._nest = nest
         self._clock = journal.clock
         self._clocks = Clocks(journal.clock, stop, grace=grace)
         self._chance = chance
@@ -118,9 +121,19 @@ class Runner:
         """The call's sink, which its attempts share."""
         attempt = attempt_of(call)
         if attempt.sink is None:
-            attempt.sink = CallSink(self._journal, self._store, self._vault, call, self._on_cost)
+            attempt.sink = CallSink(self._journal, self._store, self._vault, call, self._on_cost, self._nest)
         sink: CallSink = attempt.sink
         return sink
+
+    def hold_clock(self, call: Call) -> None:
+        """The time limit of the call's attempt stands still: one of its own calls waits for a person."""
+        self.sink_of(call).hold_clock()
+        self._clocks.unlimit(call)
+
+    def release_clock(self, call: Call) -> None:
+        left = self.sink_of(call).release_clock()
+        if left is not None and not call.ending:
+            self._clocks.limit(call, max(left, 0.0))
 
     def start(self, call: Call) -> Awaitable[None] | None:
         """Run a call. None: an async body ended in its first step, in its caller's task, and its output is there."""

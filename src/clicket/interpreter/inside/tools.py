@@ -134,8 +134,8 @@ for _name in "add sub mul truediv floordiv mod pow and_ or_".split():
     _operation = getattr(_operator, _name)
     setattr(Use, f"__{_name.rstrip('_')}__", _stand_for(_operation))
     setattr(Use, f"__r{_name.rstrip('_')}__", _reflected(_operation))
-for _function in (len, iter, int, float, round, abs):
-    setattr(Use, f"__{_function.__name__}__", _stand_for(_function))
+for _builtin in (len, iter, int, float, round, abs):
+    setattr(Use, f"__{_builtin.__name__}__", _stand_for(_builtin))
 
 
 class Tools:

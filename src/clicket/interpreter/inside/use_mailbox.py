@@ -23,7 +23,7 @@ globals()["__builtins__"] = BUILTINS
 MAX_USE = 2 * 1024 * 1024
 """Bytes of one use with its arguments."""
 _select = select.select
-_lock_of = _thread.allocate_lock
+_lock_of, _thread_id = _thread.allocate_lock, _thread.get_ident
 
 
 class UseFailed(Exception):
@@ -41,6 +41,8 @@ class UseMailbox:
         self._send = send
         self._interrupts = interrupts
         self._lock = _lock_of()
+        self._owner = 0
+        """The thread that has the lock."""
         self._block = 0
         self._count = 0
         """Uses so far, in all blocks."""
@@ -74,7 +76,6 @@ class UseMailbox:
     def mute(self) -> None:
         """In a forked child, which has no connection to the host."""
         self._forked = True
-        self._lock = _lock_of()
 
     # --- called for the program ---------------------------------------------------------------------------------------
 
@@ -208,10 +209,15 @@ class _Held:
         self._mailbox = mailbox
 
     def __enter__(self) -> None:
-        self._held = self._mailbox._interrupts.hold()
-        self._mailbox._lock.acquire()
+        mailbox, thread = self._mailbox, _thread_id()
+        if mailbox._owner == thread:  # a signal handler or a finalizer of the program, in the middle of another use
+            raise UseFailed("tool_unavailable", "a tool cannot be used here: another use is just being sent.")
+        self._held = mailbox._interrupts.hold()
+        mailbox._lock.acquire()
+        mailbox._owner = thread
 
     def __exit__(self, *_: object) -> None:
+        self._mailbox._owner = 0
         self._mailbox._lock.release()
         if self._held:
             self._mailbox._interrupts.release()

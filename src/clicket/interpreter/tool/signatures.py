@@ -23,6 +23,7 @@ _MAX_TYPE = 200
 _MAX_DEFAULT = 80
 _MAX_LITERALS = 12
 _MAX_DOC = 2_000
+_MAX_SUMMARY = 160
 _MAX_PARAMETERS = 50
 
 
@@ -53,9 +54,9 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """The first sentence of the description."""
-        line = " ".join(self.doc.split("\n\n", 1)[0].split())
-        sentence = re.match(r".{1,160}?[.!?](?= |\Z)", line)
-        return sentence[0] if sentence else line[:160]
+        line = _line(" ".join(self.doc.split("\n\n", 1)[0].split()), _MAX_DOC)
+        end = min((at for mark in (". ", "! ", "? ") if (at := line.find(mark)) >= 0), default=len(line))
+        return line[: min(end + 1, _MAX_SUMMARY)]
 
     def entry(self) -> dict[str, Any]:
         """As the program's `tools` takes it. A parameter whose name is none of Python's is passed with `**{…}`."""

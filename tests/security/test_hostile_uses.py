@@ -12,11 +12,12 @@ from tests.kit.waiting import eventually
 from tests.scenarios.interpreter_kit import NAME, interpreter, ran, until_printed
 from tests.scenarios.kit import make
 
-from clicket import State, ToolContext, tool
+from clicket import Runtime, State, ToolContext, tool
 
 pytestmark = pytest.mark.timeout(120)
 
 MAX_USES = 20
+AT_ONCE = 3
 FORGE = """
 import json, os, struct
 def pipes():
@@ -211,26 +212,31 @@ async def secret() -> str:
     return "the secret"
 
 
+async def wrongs(rt: Runtime, program: Hostile) -> list[Any]:
+    """What differs from the expected outcome."""
+    found: list[Any] = []
+    result = await ran(rt, program.code, thread=program.name)
+    how = result.output["status"] if result.success else result.error.message
+    if not any(how == end if end == "ok" else end in how for end in program.ends):
+        found.append((program.name, how, result.output and result.output["errors"]))
+    made = (await rt.history(thread=program.name, tool="add", limit=1_000)).items
+    if len(made) > program.most:
+        found.append((program.name, f"{len(made)} calls"))
+    again = await ran(rt, "tools.add(a=20, b=22)", thread=program.name)
+    if not again.success or again.output["value"] != "42":  # it broke its own session: then a new one must work
+        again = await ran(rt, "tools.add(a=20, b=22)", thread=f"{program.name}, afterwards")
+    if not again.success or again.output["value"] != "42":
+        found.append((program.name, "no program works afterwards", again))
+    return found
+
+
 async def test_hostile_programs_are_bounded_and_judged() -> None:
-    hostile = interpreter(tools=["add"], max_uses=MAX_USES, timeout=20, grace=0.5, memory="256MiB")
+    hostile = interpreter(tools=["add"], max_uses=MAX_USES, timeout=5, grace=0.5, memory="256MiB")
     complaints = []
     async with make([add, secret, hostile], cancel_grace=5.0) as rt:
-        for number, program in enumerate(PROGRAMS):
-            thread = f"hostile {number}"
-            result = await ran(rt, program.code, thread=thread)
-            how = result.output["status"] if result.success else result.error.message
-            if not any(how == end if end == "ok" else end in how for end in program.ends):
-                complaints.append((program.name, how, result.output and result.output["errors"]))
-            made = (await rt.history(thread=thread, tool="add", limit=1_000)).items
-            if len(made) > program.most:
-                complaints.append((program.name, f"{len(made)} calls"))
-            if (await rt.history(thread=thread, tool="secret")).items and "odd" not in program.name:
-                complaints.append((program.name, "used a tool that is not its own"))
-            again = await ran(rt, "tools.add(a=20, b=22)", thread=thread)
-            if not again.success or again.output["value"] != "42":
-                again = await ran(rt, "tools.add(a=20, b=22)", thread=f"{thread} afterwards")
-            if not again.success or again.output["value"] != "42":
-                complaints.append((program.name, "no program works afterwards", again))
+        for first in range(0, len(PROGRAMS), AT_ONCE):
+            for found in await asyncio.gather(*(wrongs(rt, each) for each in PROGRAMS[first : first + AT_ONCE])):
+                complaints += found
         used = (await rt.history(tool="secret", limit=100)).items
         assert [each.error.code for each in used if each.error] == ["permission_denied"] * len(used)
         assert (await rt.call("secret", {})).output == "the secret"

@@ -4,6 +4,7 @@ may wait at once; whichever waits reads for all. Between blocks nothing is read 
 from __future__ import annotations
 
 import _thread
+import posix
 import select
 
 from clicket.interpreter.inside.safe_builtins import BUILTINS
@@ -23,6 +24,8 @@ globals()["__builtins__"] = BUILTINS
 MAX_USE = 2 * 1024 * 1024
 """Bytes of one use with its arguments."""
 _select = select.select
+_pipe, _read_bytes, _write_bytes = posix.pipe2, posix.read, posix.write
+_FLAGS = posix.O_NONBLOCK | posix.O_CLOEXEC
 _lock_of, _thread_id = _thread.allocate_lock, _thread.get_ident
 
 
@@ -48,6 +51,8 @@ class UseMailbox:
         """Uses so far, in all blocks."""
         self._reading = False
         """A thread waits for the pipe; others wait for their gate."""
+        self._alarm: tuple[int, ...] = ()
+        """A pipe that wakes a thread of the program when its block ends; made when such a thread first waits."""
         self._open: set[int] = set()
         self._answers: dict[int, dict[str, Any]] = {}
         self._gates: dict[int, Any] = {}
@@ -62,6 +67,11 @@ class UseMailbox:
         self._block = block
         self._reading = False
         self._answers.clear()
+        try:
+            while self._alarm and _read_bytes(self._alarm[0], 64):
+                pass
+        except OSError:  # nothing is in it
+            pass
 
     def end(self) -> None:
         """The block is over: what still waits gets an error, and nothing more is read here."""
@@ -72,6 +82,11 @@ class UseMailbox:
                 self._deliver({**over, "use": number})
             for loop in list(self._loops):
                 self._stop_reading(loop)
+            try:
+                if self._alarm and self._reading:
+                    _write_bytes(self._alarm[1], b"!")
+            except OSError:  # the program closed it
+                pass
 
     def mute(self) -> None:
         """In a forked child, which has no connection to the host."""
@@ -120,18 +135,21 @@ class UseMailbox:
                 if number in self._answers:
                     return self._answers.pop(number)
                 if number not in self._open:
-                    raise UseFailed("cancelled", "this use was withdrawn.")
+                    raise UseFailed("cancelled", "this use was withdrawn, or its block has ended.")
                 if self._reading:
                     gate = self._gates[number] = _lock_of()
                     gate.acquire()
                 else:
                     self._reading = True
+                    if not self._alarm and not self._interrupts.is_main():
+                        self._alarm = _pipe(_FLAGS)
+                    watched = (*self._commands, *self._alarm[:1])
             if gate is not None:
                 gate.acquire()  # until its answer is there, or it is this thread's turn to read
                 continue
             try:
                 while number in self._open:
-                    _select(self._commands, (), ())
+                    _select(watched, (), ())
                     self._read_one()
             finally:
                 with _Held(self):

@@ -7,6 +7,7 @@ the program sees them, and a request to the new place is checked again.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -26,6 +27,7 @@ __all__ = ["Egress", "FetchTool", "HostNotDeclared"]
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _READING = ("GET", "HEAD", "OPTIONS")
 _PORTS = {"http": 80, "https": 443}
+_BELOW = re.compile(r"\*(\.[a-z0-9-]{1,63}){2,10}")
 _MAX_RESPONSE = 4 * 1024 * 1024
 _MAX_HEADERS = 100
 _SCHEMA: Mapping[str, Any] = {
@@ -59,15 +61,16 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, text: str) -> Egress:
         """`api.example.com`, `*.example.com`, `http://10.0.0.5:8080`. Without a scheme it is https."""
-        parts = urlsplit(text if "://" in text else f"https://{text}")
         try:
+            parts = urlsplit(text if "://" in text else f"https://{text}")
             host, port = (parts.hostname or "").removesuffix("."), parts.port
-            numeric_host(host.removeprefix("*."))
+            if "*" not in host:
+                numeric_host(host)
         except (ValueError, AddressRefused) as error:
             raise UsageError(f"egress: {text!r} is not a host: {error}") from None
         if parts.scheme not in _PORTS or parts.path not in ("", "/") or parts.query or "@" in parts.netloc:
             raise UsageError(f"egress: {text!r} is no host. Write 'api.example.com', or 'http://api.example.com:8080'.")
-        if host == "*" or ("*" in host and (not host.startswith("*.") or "*" in host[1:] or host.count(".") < 2)):
+        if "*" in host and not _BELOW.fullmatch(host):
             raise UsageError(f"egress: {text!r}: a star stands for the names below a domain, as in '*.example.com'.")
         return cls(scheme=parts.scheme, host=host, port=port or _PORTS[parts.scheme])
 

@@ -162,8 +162,8 @@ def _told(schema: Any, definitions: Any, depth: int) -> str:
         return f"Literal[{', '.join(_literal(each) or '...' for each in choices)}]"
     for key in ("anyOf", "oneOf"):
         several = schema.get(key)
-        if isinstance(several, list) and several:
-            return _either(_told(each, definitions, depth + 1) for each in several[:_MAX_LITERALS])
+        if isinstance(several, list) and 0 < len(several) <= _MAX_LITERALS:
+            return _either(_told(each, definitions, depth + 1) for each in several)
     kind = schema.get("type")
     if isinstance(kind, list):
         return _either(_told({**schema, "type": each}, definitions, depth + 1) for each in kind[:_MAX_LITERALS])
@@ -177,11 +177,11 @@ def _told(schema: Any, definitions: Any, depth: int) -> str:
 
 def _object(schema: Mapping[str, Any], definitions: Any, depth: int) -> str:
     properties = schema.get("properties")
-    if isinstance(properties, Mapping) and properties and depth < _MAX_DEPTH - 1:
+    if isinstance(properties, Mapping) and 0 < len(properties) <= _MAX_LITERALS and depth < _MAX_DEPTH - 1:
         required = schema.get("required") or ()
         fields = [
             f"{str(name)!r}{'' if name in required else '?'}: {_told(each, definitions, depth + 1)}"
-            for name, each in list(properties.items())[:_MAX_LITERALS]
+            for name, each in properties.items()
         ]
         text = "{" + ", ".join(fields) + "}"
         if len(text) <= _MAX_TYPE:

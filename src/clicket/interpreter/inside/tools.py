@@ -113,7 +113,7 @@ class Use:
         return bool(self.result())
 
     def __hash__(self) -> int:
-        return hash(self.result())
+        return id(self)  # `asyncio.gather` hashes what it gets, and must not wait
 
 
 def _value(given: Any) -> Any:

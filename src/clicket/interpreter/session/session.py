@@ -325,8 +325,8 @@ class Session:
     def _on_late_frame(self, frame: protocol.Answer) -> None:
         """An old id: a thread displays something after its block, or the true end follows a forged one. Both are harmless."""
         self._late += _LATE_OVERHEAD + (len(frame.data) if isinstance(frame, protocol.DisplayFrame) else 0)
-        if self._late > _MAX_LATE:
-            raise protocol.Violation("too many late answers")
+        if self._late > _MAX_LATE or isinstance(frame, protocol.UseFrame):
+            raise protocol.Violation("too many late answers, or a use of a tool after its block")
 
     def _on_answer(
         self, kind: type[protocol.Answer], size: int, answer: asyncio.Future[Any], frame: protocol.Answer

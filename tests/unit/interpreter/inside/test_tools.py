@@ -97,6 +97,18 @@ def test_answers_may_come_in_any_order(host: Host) -> None:
     assert host.finish()["value"] == "[10, 20, 30]"
 
 
+def test_the_loop_goes_on_while_uses_are_under_way(host: Host) -> None:
+    host.begin(
+        "import asyncio\nasync def tick():\n    print('tick', flush=True)\n"
+        "found = await asyncio.gather(tools.one(1), tools.one(2), tick())\nfound[:2]"
+    )
+    host.next(), host.next()
+    assert host.worker.heard("tick"), "gather does not wait for what it gets"
+    host.answer(2, value={"n": 2})
+    host.answer(1, value={"n": 1})
+    assert host.finish()["value"] == "[{'n': 1}, {'n': 2}]"
+
+
 def test_a_thread_that_waits_reads_for_the_others(host: Host) -> None:
     host.begin(
         "import threading\nfound = {}\n"

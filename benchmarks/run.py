@@ -27,7 +27,7 @@ from benchmarks.rounds import measure  # noqa: E402
 
 NAMES = (
     *("overhead", "steps", "sync_async", "journal", "many", "kernel", "schema", "stall"),
-    *("durability", "recovery", "stores", "cache", "fleet", "server", "code", "agents"),
+    *("durability", "recovery", "stores", "cache", "fleet", "server", "code", "uses", "agents"),
 )
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 KEPT = CACHE / "answers.json"

@@ -103,7 +103,7 @@ class Host:
 
     def _offer(self, tool: Tool) -> ToolOffer:
         offer = self._offers.get(tool)
-        if offer is None:
+        if offer is None or offer.description is not tool.description:  # one that lists other tools may change
             offer = self._offers[tool] = ToolOffer(
                 name=tool.name, description=tool.description, input_schema=tool.input_schema
             )

@@ -20,7 +20,7 @@ from clicket.tools.function import name_of
 __all__ = ["AgentTool", "AskedAgent", "thread_of_task"]
 
 _MAX_NAME = 512
-_ASKING = re.compile(r"/([A-Za-z0-9_-]{1,64})\.\d+(?:\.\d+-\d+)*\.\d+\.\d+(?=/|\Z)")
+_ASKING = re.compile(r"/([A-Za-z0-9_-]{1,64})\.\d+(?:\.\d+-\d+)*\.\d+\.\d+(?:\.u\d+)?(?=/|\Z)")
 """Finds the calling agents in the name of such a thread, which holds the ids of their calls."""
 _SCHEMA = {
     "type": "object",

@@ -42,6 +42,7 @@ from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
+from clicket.engine.nested_calls import NestedCallMaker
 from clicket.engine.notice_handler import NoticeHandler
 from clicket.engine.offers import Offers
 from clicket.engine.parking import Parking
@@ -200,7 +201,7 @@ class Engine:
             journal, store, vault, workers, processes, Cluster(ray),
             chance=chance, grace=limits.cancel_grace, max_wait=limits.queue_timeout, abandon=lambda call: running.abandon(call),
             on_returned=lambda call, late: running.on_returned(call, late), on_cost=costs.report,
-            credentials=lent, spawn=spawn,
+            credentials=lent, nest=lambda call: nesting.of(call), spawn=spawn,
         )  # fmt: skip
         pipeline = Pipeline(
             Find(registry, hub.check),
@@ -310,7 +311,12 @@ class Engine:
         self.recovery, self.chores, self.background = recovery, chores, background
         self.share, self.queues = share, queues
         self.credentials, self.connecting = credential_book, connecting
-        self.handles, self.book = Handles(journal, live, ending, stored_calls, decisions, arguments, kept), book
+        handles = self.handles = Handles(journal, live, ending, stored_calls, decisions, arguments, kept)
+        nesting = NestedCallMaker(
+            admission, ending, handles, stored_calls, arguments,
+            hold_clock=runner.hold_clock, release_clock=runner.release_clock, spawn=spawn,
+        )  # fmt: skip
+        self.book = book
         self.worker_entry, self.draining, self._submits_only, self.due_calls = entry, draining, gives_away, due_calls
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
         notice_handler = NoticeHandler(stored_calls, hub, claimer, gate, flights, chores, placement, offers)

@@ -44,7 +44,7 @@ class Plans:
         entry, needs = call.entry, plan.needs
         if tool.traits.one_call_per_thread:
             needs = (*needs, ("session", tool.name, entry.caller, entry.thread, 1))
-        if self._max_per_thread is not None and needs:
+        if self._max_per_thread is not None and needs and tool.traits.holds_slot:
             needs = (*needs, ("thread", entry.caller, entry.thread, self._max_per_thread))
         call.plan = plan if needs is plan.needs else _plan_of(plan.lane, needs, plan.max_retries)
 

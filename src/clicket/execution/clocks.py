@@ -36,6 +36,13 @@ class Clocks:
             self._deadlines.drop(call, attempt.deadline)
         attempt.deadline = self._deadlines.add(call, seconds)
 
+    def unlimit(self, call: Call) -> None:
+        """Take the attempt's deadline away."""
+        attempt = attempt_of(call)
+        if attempt.deadline is not None:
+            self._deadlines.drop(call, attempt.deadline)
+            attempt.deadline = None
+
     def grant(self, call: Call, after: Callable[..., None], *args: Call) -> None:
         """The call is being stopped: call `after` when its grace is over."""
         # A call that waits for other calls stops after them, and they have a grace, too.

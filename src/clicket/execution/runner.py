@@ -42,6 +42,7 @@ from clicket.kernel import State
 from clicket.ports import Store
 from clicket.tools import Options, Pending, Tool
 from clicket.tools.costs import Costs
+from clicket.tools.nested import NestedCalls
 from clicket.tools.question import InputNeeded
 from clicket.vault import Vault, hide_error, hide_text
 
@@ -67,7 +68,7 @@ def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
 
 class Runner:
     """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has returned.
-    `on_cost` is called with all costs that a call has reported, whenever it reports one.
+    `on_cost` is called with all costs that a call has reported, whenever it reports one. `nest`: what makes the calls of a call.
     `max_wait`: seconds that a call waits for resources of the Ray cluster."""
 
     def __init__(
@@ -86,6 +87,7 @@ class Runner:
         on_returned: Callable[[Call, Late | None], None],
         on_cost: Callable[[Call, Costs], None],
         credentials: LentCredentials,
+        nest: Callable[[Call], NestedCalls],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._journal = journal
@@ -93,6 +95,7 @@ class Runner:
         self._vault = vault
         self._on_cost = on_cost
         self._credentials = credentials
+        self._nest = nest
         self._clock = journal.clock
         self._clocks = Clocks(journal.clock, stop, grace=grace)
         self._chance = chance
@@ -123,10 +126,20 @@ class Runner:
         attempt = attempt_of(call)
         if attempt.sink is None:
             attempt.sink = CallSink(
-                self._journal, self._store, self._vault, call, self._on_cost, self._credentials, self._clocks.limit
-            )
+                self._journal, self._store, self._vault, call, self._on_cost, self._credentials, self._clocks.limit, self._nest
+            )  # fmt: skip
         sink: CallSink = attempt.sink
         return sink
+
+    def hold_clock(self, call: Call) -> None:
+        """The time limit of the call's attempt stands still: one of its own calls waits for a person."""
+        self.sink_of(call).hold_clock()
+        self._clocks.unlimit(call)
+
+    def release_clock(self, call: Call) -> None:
+        left = self.sink_of(call).release_clock()
+        if left is not None and not call.ending:
+            self._clocks.limit(call, max(left, 0.0))
 
     def start(self, call: Call) -> Awaitable[None] | None:
         """Run a call. None: an async body ended in its first step, in its caller's task, and its output is there."""

@@ -31,6 +31,7 @@ from clicket.model.spend import usd
 from clicket.ports import Store
 from clicket.tools import ToolContext
 from clicket.tools.costs import COST, Costs, costs_in, read_cost
+from clicket.tools.nested import NestedCalls
 from clicket.tools.pending import digest_of, new_token
 from clicket.vault import Vault, Window, has_token, hide, hide_text
 
@@ -52,7 +53,8 @@ class CallSink:
     """For bodies on the loop. One per call; attempts share it, and each attempt starts with empty output."""
 
     __slots__ = (
-        "_attempt", "_call", "_checkpoints", "_clock", "_credentials", "_journal", "_last_report", "_limit", "_on_cost", "_store", "_token",
+        "_attempt", "_call", "_checkpoints", "_clock", "_credentials", "_journal", "_last_report", "_left", "_limit", "_nest", "_on_cost",
+        "_store", "_token",
         "_token_given", "_vault", "_window", "active_at", "announced", "attempt_at", "costs", "deadline_at", "spool",
     )  # fmt: skip
 
@@ -65,6 +67,7 @@ class CallSink:
         on_cost: Callable[[Call, Costs], None] = lambda call, costs: None,
         credentials: LentCredentials | None = None,
         limit: Callable[[Call, float], None] = lambda call, seconds: None,
+        nest: Callable[[Call], NestedCalls] | None = None,
     ) -> None:
         self._credentials = credentials
         self._journal = journal
@@ -73,6 +76,7 @@ class CallSink:
         self._call = call
         self._on_cost = on_cost
         self._limit = limit
+        self._nest = nest
         self.costs: Costs | None = None
         """What the call has reported with `ctx.spend`, in all attempts; None: nothing here."""
         self._attempt: Attempt = attempt_of(call)
@@ -85,6 +89,7 @@ class CallSink:
         self.announced = False
         self.active_at = self.attempt_at = self._clock()
         self.deadline_at: float | None = None
+        self._left: float | None = None
 
     def begin(self, timeout: float | None) -> None:
         """A new attempt: its clock starts, its output is empty."""
@@ -107,6 +112,22 @@ class CallSink:
     @property
     def time_left(self) -> float | None:
         return None if self.deadline_at is None else self.deadline_at - self._clock()
+
+    @property
+    def nested(self) -> NestedCalls:
+        """Makes calls of the running call's own."""
+        assert self._nest is not None, "a running call has an engine"
+        return self._nest(self._call)
+
+    def hold_clock(self) -> None:
+        """The attempt's time stands still; its timer is the runner's."""
+        self._left, self.deadline_at = self.time_left, None
+
+    def release_clock(self) -> float | None:
+        """The attempt's time goes on; returns what is left of it."""
+        if self._left is not None:
+            self.deadline_at = self._clock() + self._left
+        return self._left
 
     def _is_over(self) -> bool:
         """Is the call stopped or ended? Then the tool's reports are ignored."""

@@ -22,6 +22,7 @@ from clicket.interpreter.run.messages import Message
 from clicket.interpreter.run.session_slot import SessionSlot
 from clicket.interpreter.session.session import Session
 from clicket.interpreter.session.timers import Timers
+from clicket.interpreter.session.uses import UseHandler
 from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox import LEVELS, Isolation, Limits, size_of
@@ -160,9 +161,10 @@ class Interpreter:
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
         keep: ArtifactStore | None = None,
+        uses: UseHandler | None = None,
     ) -> Result:
-        """Run a task to its end. Errors of the program are in the result, not raised."""
-        self.begin(task, file_names=file_names, files=files, keep=keep)
+        """Run a task to its end. Errors of the program are in the result, not raised. `uses` performs the program's uses of tools."""
+        self.begin(task, file_names=file_names, files=files, keep=keep, uses=uses)
         machine = self._current
         try:
             await machine.finish()
@@ -178,9 +180,10 @@ class Interpreter:
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
         keep: ArtifactStore | None = None,
+        uses: UseHandler | None = None,
     ) -> AsyncGenerator[Message, None]:
         """Run a task and yield messages while it runs; `final_result` is the last. Closed early, it stops the program."""
-        self.begin(task, file_names=file_names, files=files, keep=keep)
+        self.begin(task, file_names=file_names, files=files, keep=keep, uses=uses)
         machine = self._current
         async with aclosing(self._recorded(machine, machine.stream())) as messages:
             async for message in messages:
@@ -193,6 +196,7 @@ class Interpreter:
         file_names: Iterable[str] = (),
         files: Mapping[str, bytes | str | Path] | None = None,
         keep: ArtifactStore | None = None,
+        uses: UseHandler | None = None,
     ) -> None:
         """Begin a run that the caller drives by `step`. One run at a time."""
         if not self._open:
@@ -212,6 +216,7 @@ class Interpreter:
             store=keep or self._store,
             workers=self._workers,
             inputs=_inputs(file_names, files) if file_names or files else None,
+            uses=uses,
         )
 
     @property

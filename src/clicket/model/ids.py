@@ -2,6 +2,8 @@
 
 Such an id is `toolu_01AbC:react.1.2.1~3f9c12ab`: the provider's own id, a short name that is unique in its thread (agent, turn, step,
 place), and a tag that makes it unique in the store. A call is found by the whole, by the provider's id and by the short name.
+
+A program's use of a tool is a call with the id of the program's call and a number: `ID.u3`, `react.1.2.1.u3~3f9c12ab`.
 """
 
 from __future__ import annotations
@@ -9,15 +11,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from hashlib import sha256
 from time import time_ns
 
-__all__ = ["agent_of", "alias_of", "asked_id", "is_alias", "is_of_turn", "new_id", "provider_of", "provider_prefix"]
+__all__ = [
+    "agent_of",
+    "alias_of",
+    "asked_id",
+    "is_alias",
+    "is_of_turn",
+    "new_id",
+    "provider_of",
+    "provider_prefix",
+    "use_id",
+]
 
 _BYTES = 10
 _BATCH = 200
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _ALIAS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+\.\d+\.\d+")
 _MAX_PROVIDER = 64
+_MAX_PARENT = 480
 
 
 def _generator() -> Callable[[], str]:
@@ -82,3 +96,11 @@ def agent_of(id: str) -> str:
 def is_of_turn(id: str, mark: str) -> bool:
     """Is it the id of a tool call of the turn `mark`?"""
     return alias_of(id).startswith(f"{mark}.")
+
+
+def use_id(parent: str, number: int) -> str:
+    """The id of the call that a program makes as its use `number` of a tool; `parent` is the id of the program's call."""
+    if len(parent) > _MAX_PARENT:
+        parent = sha256(parent.encode("utf-8", "surrogatepass")).hexdigest()
+    tag = parent.rpartition("~")[2] if "~" in parent else ""
+    return f"{alias_of(parent)}.u{number}~{tag}" if tag else f"{parent}.u{number}"

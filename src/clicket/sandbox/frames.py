@@ -27,8 +27,9 @@ class BadFrame(ValueError):
     """The data is no valid frame: incomplete, too long, or not one JSON object."""
 
 
-def pack(value: dict[str, Any]) -> bytes:
-    body = encode(value)
+def pack(value: dict[str, Any], *, strict: bool = False) -> bytes:
+    """One frame. `strict`: lone surrogates raise `UnicodeEncodeError`."""
+    body = _to_text(value).encode() if strict else encode(value)
     if len(body) > MAX_FRAME:
         raise BadFrame(f"a frame may have {MAX_FRAME} bytes, this one has {len(body)}; send less, or in pieces.")
     return len(body).to_bytes(4, "big") + body

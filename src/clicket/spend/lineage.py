@@ -13,8 +13,9 @@ from clicket.model.spend import Run, Spender
 __all__ = ["spender_of_call", "spender_of_turn"]
 
 _ALIAS = re.compile(
-    r"(?P<agent>[A-Za-z0-9_-]{1,64})\.(?P<turn>\d{1,9})(?:\.\d{1,9}-\d{1,9}){0,64}\.(?P<step>\d{1,9})\.\d{1,9}"
+    r"(?P<agent>[A-Za-z0-9_-]{1,64})\.(?P<turn>\d{1,9})(?:\.\d{1,9}-\d{1,9}){0,64}\.(?P<step>\d{1,9})\.\d{1,9}(?:\.u\d{1,9})?"
 )
+"""Of a call, or of a use of a tool in the program that a call runs."""
 _MAX_DEPTH = 64
 
 

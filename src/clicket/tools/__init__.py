@@ -5,6 +5,7 @@
 - `options`, `resources`, `depends`: options of a tool; what it needs on a Ray cluster; the tools that must have completed before it
 - `context`: `ToolContext`, what a running tool knows and reports
 - `question`: questions of a tool to a person
+- `nested`: calls that a running call makes
 - `pending`, `reconcile`: calls that end elsewhere, and their tokens; a tool's own check of an unknown outcome
 - `registry`: the tools of a runtime by name
 - `schema`, `plain_signature`, `pydantic_arguments`, `output_schema`: JSON Schema from type hints, and the conversion of arguments
@@ -13,7 +14,7 @@
 - `native`: tools with a session for each caller and thread
 - `rest`, `openapi`, `schema_refs`: HTTP operations as tools, also from an OpenAPI document
 - `request`, `exchange`, `response`: the HTTP request of a call, its redirects, its output
-- `guard`, `transport`: which addresses may be reached; the HTTP client of REST tools and of web pages
+- `guard`, `transport`, `client_pool`: which addresses may be reached; the HTTP client of REST tools and of web pages; one for each loop
 - `place`: file and line of a declaration
 """
 
@@ -25,6 +26,7 @@ from clicket.tools.context import STREAMED, Sink, Streamed, ToolContext
 from clicket.tools.depends import Group, names_of
 from clicket.tools.function import FunctionTool, tool
 from clicket.tools.native import NativeTool, Session, SessionKey, SessionTool, session_key
+from clicket.tools.nested import NestedCalls, nested_calls
 from clicket.tools.options import Isolation, Options, Recovery, make_options
 from clicket.tools.output_check import output_check
 from clicket.tools.pending import Pending
@@ -46,6 +48,7 @@ __all__ = [
     "Happened",
     "Isolation",
     "NativeTool",
+    "NestedCalls",
     "Options",
     "Pending",
     "Recovery",
@@ -65,6 +68,7 @@ __all__ = [
     "compile_schema",
     "make_options",
     "names_of",
+    "nested_calls",
     "output_check",
     "session_key",
     "tool",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import ssl
 import time
@@ -13,8 +12,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import InvalidInput, UsageError, did_you_mean
+from clicket.tools.client_pool import ClientPool
 from clicket.tools.context import ToolContext
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
@@ -26,7 +25,6 @@ from clicket.tools.stream import StreamMapping, StreamReader, mapping_of
 
 if TYPE_CHECKING:
     import httpcore2
-    import httpx2
 
 __all__ = ["Connection", "OutcomeUnknown", "RestError", "RestTool", "StreamMapping"]
 
@@ -89,8 +87,7 @@ class RestTool(ToolDefaults):
         self._max_redirects = _whole_number(where, "max_redirects", max_redirects, 0)
         self._max_response_size = _whole_number(where, "max_response_size", max_response_size, 1)
         self._stream = mapping_of(where, stream)
-        self._ssl_context = ssl_context
-        self._network = network
+        self._pool = ClientPool(self._guard, ssl_context, network)
         self.options: Options = make_options(where, {"read_only": self._method in _READING, **options})
         if self.options.isolation not in ("auto", "inline"):
             raise UsageError(f"{where}: a REST tool runs on the event loop; leave isolation out.")
@@ -104,8 +101,6 @@ class RestTool(ToolDefaults):
             "additionalProperties": False,
             **({"$defs": dict(definitions)} if definitions else {}),
         }
-        # A client cannot outlive the loop of its sockets, so there is one for each loop.
-        self._clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
         self._request_count = 0
         self._last_used_at: float | None = None
 
@@ -142,8 +137,7 @@ class RestTool(ToolDefaults):
 
     @property
     def connection(self) -> Connection:
-        is_open = any(not loop.is_closed() for loop in list(self._clients))
-        return Connection(open=is_open, request_count=self._request_count, last_used_at=self._last_used_at)
+        return Connection(open=self._pool.is_open, request_count=self._request_count, last_used_at=self._last_used_at)
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Refuse what must not be sent: values that would change another part of the request, and forbidden addresses as hosts."""
@@ -163,7 +157,7 @@ class RestTool(ToolDefaults):
             prepared.headers.setdefault("idempotency-key", _header_key(ctx.idempotency_key))
         if self._provider is not None:
             prepared.headers["authorization"] = f"Bearer {ctx.credential(self._provider)}"
-        client = await self._client()
+        client = await self._pool.client()
         from clicket.tools.exchange import Exchange, Rules  # here, because it imports httpx2
 
         rules = Rules(
@@ -185,9 +179,7 @@ class RestTool(ToolDefaults):
 
     async def close(self) -> None:
         """Close the client of the running loop, not those of other loops. A later `run` opens a new one."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
+        await self._pool.close()
 
     @property
     def _host_argument(self) -> str | None:
@@ -203,26 +195,6 @@ class RestTool(ToolDefaults):
     def prepare(self, arguments: Mapping[str, Any]) -> Prepared:
         return prepare(self._method, self._template, self._parameters, self._headers, self._body, arguments)
 
-    async def _client(self) -> httpx2.AsyncClient:
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is not None:
-            return client
-        # The first request pays for importing httpx2 and reading certificates, a fifth of a second: not on the loop.
-        worker = Workers(1, "clicket-rest")
-        try:
-            context = await worker.run(lambda: _load(self._ssl_context))
-        finally:
-            worker.close(patience=0)
-        from clicket.tools.transport import open_client
-
-        # Nothing waits between here and the end, and no other thread touches this loop's entry.
-        for other in [known for known in list(self._clients) if known.is_closed()]:
-            self._clients.pop(other, None)
-        if loop not in self._clients:
-            self._clients[loop] = open_client(self._guard, context, self._network)
-        return self._clients[loop]
-
     def _checked_required(self, where: str, required: Collection[str]) -> list[str]:
         if isinstance(required, str):
             raise UsageError(f"{where}: required takes a list of names, not one string.")
@@ -233,13 +205,6 @@ class RestTool(ToolDefaults):
         return [
             name for name, p in known.items() if name in required or (p.place == "path" and p.default is msgspec.UNSET)
         ]
-
-
-def _load(ssl_context: ssl.SSLContext | None) -> ssl.SSLContext:
-    from clicket.tools import exchange as _  # noqa: F401  the import is the point
-    from clicket.tools.transport import make_ssl_context
-
-    return ssl_context or make_ssl_context()
 
 
 def _checked_method(where: str, method: str) -> str:

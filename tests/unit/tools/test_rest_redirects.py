@@ -138,7 +138,7 @@ def test_a_new_loop_gets_a_new_client() -> None:
     async def once(close: bool) -> tuple[Any, int]:
         async with serving() as server:
             output = await call(tool, port=server.port)
-            open_clients = len(tool._clients)
+            open_clients = len(tool._pool)
             if close:
                 await tool.close()
             return output, open_clients

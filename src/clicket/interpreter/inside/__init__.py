@@ -17,5 +17,8 @@ safe_repr         short text of any object, made without running code of the pro
 safe_builtins     the worker's own copy of the builtins, which a program cannot break
 import_hooks      callbacks after a module was imported
 import_allowlist  the packages that a program may import
+tools             `tools.NAME(...)`: tools of the runtime as functions of the program
+use_mailbox       uses of tools as frames: sent, waited for by threads and event loops, answered
+responses         the response of a `fetch`
 file_locks        `fcntl.flock` where the sandbox refuses it
 """

@@ -61,6 +61,10 @@ class Interrupts:
     def close(self) -> None:
         self._open = False
 
+    def is_main(self) -> bool:
+        """Is this the main thread, where interrupts are raised?"""
+        return _thread_id() == self._main
+
     def hold(self) -> bool:
         """Delay interrupts until `release`. False in other threads than the main one, where none is raised."""
         if self._held or _thread_id() != self._main:

@@ -20,7 +20,9 @@ from clicket.interpreter.inside.process_state import ProcessState
 from clicket.interpreter.inside.safe_builtins import BUILTINS, cut
 from clicket.interpreter.inside.safe_repr import name_of
 from clicket.interpreter.inside.sources import Sources
+from clicket.interpreter.inside.tools import install, remove, sign
 from clicket.interpreter.inside.tracebacks import Tracebacks
+from clicket.interpreter.inside.use_mailbox import UseMailbox
 from clicket.interpreter.inside.variables import Variables
 from clicket.sandbox.frames import pack, read
 
@@ -59,12 +61,14 @@ class Worker:
         self._pid = _getpid()
         self._lock = _thread.allocate_lock()
         self._interrupts = Interrupts(commands)
+        self._listing: dict[str, Any] | None = None
         self._state = ProcessState(home)
         self._sources = Sources(home)
         self._runner = BlockRunner(self._state.names)
         self._displays = Displays(self._send, self._state.flush_own)
         self._tracebacks = Tracebacks(self._sources)
         self._variables = Variables(self._state.names)
+        self._mailbox = UseMailbox(commands, self._write_frame, self._interrupts)
         self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "exec": self._exec,
             "check": self._check,
@@ -81,6 +85,9 @@ class Worker:
             command = read(self._commands)
             if command is None:
                 return
+            if command["op"] == "answer":  # to a use whose block has ended
+                self._interrupts.finish()
+                continue
             answer = self._operations[command["op"]](command)
             self._interrupts.finish()
             self._send(answer)
@@ -93,6 +100,7 @@ class Worker:
         hooks.after("linecache", self._sources.fill_linecache)
         hooks.after("matplotlib.pyplot", self._displays.figures.patch_pyplot)
         hooks.after("IPython.display", self._displays.patch_ipython)
+        hooks.after("inspect", sign)
         _remove_own_path()
         sys.argv = [""]
         sys.path.insert(0, home)
@@ -132,8 +140,10 @@ class Worker:
         self._interrupts.seen = False
         self._sources.add(name, text)
         self._displays.begin(command["id"])
+        self._offer(command)
         value, error = self._step(self._runner.run, text, name)
         shown, second = self._step(self._displays.finish, value)
+        self._mailbox.end()
         error = second if error is None else error
         status, code = self._status_of(error)
         described = self._describe(error, status, name)
@@ -151,6 +161,17 @@ class Worker:
             "threads": _count_threads(),
             "names": self._variables.names(),
         }
+
+    def _offer(self, command: dict[str, Any]) -> None:
+        """The tools of this block, if they are others than those of the block before."""
+        if "tools" in command:
+            self._listing = command["tools"]
+            if self._listing is None:
+                remove()
+        if self._listing is not None:
+            if "tools" in command or "tools" not in vars(builtins):
+                install(self._mailbox, self._listing)
+            self._mailbox.begin(command["id"])
 
     def _changes(self) -> list[dict[str, Any]]:
         try:
@@ -195,8 +216,11 @@ class Worker:
         }
 
     def _send(self, frame: dict[str, Any]) -> None:
+        self._write_frame(pack(frame))
+
+    def _write_frame(self, frame: bytes) -> None:
         """Write a whole frame: neither an interrupt nor another thread can split it."""
-        data = memoryview(pack(frame))
+        data = memoryview(frame)
         held = self._interrupts.hold()
         try:
             with self._lock:
@@ -211,6 +235,7 @@ class Worker:
     def _on_fork(self) -> None:
         """A forked child must not write to the host."""
         self._displays.mute()
+        self._mailbox.mute()
         for fd in (self._commands, self._answers):
             try:  # noqa: SIM105 - contextlib is not loaded for this
                 _close(fd)

@@ -28,6 +28,7 @@ from clicket.interpreter.run.validation import TaskRefused
 from clicket.interpreter.session.block_run import BlockEnd, BlockItem, OutputItem
 from clicket.interpreter.session.exit_reason import SessionGone
 from clicket.interpreter.session.session import Checked, Session
+from clicket.interpreter.session.uses import UseHandler
 from clicket.kernel import CODE, CodeState
 from clicket.sandbox.isolation import Isolation
 
@@ -62,6 +63,7 @@ class Machine:
         store: ArtifactStore,
         workers: Workers,
         inputs: Inputs | None = None,
+        uses: UseHandler | None = None,
     ) -> None:
         self.state: CodeState = CODE.initial
         self.result: Result | None = None
@@ -75,6 +77,7 @@ class Machine:
         self._store = store
         self._workers = workers
         self._inputs = inputs or Inputs()
+        self._uses = uses
         self._messages: list[Message] | None = []
         """Messages of the current step; None if the caller wants none."""
         self._builder = ResultBuilder(task, options.limits)
@@ -257,7 +260,7 @@ class Machine:
         self._ended = None
         self._running = True
         code, timeout = self._blocks[self._at].code, self._options.limits.timeout
-        self._session.begin(code, name=name, timeout=timeout, on_checked=on_checked)
+        self._session.begin(code, name=name, timeout=timeout, on_checked=on_checked, uses=self._uses)
 
     def _sent(self) -> None:
         block = self._blocks[self._at]

@@ -39,6 +39,15 @@ class Connection:
     def send(self, frame: bytes) -> None:
         self._commands.send(frame)
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that the worker has not taken yet."""
+        return self._commands.waiting_size
+
+    async def drain_commands(self) -> None:
+        """Wait until the worker has taken everything that was sent, or the connection is closed."""
+        await self._commands.drain()
+
     def read_answers(self) -> None:
         """Read answers; output stays as it is."""
         self._answers.resume()

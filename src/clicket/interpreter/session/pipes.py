@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable
 
 __all__ = ["PipeReader", "PipeWriter"]
@@ -78,38 +79,56 @@ class PipeReader:
 class PipeWriter:
     """Data that does not fit into the pipe waits here."""
 
-    __slots__ = ("_fd", "_loop", "_stopped", "_waiting")
+    __slots__ = ("_drained", "_fd", "_loop", "_stopped", "_waiting", "waiting_size")
 
     def __init__(self, fd: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._fd = fd
-        self._waiting: memoryview | None = None
+        self._waiting: deque[memoryview] = deque()
+        self.waiting_size = 0
+        self._drained: asyncio.Future[None] | None = None
         self._stopped = False
 
     def send(self, data: bytes) -> None:
         if self._stopped:
             return
-        if self._waiting is not None:
-            self._waiting = memoryview(bytes(self._waiting) + data)
-            return
-        rest = self._write(memoryview(data))
+        rest = memoryview(data)
+        if not self._waiting:
+            rest = self._write(rest)
+            if rest:
+                self._loop.add_writer(self._fd, self._ready)
         if rest:
-            self._waiting = rest
-            self._loop.add_writer(self._fd, self._ready)
+            self._waiting.append(rest)
+            self.waiting_size += len(rest)
+
+    async def drain(self) -> None:
+        """Wait until nothing waits here any more, or the pipe was stopped."""
+        while self._waiting:
+            if self._drained is None:
+                self._drained = self._loop.create_future()
+            await asyncio.shield(self._drained)
 
     def stop(self) -> None:
         self._stopped = True
         self._stop_waiting()
 
     def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting = None
+        if self._waiting:
+            self._waiting.clear()
             self._loop.remove_writer(self._fd)
+        self.waiting_size = 0
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
 
     def _ready(self) -> None:
-        assert self._waiting is not None
-        if rest := self._write(self._waiting):
-            self._waiting = rest
+        first = self._waiting[0]
+        rest = self._write(first)
+        self.waiting_size -= len(first) - len(rest)
+        if rest:
+            self._waiting[0] = rest
+        elif len(self._waiting) > 1:
+            self._waiting.popleft()
         else:
             self._stop_waiting()
 

@@ -27,8 +27,11 @@ __all__ = [
     "PreloadedFrame",
     "ReadyFrame",
     "RefusedFrame",
+    "UseFrame",
     "VariableFrame",
     "Violation",
+    "WithdrawFrame",
+    "answer",
     "check",
     "decode",
     "execute",
@@ -122,7 +125,24 @@ class DoneFrame(_Frame, frozen=True, kw_only=True, tag="done"):
     names: Annotated[tuple[_Name, ...], Meta(max_length=10_000)] = ()
 
 
-Answer = ReadyFrame | RefusedFrame | CheckedFrame | PreloadedFrame | DisplayFrame | DoneFrame
+class UseFrame(_Frame, frozen=True, kw_only=True, tag="use"):
+    """The program uses a tool. `use` counts all uses of the worker, from 1, without gaps."""
+
+    id: _Id
+    use: _Id
+    tool: _Name
+    arguments: msgspec.Raw
+    """Judged with the call that the use becomes."""
+
+
+class WithdrawFrame(_Frame, frozen=True, kw_only=True, tag="withdraw"):
+    """The program does not wait for a use any more."""
+
+    id: _Id
+    use: _Id
+
+
+Answer = ReadyFrame | RefusedFrame | CheckedFrame | PreloadedFrame | DisplayFrame | DoneFrame | UseFrame | WithdrawFrame
 
 _ANY: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 _BIG = msgspec.json.Decoder(DisplayFrame)
@@ -158,10 +178,17 @@ def check(id: int, codes: Sequence[str]) -> bytes:
     return _pack({"op": "check", "id": id, "codes": list(codes)})
 
 
-def execute(id: int, code: str, name: str, *, check: bool = False) -> bytes:
-    """With `check`, the worker first answers as to `check`, and runs the code only if it compiles."""
-    command = {"op": "exec", "id": id, "code": code, "name": name}
+def execute(id: int, code: str, name: str, *, check: bool = False, **tools: Any) -> bytes:
+    """With `check`, the worker first answers as to `check`, and runs the code only if it compiles. `tools`: the listing of the
+    program's tools, None for none; left out, they are those of the block before."""
+    command = {"op": "exec", "id": id, "code": code, "name": name, **tools}
     return _pack({**command, "check": True} if check else command)
+
+
+def answer(use: int, body: bytes) -> bytes:
+    """The answer to a use. `body`: `"value":…` or `"error":…` as JSON, the fields of an object without its braces."""
+    frame = b'{"op":"answer","use":%d,%b}' % (use, body)
+    return _LENGTH.pack(len(frame)) + frame
 
 
 def preload(id: int, modules: Sequence[str]) -> bytes:

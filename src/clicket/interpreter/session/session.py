@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from clicket.errors import UsageError
 from clicket.interpreter.session import protocol
+from clicket.interpreter.session.block_clock import BlockClock
 from clicket.interpreter.session.block_run import (
     BlockEnd,
     BlockItem,
@@ -24,6 +25,7 @@ from clicket.interpreter.session.connection import Connection
 from clicket.interpreter.session.exit_reason import ExitReason, SessionGone, StopReason, exit_reason_of
 from clicket.interpreter.session.protocol import CheckedBlock as Checked
 from clicket.interpreter.session.timers import Timers
+from clicket.interpreter.session.uses import SessionUses, UseHandler
 from clicket.sandbox import Exit, Isolation, Sandbox, SandboxFailed, SandboxProcess
 
 __all__ = ["BlockEnd", "Checked", "DisplayItem", "ExitReason", "OutputItem", "Session", "SessionGone", "StopReason"]
@@ -44,6 +46,7 @@ _LATE_OVERHEAD = 16 * 1024
 """Bytes that count for a late answer besides its data, because reading it takes time too."""
 
 F = TypeVar("F", protocol.CheckedFrame, protocol.PreloadedFrame)
+OnChecked = Callable[[Checked], None]
 
 
 class Session:
@@ -65,7 +68,7 @@ class Session:
         self._id = 0
         self._block: BlockRun | None = None
         self._request: tuple[type[protocol.Answer], int, asyncio.Future[Any]] | None = None
-        self._on_checked: tuple[Callable[[Checked], None], float | None] | None = None
+        self._on_checked: tuple[OnChecked, float | None] | None = None
         """For a block that is checked first: the callback, and how long the block may then run."""
         self._kill_reason: ExitReason | None = None
         """Set when the host kills the worker; becomes `_exit_reason` when the worker has ended."""
@@ -78,7 +81,9 @@ class Session:
         self.frozen = False
         self._closed = False
         self._timers = Timers()
+        self._clock = BlockClock(self._timers, lambda: self._interrupt("timeout"))
         self._connection = Connection(process, self)
+        self._uses = SessionUses(self._connection, self._clock, self._on_drained)
         process.exited.add_done_callback(self._on_exit)
         process.breach.add_done_callback(self._on_breach)
 
@@ -139,12 +144,18 @@ class Session:
         return list(answer.modules)
 
     def begin(
-        self, code: str, *, name: str, timeout: float | None, on_checked: Callable[[Checked], None] | None = None
+        self,
+        code: str,
+        *,
+        name: str,
+        timeout: float | None,
+        on_checked: OnChecked | None = None,
+        uses: UseHandler | None = None,
     ) -> None:
         """Send a block. In a session that has ended, the block ends at once with the same reason.
 
         With `on_checked`, the worker first checks the code as `check` does, and the callback gets the answer. Code that does not
-        compile ends the block without running.
+        compile ends the block without running. `uses` performs the uses of tools; without it the program has none.
         """
         self._begin_request()
         block = self._block = self._new_block()
@@ -158,12 +169,13 @@ class Session:
             self._timers.start("deadline", _CHECK_TIMEOUT, self._on_check_timeout)
         else:
             self._run_for(timeout)
+        self._id += self._late_interrupt
+        command = protocol.execute(self._id, code, name, check=on_checked is not None, **self._uses.begin(uses))
         if self._late_interrupt:
-            self._id += 1
-            self._waiting = (self._id - 1, protocol.execute(self._id, code, name, check=on_checked is not None))
+            self._waiting = (self._id - 1, command)
             self._connection.send(protocol.check(self._id - 1, ()))
         else:
-            self._connection.send(protocol.execute(self._id, code, name, check=on_checked is not None))
+            self._connection.send(command)
 
     def watch(self) -> AsyncIterator[BlockItem]:
         """The block's output and displays as they come, and last how it ended."""
@@ -274,6 +286,8 @@ class Session:
             self._on_answer(*self._request, frame)
         elif self._on_checked is not None and self._block is not None:
             self._on_check(self._block, *self._on_checked, frame)
+        elif isinstance(frame, protocol.UseFrame | protocol.WithdrawFrame):
+            self._uses.take(frame)
         elif isinstance(frame, protocol.DoneFrame | protocol.DisplayFrame) and self._block is not None:
             self._connection.drain_output()  # it was written before this frame
             if self._kill_reason is None:
@@ -291,7 +305,7 @@ class Session:
             self._timers.start("eof", self._grace, self._kill, "protocol", detail)
 
     def _on_drained(self) -> None:
-        if self.alive and self.busy:
+        if self.alive and self.busy and not (self._uses.full or (self._block is not None and self._block.full)):
             self._connection.read_all()
 
     def _on_ready(self, frame: protocol.ReadyFrame | protocol.RefusedFrame) -> None:
@@ -311,8 +325,8 @@ class Session:
     def _on_late_frame(self, frame: protocol.Answer) -> None:
         """An old id: a thread displays something after its block, or the true end follows a forged one. Both are harmless."""
         self._late += _LATE_OVERHEAD + (len(frame.data) if isinstance(frame, protocol.DisplayFrame) else 0)
-        if self._late > _MAX_LATE:
-            raise protocol.Violation("too many late answers")
+        if self._late > _MAX_LATE or isinstance(frame, protocol.UseFrame):
+            raise protocol.Violation("too many late answers, or a use of a tool after its block")
 
     def _on_answer(
         self, kind: type[protocol.Answer], size: int, answer: asyncio.Future[Any], frame: protocol.Answer
@@ -331,9 +345,7 @@ class Session:
         if self._block is not None and self._block.stop_reason:
             self.process.interrupt()
 
-    def _on_check(
-        self, block: BlockRun, on_checked: Callable[[Checked], None], timeout: float | None, frame: protocol.Answer
-    ) -> None:
+    def _on_check(self, block: BlockRun, on_checked: OnChecked, timeout: float | None, frame: protocol.Answer) -> None:
         if not isinstance(frame, protocol.CheckedFrame) or len(frame.blocks) != 1:
             raise protocol.Violation(f"{type(frame).__name__} about a block that was to be checked first")
         self._on_checked = None
@@ -359,8 +371,7 @@ class Session:
 
     def _run_for(self, timeout: float | None) -> None:
         self._connection.read_all()
-        if timeout is not None:
-            self._timers.start("deadline", timeout, self._interrupt, "timeout")
+        self._clock.start(timeout)
 
     def _on_block_frame(self, block: BlockRun, frame: protocol.DoneFrame | protocol.DisplayFrame) -> None:
         if isinstance(frame, protocol.DoneFrame):
@@ -378,7 +389,8 @@ class Session:
     # --- ends ---------------------------------------------------------------------------------------------------------
 
     def _end(self, block: BlockRun, ended: BlockEnd) -> None:
-        self._timers.stop("deadline")
+        self._uses.close()
+        self._clock.stop()
         if block.stop_reason is not None:
             self._timers.stop("grace")
         self._waiting = self._on_checked = None
@@ -391,6 +403,7 @@ class Session:
         if block is None or block.ended is not None or block.stop_reason or not self.alive:
             return
         block.stop_reason = reason
+        self._uses.close()
         self._connection.read_all()
         if self._waiting is None:
             self.process.interrupt()
@@ -400,6 +413,7 @@ class Session:
     def _kill(self, reason: StopReason, detail: str) -> None:
         if self.exit_reason is None:
             self._kill_reason = ExitReason(status="killed", reason=reason, detail=detail)
+            self._uses.close()
             self._timers.stop_all()
             self._connection.close_answers()
             self.process.kill()
@@ -423,6 +437,7 @@ class Session:
 
     def _end_session(self, exit_reason: ExitReason) -> None:
         final = self._exit_reason = self._exit_reason or exit_reason
+        self._uses.close()
         self._timers.stop_all()
         self._connection.close()
         self.process.watching = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,13 +13,15 @@ from clicket.bridge import Workers
 from clicket.errors import UsageError, did_you_mean
 from clicket.interpreter.interpreter import Interpreter, check_seconds
 from clicket.interpreter.setup.session_factory import SessionFactory, limits_of
+from clicket.interpreter.tool.fetch import Egress
 from clicket.interpreter.tool.pool import StartSession
 from clicket.sandbox import Limits, size_of
+from clicket.tools import as_tool
 
 __all__ = ["InterpreterOptions", "parse_options"]
 
 _DESCRIPTION = (
-    "Run Python code in a sandbox without network. Give Markdown with fenced python blocks, or bare code. {} The value of a "
+    "Run Python code in a sandbox without network{}. Give Markdown with fenced python blocks, or bare code. {} The value of a "
     "block's last expression, everything printed, figures, tables, and files written to the current folder are returned."
 )
 _KEPT = {
@@ -63,6 +65,13 @@ class InterpreterOptions(msgspec.Struct, frozen=True, kw_only=True):
     cache: float | bool | None = None
     call_timeout: float | None = 300.0
     """One call with all its blocks."""
+    tools: tuple[Any, ...] = ()
+    """Tools that programs may use as `tools.NAME(...)`: names of the runtime's tools, or tools, which are registered with this one."""
+    max_uses: int = 1_000
+    """Uses of tools in one call."""
+    max_uses_at_once: int = 10
+    egress: tuple[str, ...] = ()
+    """Hosts that programs may reach with `fetch(url)`: `api.example.com`, `*.example.com`, `http://10.0.0.5:8080`."""
     name: str = "code_interpreter"
     description: str | None = None
     """The tool's description for the model; None: a default text that depends on `session`."""
@@ -70,10 +79,26 @@ class InterpreterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """All other options of `@tool`."""
 
     def description_text(self) -> str:
-        return _DESCRIPTION.format(_KEPT[self.session]) if self.description is None else self.description
+        if self.description is not None:
+            return self.description
+        return _DESCRIPTION.format(" but for `fetch`" if self.egress else "", _KEPT[self.session])
+
+    @property
+    def uses_tools(self) -> bool:
+        return bool(self.tools or self.egress)
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        return tuple(each if isinstance(each, str) else each.name for each in self.tools)
+
+    @property
+    def fetch_name(self) -> str:
+        """The name of the tool that fetches for programs; empty: they may reach no host."""
+        return f"{self.name}_fetch" if self.egress else ""
 
     def tool_options(self) -> dict[str, Any]:
-        """A program has no effect outside of its sandbox, so it runs again after a crash of the host; a failed one is not retried."""
+        """A program runs again after a crash of the host: it has no effect outside of its sandbox but its uses of tools, and finished
+        ones are not repeated. A failed one is not retried."""
         own = {"timeout": self.call_timeout, "max_retries": 0, "recovery": "rerun", "cache": self.cache}
         return {**own, **self.options}
 
@@ -107,7 +132,9 @@ def parse_options(
                 f"{where}: unknown option {name!r}.{did_you_mean(name, _TYPES)} Known: {', '.join(_TYPES)}."
             )
         plain = os.fspath(value) if isinstance(value, os.PathLike) else value
-        if isinstance(plain, set | frozenset):
+        if name == "tools":
+            plain = _tools_of(value, where)
+        elif isinstance(plain, set | frozenset):
             plain = sorted(plain)
         if name == "limits" and isinstance(plain, Mapping):
             plain = {
@@ -120,9 +147,30 @@ def parse_options(
     setup = msgspec.structs.replace(base or InterpreterOptions(), **values)
     if setup.max_sessions < 1 or setup.max_steps < 1:
         raise UsageError(f"{where}: max_sessions and max_steps must be at least 1.")
+    _check_uses(setup, where)
     try:  # an interpreter is made once, so that wrong values are reported now and not at the first call
         check_seconds(idle_after=setup.idle_after)
         setup.interpreter(setup.factory(), Workers(1, "unused"))
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     return setup
+
+
+def _tools_of(given: Any, where: str) -> list[Any]:
+    """Names as they are; what can be registered as a tool, as a tool."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise UsageError(f"{where}: tools is a list of names or tools, as in tools=['price'], not {given!r:.60}.")
+    return [each if isinstance(each, str) else as_tool(each) for each in given]
+
+
+def _check_uses(setup: InterpreterOptions, where: str) -> None:
+    if setup.max_uses < 1 or setup.max_uses_at_once < 1:
+        raise UsageError(f"{where}: max_uses and max_uses_at_once must be at least 1.")
+    if setup.name in setup.tool_names:
+        raise UsageError(f"{where}: a program cannot use {setup.name!r}, which runs it. Take it out of tools.")
+    for host in setup.egress:
+        Egress.parse(host)
+    if setup.uses_tools and setup.cache:
+        raise UsageError(
+            f"{where}: results of programs that use tools are not cached. Leave out cache, or tools and egress."
+        )

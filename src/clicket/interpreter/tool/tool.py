@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -16,10 +16,23 @@ import msgspec
 from clicket.errors import ClicketError, ProgramFailed
 from clicket.interpreter.interpreter import Interpreter
 from clicket.interpreter.result import Result
+from clicket.interpreter.tool.fetch import Egress, FetchTool
 from clicket.interpreter.tool.message_batcher import MessageBatcher
 from clicket.interpreter.tool.options import InterpreterOptions, parse_options
 from clicket.interpreter.tool.pool import Pool, PooledInterpreter
-from clicket.tools import Options, SessionKey, ToolContext, Traits, make_options, session_key
+from clicket.interpreter.tool.program_tools import ProgramTools
+from clicket.interpreter.tool.program_uses import ProgramUses, UseLimits
+from clicket.tools import (
+    Options,
+    Registry,
+    SessionKey,
+    Tool,
+    ToolContext,
+    Traits,
+    make_options,
+    nested_calls,
+    session_key,
+)
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.schema import DIALECT
 
@@ -71,12 +84,22 @@ class CodeInterpreter(ToolDefaults):
     def __init__(self, setup: InterpreterOptions) -> None:
         self.setup = setup
         self.name: str = setup.name
-        self.description: str = setup.description_text()
         self.input_schema = _SCHEMA
-        # A timeout is the program's, not the tool's.
+        # A timeout is the program's, not the tool's. A program that makes calls holds no slot for which they would wait.
         self.traits: Traits = Traits(
-            one_call_per_thread=setup.session == "thread", timeout_is_failure=False, shows_pictures=True
-        )
+            one_call_per_thread=setup.session == "thread", timeout_is_failure=False, shows_pictures=True,
+            holds_slot=not setup.uses_tools,
+        )  # fmt: skip
+        self._told = setup.description_text(), ""
+        self._given = {each.name: each for each in setup.tools if not isinstance(each, str)}
+        self._fetch: FetchTool | None = None
+        if setup.egress:
+            self._fetch = FetchTool(setup.fetch_name, [Egress.parse(each) for each in setup.egress])
+            self._given[self._fetch.name] = self._fetch
+        self._tools = ProgramTools(
+            setup.tool_names, self._find, is_reachable=lambda tool: not isinstance(tool, CodeInterpreter),
+            fetch=setup.fetch_name, hosts=setup.egress,
+        )  # fmt: skip
         self.options: Options = make_options(f"tool {setup.name!r}", setup.tool_options())
         self._owner: ref[object] | None = None
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
@@ -86,19 +109,38 @@ class CodeInterpreter(ToolDefaults):
 
         The options of `Interpreter`, and: `session` ("thread": a call finds what earlier calls of its thread defined; "call": each
         call has its own session, and only then may results be cached), `max_sessions` (16), `idle_after` (1800 s), `warm` (keep a
-        spare session with numpy, pandas and matplotlib imported), `cache`, `call_timeout` (300 s, the whole call), `name`,
-        `description`, and `options` for all other options of `@tool`.
+        spare session with numpy, pandas and matplotlib imported), `cache`, `call_timeout` (300 s, the whole call), `tools` (what
+        programs may use as `tools.NAME(...)`), `max_uses` (1,000 in a call), `max_uses_at_once` (10), `egress` (hosts that programs may
+        reach with `fetch(url)`), `name`, `description`, and `options` for all other options of `@tool`.
         """
         return CodeInterpreter(parse_options(options, self.setup))
 
+    @property
+    def description(self) -> str:
+        """With the tools that programs may use now. The same text while they are the same."""
+        if not self.setup.uses_tools or self.setup.description is not None:
+            return self._told[0]
+        listed = self._tools.text
+        if self._told[1] is not listed:
+            self._told = self.setup.description_text() + listed, listed
+        return self._told[0]
+
     def owned_by(self, owner: object) -> CodeInterpreter:
         """This tool, bound to one runtime. A second runtime at the same time gets a copy, because threads of the same name in two
-        runtimes are unrelated."""
+        runtimes are unrelated. Tools that the options have, and not only name, are registered there."""
         other = self._owner() if self._owner is not None else None
         if other is not None and other is not owner:
             return CodeInterpreter(self.setup).owned_by(owner)
         self._owner = ref(owner)
+        if isinstance(owner, Registry):
+            for name, given in self._given.items():
+                if name not in owner.tools:
+                    owner.add(given)
         return self
+
+    def _find(self, name: str) -> Tool | None:
+        owner = self._owner() if self._owner is not None else None
+        return owner.get(name) if isinstance(owner, Registry) else self._given.get(name)
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -115,9 +157,11 @@ class CodeInterpreter(ToolDefaults):
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         key = session_key(ctx.caller, ctx.thread) if self.traits.one_call_per_thread else None
         try:
-            async with self._pool().lend(key, ctx.note, caller=ctx.caller) as pooled:
-                result = await _follow(pooled.interpreter, bound, ctx)
+            async with self._pool().lend(key, ctx.note, caller=ctx.caller) as pooled, self._uses(ctx) as uses:
+                result = await _follow(pooled.interpreter, bound, ctx, uses)
                 is_new = pooled.runs == 1
+            if uses is not None:
+                uses.raise_failure()
         except ProgramFailed:
             raise
         except ClicketError as error:
@@ -129,6 +173,13 @@ class CodeInterpreter(ToolDefaults):
         if self.traits.one_call_per_thread and is_new and result.error is not None and result.error.type == "NameError":
             result = msgspec.structs.replace(result, notices=(*result.notices, _NEW))
         return result.to_json()
+
+    def _uses(self, ctx: ToolContext) -> AbstractAsyncContextManager[ProgramUses | None]:
+        setup = self.setup
+        if not setup.uses_tools:
+            return nullcontext()
+        limits = UseLimits(max_uses=setup.max_uses, max_uses_at_once=setup.max_uses_at_once)
+        return ProgramUses(self._tools, nested_calls(ctx), limits)
 
     def is_cacheable(self, output: Any) -> bool:
         """Only successful programs: a failed one may succeed with more memory or time."""
@@ -145,6 +196,8 @@ class CodeInterpreter(ToolDefaults):
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.close()
+        if self._fetch is not None:  # it is not listed, so the runtime does not close it
+            await self._fetch.close()
 
     def _pool(self) -> Pool:
         """One for each event loop: a runtime that is opened again, or in another thread, has its own sessions."""
@@ -175,10 +228,12 @@ class _CallArtifacts:
         return await self._ctx.artifact(name)
 
 
-async def _follow(interpreter: Interpreter, bound: Mapping[str, Any], ctx: ToolContext) -> Result:
+async def _follow(
+    interpreter: Interpreter, bound: Mapping[str, Any], ctx: ToolContext, uses: ProgramUses | None
+) -> Result:
     batcher = MessageBatcher(ctx.emit, ctx.put_artifact)
     progress = _Progress(ctx)
-    messages = interpreter.stream(bound["task"], file_names=bound["file_names"], keep=_CallArtifacts(ctx))
+    messages = interpreter.stream(bound["task"], file_names=bound["file_names"], keep=_CallArtifacts(ctx), uses=uses)
     try:
         async with aclosing(messages):
             async for message in messages:

@@ -78,7 +78,13 @@ class ScriptedSession:
         return [_checked(code) for code in codes]
 
     def begin(
-        self, code: str, *, name: str, timeout: float | None, on_checked: Callable[[Checked], None] | None = None
+        self,
+        code: str,
+        *,
+        name: str,
+        timeout: float | None,
+        on_checked: Callable[[Checked], None] | None = None,
+        uses: object = None,
     ) -> None:
         assert self.alive
         assert not self._told

@@ -1,0 +1,155 @@
+"""Calls that a running call makes. Each is a call as any other, of the same caller and thread; its id is made of the running call's id
+and a number, so that a later attempt of the running call finds it again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from clicket.call import Call
+from clicket.engine.admission import Admission
+from clicket.engine.arguments import ArgumentsOnRecord
+from clicket.engine.ending import Ending
+from clicket.engine.handles import CallHandle, Handles
+from clicket.engine.stored_calls import StoredCalls
+from clicket.errors import ClicketError
+from clicket.execution import stop
+from clicket.journal import Fenced
+from clicket.model import ToolCall, ToolResult, read
+from clicket.model.ids import use_id
+from clicket.model.request import checked
+from clicket.ports import Duplicate
+
+__all__ = ["NestedCallMaker"]
+
+_STOPPED = "the call that made it was stopped"
+_CLOSED = "the runtime was closed"
+_WAITS_FOR_PEOPLE = ("approval", "credential")
+
+
+class NestedCallMaker:
+    """`hold_clock` and `release_clock`: the time limit of a call's attempt stands still in between."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        ending: Ending,
+        handles: Handles,
+        stored_calls: StoredCalls,
+        arguments: ArgumentsOnRecord,
+        *,
+        hold_clock: Callable[[Call], None],
+        release_clock: Callable[[Call], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._admission = admission
+        self._ending = ending
+        self._handles = handles
+        self._stored_calls = stored_calls
+        self._arguments = arguments
+        self._hold_clock = hold_clock
+        self._release_clock = release_clock
+        self._spawn = spawn
+        self._waits: dict[Call, int] = {}
+        """Running calls, and how many of their own calls wait for a person."""
+
+    def of(self, parent: Call) -> _NestedCalls:
+        return _NestedCalls(self, parent)
+
+    async def run(self, parent: Call, number: int, tool: str, arguments: bytes, denied: str = "") -> ToolResult:
+        request = checked(
+            ToolCall(
+                tool, arguments, id=use_id(parent.id, number), thread=parent.thread, priority=parent.request.priority,
+                request_id=parent.request.request_id, metadata={"parent": parent.id, "use": number},
+            )
+        )  # fmt: skip
+        try:
+            handle = await self._submit(parent, request, denied)
+            result = await self._outcome(parent, handle)
+        except ClicketError:
+            if self._admission.closing:
+                await self._hand_back(parent)
+            raise
+        if self._admission.closing and not result.success:
+            await self._hand_back(parent)
+        return result
+
+    async def _submit(self, parent: Call, request: ToolCall, denied: str) -> CallHandle:
+        """A new call, or the one that an earlier attempt made. Raises `Conflict` if that one was another."""
+        assert request.id is not None
+        if parent.entry.attempts > 1:
+            known = await self._handles.repeated(request, parent.caller)
+            if known is not None:
+                return known
+        admission, call = self._admission, None
+        if denied:
+            call = admission.take(request, parent.origin, denied=denied)
+        else:
+            call = admission.accept_now(request, parent.origin) or await admission.accept(request, parent.origin)
+        try:
+            await self._ending.created(call)
+        except (Duplicate, Fenced):
+            stored = await self._stored_calls.find(request.id, request.thread, parent.caller)
+            self._arguments.same_or_conflict(request, stored.events[0])
+            return self._handles.of_stored(stored, request.id)
+        except asyncio.CancelledError:
+            self._leave(parent, self._handles.of(call))
+            raise
+        return self._handles.of(call)
+
+    async def _outcome(self, parent: Call, handle: CallHandle) -> ToolResult:
+        waits = _waits_for_person(handle)
+        if waits:
+            self._begin_wait(parent)
+        try:
+            return await handle.result()
+        except asyncio.CancelledError:
+            self._leave(parent, handle)
+            raise
+        finally:
+            if waits:
+                self._end_wait(parent)
+
+    def _leave(self, parent: Call, handle: CallHandle) -> None:
+        """A call whose program is gone is cancelled; one that another process may continue is not."""
+        if parent.stopping != "shutdown" and not self._admission.closing:
+            self._spawn(handle.leave(_STOPPED))
+
+    async def _hand_back(self, parent: Call) -> None:
+        """The runtime takes no more calls: the next one over this store runs the program again, and finds what had finished."""
+        stop(parent, "shutdown", _CLOSED)
+        await asyncio.get_running_loop().create_future()  # until the running call's body is cancelled
+
+    def _begin_wait(self, parent: Call) -> None:
+        self._waits[parent] = self._waits.get(parent, 0) + 1
+        if self._waits[parent] == 1:
+            self._hold_clock(parent)
+
+    def _end_wait(self, parent: Call) -> None:
+        self._waits[parent] -= 1
+        if not self._waits[parent]:
+            del self._waits[parent]
+            self._release_clock(parent)
+
+
+class _NestedCalls:
+    """Implements `tools.NestedCalls`."""
+
+    __slots__ = ("_maker", "_parent")
+
+    def __init__(self, maker: NestedCallMaker, parent: Call) -> None:
+        self._maker = maker
+        self._parent = parent
+
+    async def call(self, number: int, tool: str, arguments: bytes) -> ToolResult:
+        return await self._maker.run(self._parent, number, tool, arguments)
+
+    async def refuse(self, number: int, tool: str, arguments: bytes, why: str) -> ToolResult:
+        return await self._maker.run(self._parent, number, tool, arguments, denied=why)
+
+
+def _waits_for_person(handle: CallHandle) -> bool:
+    call = handle.call
+    waiting = call.entry.waiting_for if isinstance(call, Call) else read(handle.id, call.events).waiting_for
+    return waiting in _WAITS_FOR_PEOPLE

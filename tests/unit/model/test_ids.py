@@ -1,0 +1,36 @@
+"""Ids of uses: made of the program's call, unique, short enough, and of the run that made the program."""
+
+from __future__ import annotations
+
+import pytest
+
+from clicket.agents.subagents import _ASKING
+from clicket.model.ids import alias_of, asked_id, is_of_turn, provider_of, use_id
+from clicket.spend.lineage import spender_of_call
+
+
+def test_a_use_has_its_parents_id_and_a_number() -> None:
+    assert use_id("bill", 3) == "bill.u3"
+    parent = asked_id("toolu_01", "react.1.2.1", "3f9c12ab")
+    use = use_id(parent, 3)
+    assert use == "react.1.2.1.u3~3f9c12ab"
+    assert provider_of(use) == "", "the provider's id names the program's call alone"
+    assert is_of_turn(use, "react.1")
+    assert alias_of(use) != alias_of(use_id(parent, 4)), "two sub-agents that one program uses have two threads"
+
+
+@pytest.mark.parametrize("parent", ["x" * 512, "é" * 500, "a:b~", "~", "toolu:" + "y" * 490 + "~t"])
+def test_odd_parents_have_uses_too(parent: str) -> None:
+    ids = {use_id(parent, number) for number in (1, 2, 10**6)}
+    assert len(ids) == 3
+    assert all(0 < len(id) <= 512 for id in ids)
+
+
+def test_a_use_is_spent_by_the_run_of_its_program() -> None:
+    parent = asked_id("toolu_01", "react.1.2.1", "3f9c12ab")
+    assert spender_of_call("", "t", use_id(parent, 3)) == spender_of_call("", "t", parent)
+    assert spender_of_call("", "t", "bill.u3")[1] == 0
+
+
+def test_an_agent_that_a_program_uses_finds_the_agents_above_it() -> None:
+    assert _ASKING.findall("t/react.1.2.1.u3") == ["react"]

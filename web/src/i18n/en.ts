@@ -325,6 +325,7 @@ export const en = {
   "inbox.approvedMissing": "Approved. {count|more person|more people} must approve, too.",
   "inbox.own": "You made this call, so another person must approve it.",
   "inbox.alreadyApproved": "You have approved this call. It waits for another person.",
+  "inbox.nameless": "Several people must approve, and this server cannot tell them apart: it has no keys.",
   "inbox.changed": "Nothing was decided. Look at what waits now, and decide again.",
 
   "decision.title": "Decision",

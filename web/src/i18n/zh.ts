@@ -327,6 +327,7 @@ export const zh: Texts = {
   "inbox.approvedMissing": "已批准。还需 {count} 人批准。",
   "inbox.own": "此调用由您发起，须由他人批准。",
   "inbox.alreadyApproved": "您已批准此调用，正在等待另一个人。",
+  "inbox.nameless": "须由多人批准，而此服务器没有密钥，无法区分不同的人。",
   "inbox.changed": "未作任何决定。请查看当前等待的内容后再决定。",
 
   "decision.title": "决定",

@@ -100,7 +100,7 @@ export function Decide({ call, record: given }: Props) {
         ? <SchemaForm key={asked} schema={schema} value={value} onChange={setValue} errors={errors} />
         : <JsonView value={(several ? record?.arguments : value) as Json} label={t("run.arguments")} />)}
       {changes.length > 0 && mode !== "respond" && <Changes changes={changes} />}
-      {may("approve") && standing && <p class="hint" role="note">{standing === "own" ? t("inbox.own") : t("inbox.alreadyApproved")}</p>}
+      {may("approve") && standing && <p class="hint" role="note">{t(STANDINGS[standing])}</p>}
       {may("approve") && standing === "" && (
         <div class="choices no-save">
           {!several && offers("GET /grants") && value && (
@@ -140,10 +140,14 @@ function newer(one: CallRecord | null, other: CallRecord | null): CallRecord | n
   return other.events.length >= one.events.length ? other : one;
 }
 
-/** Why the holder of this key may not approve: it made the call (`own`), or has approved already (`approved`). The server has the last word. */
-function standingOf(call: Pick<Call, "caller">, approval: Approval | null): "" | "own" | "approved" {
+const STANDINGS = { own: "inbox.own", approved: "inbox.alreadyApproved", nameless: "inbox.nameless" } as const;
+
+/** Why the person at this page may not approve: the call is its own, it has approved already, or it has no name and several people are
+needed. The server has the last word. */
+function standingOf(call: Pick<Call, "caller">, approval: Approval | null): "" | keyof typeof STANDINGS {
   const who = principal.value;
-  if (!who?.id || !approval) return "";
+  if (!approval || !who) return "";
+  if (!who.id) return approval.approvers > 1 ? "nameless" : "";
   if (call.caller === who.id && !approval.self_approval) return "own";
   return approval.approvals.some((each) => namesOf(each).has(who.id) || namesOf(each).has(who.name)) ? "approved" : "";
 }

@@ -27,8 +27,8 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 SIZE = {"width": 1280, "height": 800}
 QUALITY = 72
-SETTLED = 25.0
-"""Seconds that the demo needs for its first calls."""
+SETTLED = 70.0
+"""Seconds that the demo needs for its first calls, and for a schedule of each minute to fire."""
 
 
 @contextmanager
@@ -63,6 +63,10 @@ def screens(url: str) -> dict[str, str]:
         "tools": "/tools?thread=chen",
         "threads": "/threads/support-3",
         "overview": "/overview",
+        "schedules": "/schedules",
+        "spend": "/spend?by=thread",
+        "grants": "/grants",
+        "notices": "/notices",
     }
 
 

@@ -14,7 +14,7 @@ from clicket.errors import RetryableError
 from clicket.interpreter import code_interpreter
 from clicket.pipeline import Condition, Policy, Rule
 from clicket.tools import DidNotHappen, Happened, ToolContext, Unknown, tool
-from clicket.tools.rest import OutcomeUnknown
+from clicket.tools.response import OutcomeUnknown
 
 __all__ = ["POLICY", "SAMPLES", "TOOLS", "interpreter", "tokens", "transfer"]
 

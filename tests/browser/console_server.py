@@ -161,7 +161,10 @@ async def main(store: str, port: int, seed: int) -> None:
         good, bad = receiver.endpoints
         bad = {**bad, "name": HOSTILE[:100], "retry": [0.05], "events": ["call.unknown"]}
         settings = Settings.load(store=store).replace(
-            max_concurrency=20, webhooks=(good, bad), budgets=_BUDGETS, prices=[{"model": "scripted", "input": 1.0, "output": 2.0}]
+            max_concurrency=20,
+            webhooks=(good, bad),
+            budgets=_BUDGETS,
+            prices=[{"model": "scripted", "input": 1.0, "output": 2.0}],
         )
         runtime = Runtime(tools, settings=settings, policy=POLICY)
         async with receiver.running(), runtime:

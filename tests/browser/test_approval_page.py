@@ -86,17 +86,19 @@ def test_a_person_changes_the_arguments_or_answers(browser: Browser, monkeypatch
         page.get_by_role("button", name="Answer").click()
         expect(page.get_by_text("Answered.")).to_be_visible()
         context.close()
-        first, second = (
-            eventually_sync(lambda id=id: _ended(url, id)) for id in ids  # type: ignore[misc]  # bound at once
-        )
+        first, second = (_ended(url, id) for id in ids)
         assert (first["output"], first["approval"]["edited"]) == (41, True)
         assert (second["output"], second["approval"]["responded"]) == (42, True)
         assert second["metadata"]["answered_by"].startswith("link:people.example")
 
 
 def _ended(url: str, id: str) -> dict[str, Any]:
-    found: dict[str, Any] = httpx2.get(f"{url}/calls/{id}").json()
-    return found if found["ended_at"] else {}
+    def looked() -> dict[str, Any]:
+        found: dict[str, Any] = httpx2.get(f"{url}/calls/{id}").json()
+        return found if found["ended_at"] else {}
+
+    ended: dict[str, Any] = eventually_sync(looked)
+    return ended
 
 
 def test_axe_finds_nothing_serious(browser: Browser) -> None:

@@ -82,7 +82,9 @@ def test_costs_and_calls_that_wait_for_their_time(console: Console, server: Serv
     expect(cost).to_have_text("$0.75 · 1,200 tokens")
     page.goto(f"{server.url}/#/runs/later-1?thread=costs")
     expect(page.locator("header .badge").first).to_have_text("waits for its time")
-    expect(page.locator("dt", has_text="Not before").locator("xpath=following-sibling::dd[1]")).to_contain_text("in 2 hr")
+    expect(page.locator("dt", has_text="Not before").locator("xpath=following-sibling::dd[1]")).to_contain_text(
+        "in 2 hr"
+    )
     expect(page.locator(".waterfall")).to_contain_text("waits for its time")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("header .badge").first).to_have_text("cancelled")
@@ -139,7 +141,13 @@ def test_notices_are_listed_and_sent_again(console: Console, server: Server) -> 
 
 
 def test_schedules_are_paused_resumed_and_removed(console: Console, server: Server) -> None:
-    made = {"cron": "0 2 * * *", "timezone": "Europe/Berlin", "tool": "echo", "arguments": {"text": HOSTILE}, "thread": "by night"}
+    made = {
+        "cron": "0 2 * * *",
+        "timezone": "Europe/Berlin",
+        "tool": "echo",
+        "arguments": {"text": HOSTILE},
+        "thread": "by night",
+    }
     assert server.http.put("/schedules/nightly", json=made).status_code == 200
     page = console.open("#/schedules", key=_SECRETS["admin"])
     card = page.get_by_role("article", name="nightly")

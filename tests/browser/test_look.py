@@ -44,7 +44,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         started.call("charge_checked", {"found": False}, thread="look", id="look-6", wait=True)
         started.call("lookup", {"company": "ACME"}, thread="look", wait=True)
         started.call("pay", {"to": "bob", "cents": 7}, thread="look-granted", id="look-7")
-        started.http.post("/calls/look-7/approve", json={"grant": {"uses": 3, "seconds": 600, "arguments": {"type": "object"}}})
+        started.http.post(
+            "/calls/look-7/approve", json={"grant": {"uses": 3, "seconds": 600, "arguments": {"type": "object"}}}
+        )
         started.http.put("/schedules/nightly", json={"cron": "0 2 * * *", "tool": "echo", "timezone": "Asia/Shanghai"})
         started.http.put("/schedules/paused", json={"cron": "* * * * *", "tool": "echo"})
         started.http.post("/schedules/paused/pause")

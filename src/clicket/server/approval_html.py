@@ -164,7 +164,9 @@ def decision_page(record: Record, link: Link, language: str, tried: Tried | None
         f'<textarea id="reason" name="reason" rows="2" maxlength="500">{_text(tried.reason if tried else "")}</textarea>'
         + _edit_field(record, link, said, tried)
         + f'<button name="decision" value="approve">{said["approve"]}</button>'
-        f'<button name="decision" value="deny">{said["deny"]}</button>' + _answer_field(record, link, said, tried) + "</form>"
+        f'<button name="decision" value="deny">{said["deny"]}</button>'
+        + _answer_field(record, link, said, tried)
+        + "</form>"
     )
     problem = f'<p class="problem" role="alert">{_text(tried.problem[:_MAX_TEXT])}</p>' if tried else ""
     body = (

@@ -68,7 +68,9 @@ class ApprovalLinks:
         question, until, notice = stored.question, stored.link_until, stored.notice
         if self._base is None or question is None or until is None or until <= self._now():
             return None
-        link = Link(id=notice.id, endpoint=notice.endpoint, question=question, expires_at=until, allows=tuple(sorted(allows)))
+        link = Link(
+            id=notice.id, endpoint=notice.endpoint, question=question, expires_at=until, allows=tuple(sorted(allows))
+        )
         if not await self._store.put_document(_KIND, link.id, encode(link), 0):
             await self._replace(link)
         return f"{self._base}/approvals/{self._token(link)}"

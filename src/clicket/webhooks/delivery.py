@@ -163,14 +163,14 @@ class Delivery:
             await self._outbox.end(claimed, Attempt(at=at, seconds=0.0, problem=problem), "failed")
             return
         begun = self._clock.monotonic()
-        body = await self._body(claimed.stored)
+        body = await self._body(endpoint, claimed.stored)
         answer = await self._sender.send(endpoint, notice.id, at, body)
         seconds = round(self._clock.monotonic() - begun, 6)
         await self._record(
             endpoint, claimed, answer, Attempt(at=at, seconds=seconds, status=answer.status, problem=answer.problem)
         )
 
-    async def _body(self, stored: StoredNotice) -> bytes:
+    async def _body(self, endpoint: Endpoint, stored: StoredNotice) -> bytes:
         payload = stored.notice.payload or {}
         link = await self._link(stored, endpoint.link_allows)
         if link is not None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 from clicket.cli.demo_server.tools import tokens
 from clicket.errors import ClicketError
+from clicket.model import Event
+from clicket.ports import Handle
 from clicket.runtime import Runtime
 
 __all__ = ["People"]
@@ -36,7 +39,8 @@ class People:
 
     async def run(self) -> None:
         """Do one of each. What does not work in a store that an earlier demonstration used is left out."""
-        for act in (self._schedule, self._grant, self._answer, self._one_of_two, self._later, self._outside, self._check):
+        acts = (self._schedule, self._grant, self._answer, self._one_of_two, self._later, self._outside, self._check)
+        for act in acts:
             with contextlib.suppress(ClicketError, TimeoutError):
                 await act()
             await asyncio.sleep(self._pause)
@@ -53,7 +57,9 @@ class People:
         terms: Any = {"uses": 5, "seconds": 3600, "thread": "erin", "arguments": _SMALL}
         await self._runtime.approve(id, by=_MARIA, reason="small refunds are fine today", grant=terms)
         for order, amount in (("A-1021", 38.0), ("A-1022", 52.5)):
-            await self._runtime.submit("refund", {"order": order, "amount": amount, "reason": "arrived late"}, thread="erin")
+            await self._runtime.submit(
+                "refund", {"order": order, "amount": amount, "reason": "arrived late"}, thread="erin"
+            )
 
     async def _answer(self) -> None:
         arguments = {"order": "A-0999", "amount": 300.0, "reason": "paid twice", "notify": True}
@@ -78,15 +84,17 @@ class People:
 
     async def _waits_outside(self, customer: str) -> str:
         handle = await self._runtime.submit("sign_contract", {"customer": customer}, thread="chen")
-        await self._until(handle.id, "chen", "external")
-        return handle.id
+        return await _seen(handle, lambda event: event.data.get("waiting_for") == "external")
 
     async def _asked(self, tool: str, thread: str, arguments: dict[str, Any]) -> str:
         handle = await self._runtime.submit(tool, arguments, thread=thread)
-        await self._until(handle.id, thread, "approval")
-        return handle.id
+        return await _seen(handle, lambda event: event.type == "approval_requested")
 
-    async def _until(self, id: str, thread: str, waiting_for: str) -> None:
-        async with asyncio.timeout(_PATIENCE):
-            while (await self._runtime.get(id, thread=thread)).waiting_for != waiting_for:
-                await asyncio.sleep(0.05)
+
+async def _seen(handle: Handle, is_it: Callable[[Event], bool]) -> str:
+    """The id of the call, once it has such an event."""
+    async with asyncio.timeout(_PATIENCE):
+        async for event in handle.events():
+            if is_it(event):
+                break
+    return handle.id

@@ -110,7 +110,7 @@ async def company_lookup(name: str, ctx: ToolContext) -> dict[str, Any]:
 @tool(external=True, timeout=48 * 3600, idle_timeout=24 * 3600)
 async def sign_contract(customer: str, ctx: ToolContext) -> None:
     """Have a document signed by a customer. The call ends when the customer has signed."""
-    tokens[ctx.call_id] = ctx.pending(token_for="signing service").token
+    tokens[ctx.call_id] = ctx.pending("signing service").token
 
 
 async def _was_charged(call: Any, ctx: ToolContext) -> Happened | DidNotHappen | Unknown:
@@ -149,7 +149,11 @@ POLICY = Policy(
         Rule(verdict="allow", tools=["refund"], when=[Condition(path="/amount", op="<=", value=20)]),
         Rule(verdict="ask", tools=["refund"], reason="refunds above 20 EUR need a person", timeout=1800),
         Rule(
-            verdict="ask", tools=["close_account"], reason="closing an account needs two people", timeout=7200, approvers=2
+            verdict="ask",
+            tools=["close_account"],
+            reason="closing an account needs two people",
+            timeout=7200,
+            approvers=2,
         ),
         Rule(verdict="deny", tools=["transfer"], when=[Condition(path="/amount", op=">", value=10_000)]),
     ]

@@ -405,6 +405,8 @@ export interface ChatMessage {
   tool_call_id?: string;
   failed?: boolean;
   thought?: string;
+  /** What clicket itself notes: the call that this answer started, or whose result the message is. */
+  vendor?: { clicket?: { background?: string; result_of?: string } } | null;
 }
 
 export interface Turn {

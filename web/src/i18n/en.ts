@@ -85,6 +85,7 @@ export const en = {
   "state.external": "waits outside",
   "state.reconcile": "being checked",
   "state.time": "waits for its time",
+  "state.background": "in the background",
   "state.in_force": "active",
   "state.used_up": "used up",
   "state.expired": "expired",
@@ -262,6 +263,7 @@ export const en = {
 
   "role.user": "You",
   "role.assistant": "Agent",
+  "role.news": "Result of a background call",
   "role.error": "Error",
 
   "notebook.title": "Notebook",

@@ -87,6 +87,7 @@ export const zh: Texts = {
   "state.external": "等待外部",
   "state.reconcile": "核查中",
   "state.time": "等待时间",
+  "state.background": "后台运行",
   "state.in_force": "有效",
   "state.used_up": "已用完",
   "state.expired": "已过期",
@@ -264,6 +265,7 @@ export const zh: Texts = {
 
   "role.user": "您",
   "role.assistant": "智能体",
+  "role.news": "后台调用的结果",
   "role.error": "错误",
 
   "notebook.title": "笔记本",

@@ -115,6 +115,12 @@ async def lookup(company: str, ctx: ToolContext) -> str:
     return f"{company} has 12 employees"
 
 
+@tool(background=True)
+async def report(topic: str) -> str:
+    """Work in the background."""
+    return f"the report on {topic}"
+
+
 @tool
 async def hostile(kind: str) -> str:
     """Answer, or fail, with text that tries to be code."""
@@ -149,13 +155,30 @@ def _answers(request: Any) -> Any:
     last = request.messages[-1]
     if last.role == "tool":
         return MARKDOWN if "hostile" in str(request.messages) else f"The tool said: {last.content}"
+    if last.content.startswith("report on "):
+        return [("report", {"topic": last.content.removeprefix("report on ")})]
     return [("echo", {"text": last.content})]
 
 
 async def main(store: str, port: int, seed: int) -> None:
     with Index.open() as index:
         index.add(_DOCUMENTS)
-        tools = [echo, slow, unsteady, broken, pay, effect, charge, hostile, evil, wire, render, charge_checked, lookup]
+        tools = [
+            echo,
+            slow,
+            unsteady,
+            broken,
+            pay,
+            effect,
+            charge,
+            hostile,
+            evil,
+            wire,
+            render,
+            charge_checked,
+            lookup,
+            report,
+        ]
         tools += [deep_search.tool(engine=index), code_interpreter(require="process", timeout=30, warm=False)]
         receiver = WebhookReceiver()
         good, bad = receiver.endpoints

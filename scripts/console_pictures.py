@@ -59,6 +59,7 @@ def screens(url: str) -> dict[str, str]:
         "run": run("exchange_rate", lambda call: call["attempts"] > 1 and call["state"] == "completed"),
         "notebook": run("code_interpreter", lambda call: call["thread"] == "chen"),
         "search": run("deep_search"),
+        "outside": run("sign_contract", lambda call: call["waiting_for"] == "external"),
         "inbox": "/inbox",
         "tools": "/tools?thread=chen",
         "threads": "/threads/support-3",
@@ -87,6 +88,9 @@ def main(folder: Path) -> None:
                 page.wait_for_timeout(1_800)
                 if name == "notebook":
                     page.locator(".notebook").evaluate("element => element.scrollIntoView()")
+                if name == "inbox":
+                    page.get_by_label("Also let later calls run").first.check()
+                    page.get_by_label("Arguments", exact=True).first.select_option("numbers up to these, the rest the same")
                 if name == "search":
                     page.locator("button.cite").nth(1).click()
                     page.locator(".search-view").evaluate("element => element.scrollIntoView()")

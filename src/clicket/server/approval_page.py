@@ -107,8 +107,7 @@ class ApprovalPageHandlers:
             elif link.decision == "deny":
                 done = await view.deny(asked.call, **said)
             else:
-                edited = {"arguments": form.arguments} if form.arguments else {}
-                done = await view.approve(asked.call, **said, **edited)
+                done = await view.approve(asked.call, **said, arguments=form.arguments or None)
         except Conflict:
             raise LinkRefused("changed") from None
         except NotFound:

@@ -21,9 +21,9 @@ __all__ = ["Demo", "demo_store"]
 
 _PRICES = [{"model": "rules", "input": 3.0, "output": 15.0, "max_output": 400}]
 _BUDGETS = [
-    {"scope": "all", "limit_usd": 1.0, "period": "month", "on_reached": "warn", "name": "everything"},
-    {"scope": "agent", "limit_usd": 0.5, "period": "day", "on_reached": "ask", "name": "each agent"},
-    {"scope": "thread", "limit_tokens": 200_000, "period": "total", "on_reached": "stop", "name": "each conversation"},
+    {"scope": "all", "limit_usd": 0.5, "period": "month", "on_reached": "warn", "name": "everything"},
+    {"scope": "agent", "limit_usd": 0.5, "period": "day", "on_reached": "stop", "name": "each agent"},
+    {"scope": "thread", "limit_tokens": 40_000, "period": "total", "on_reached": "ask", "name": "each conversation"},
 ]
 _SYSTEM = "You are the assistant of a demonstration."
 

@@ -31,7 +31,7 @@ export function GrantsScreen() {
         <div class="title"><h1>{t("grants.title")}</h1>{grants && <span class="count">{grants.length}</span>}</div>
         <Choice name="state" label={t("column.state")} options={STATES} any={t("runs.any")} shown={(each) => word("state", inForce(each))} />
       </header>
-      <p class="hint">{t("grants.about")}</p>
+      <p class="hint spaced">{t("grants.about")}</p>
       <Failure text={error.value} />
       {grants && !grants.length && <Empty>{state || tool ? t("grants.noneMatch") : t("grants.none")}</Empty>}
       {grants?.map((grant) => <One key={grant.id} grant={grant} onChange={reload} />)}

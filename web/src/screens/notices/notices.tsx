@@ -68,6 +68,8 @@ export function NoticesScreen() {
 
 function Row({ notice, chosen, onChange }: { notice: Notice; chosen: boolean; onChange: () => Promise<void> }) {
   const { query: values } = route.value;
+  const problem = notice.attempts.at(-1)?.problem;
+  const next = notice.state === "pending" ? notice.next_at : null;
   return (
     <tr aria-current={chosen ? "true" : undefined}>
       <td data-label={t("notices.type")}><a class="mono" href={link(["notices", notice.id], { state: values.get("state"), type: values.get("type") })}>{notice.type}</a></td>
@@ -75,7 +77,7 @@ function Row({ notice, chosen, onChange }: { notice: Notice; chosen: boolean; on
       <td data-label={t("notices.endpoint")}>{notice.endpoint}</td>
       <td data-label={t("column.created")}><Ago at={notice.created_at} /></td>
       <td data-label={t("column.attempts")}>{notice.tries}{notice.replays > 0 && <span class="hint"> {t("notices.replays", { count: notice.replays })}</span>}</td>
-      <td data-label={t("notices.lastError")}><span class="bad">{notice.attempts.at(-1)?.problem}</span>{notice.state === "pending" && notice.next_at !== null && <span class="hint"> {t("notices.next")} <Ago at={notice.next_at} /></span>}</td>
+      <td data-label={t("notices.lastError")} class={problem || next !== null ? "" : "none"}>{problem && <span class="bad">{problem}</span>}{next !== null && <span class="hint"> {t("notices.next")} <Ago at={next} /></span>}</td>
       <td><Replay notice={notice} onChange={onChange} /></td>
     </tr>
   );

@@ -26,7 +26,7 @@ export function ChecksView({ record }: { record: CallRecord }) {
                 <td data-label={t("run.at")}>{clock(check.at)}</td>
                 <td data-label={t("column.duration")}>{check.ended_at === null ? "–" : duration(check.ended_at - check.at)}</td>
                 <td data-label={t("checks.verdict")}><span class="badge" data-state={TONES[outcome] ?? outcome}><span class="dot" />{word("checks", outcome)}</span></td>
-                <td data-label={t("inbox.reason")}>{check.reason}{check.delay !== null && <span class="hint"> {t("checks.again", { time: duration(check.delay) })}</span>}</td>
+                <td data-label={t("inbox.reason")} class={check.reason || check.delay !== null ? "" : "none"}>{check.reason}{check.delay !== null && <span class="hint"> {t("checks.again", { time: duration(check.delay) })}</span>}</td>
               </tr>
             );
           })}

@@ -38,7 +38,7 @@ export function Facts({ record }: { record: CallRecord }) {
         {record.progress && !isTerminal(record.state) && (
           <><dt>{t("run.progress")}</dt><dd><progress max={100} value={record.progress.percentage ?? 0} aria-label={t("run.progress")} /> {record.progress.status}</dd></>
         )}
-        {cost && <><dt>{t("run.cost")}</dt><dd>{[cost.usd > 0 && money(cost.usd), (cost.tokens > 0 || cost.usd === 0) && t("threads.tokens", { count: number(cost.tokens) })].filter(Boolean).join(" · ")}</dd></>}
+        {cost && <><dt>{t("run.cost")}</dt><dd>{[cost.usd > 0 && money(cost.usd), (cost.tokens > 0 || cost.usd === 0) && t("spend.tokenCount", { count: number(cost.tokens) })].filter(Boolean).join(" · ")}</dd></>}
         {record.priority !== 0 && <><dt>{t("run.priority")}</dt><dd>{record.priority}</dd></>}
         <dt>{t("run.key")}</dt>
         <dd class="mono">{record.idempotency_key}</dd>

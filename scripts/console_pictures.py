@@ -27,8 +27,8 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 SIZE = {"width": 1280, "height": 800}
 QUALITY = 72
-SETTLED = 25.0
-"""Seconds that the demo needs for its first calls."""
+SETTLED = 70.0
+"""Seconds that the demo needs for its first calls, and for a schedule of each minute to fire."""
 
 
 @contextmanager
@@ -59,10 +59,15 @@ def screens(url: str) -> dict[str, str]:
         "run": run("exchange_rate", lambda call: call["attempts"] > 1 and call["state"] == "completed"),
         "notebook": run("code_interpreter", lambda call: call["thread"] == "chen"),
         "search": run("deep_search"),
+        "outside": run("sign_contract", lambda call: call["waiting_for"] == "external"),
         "inbox": "/inbox",
         "tools": "/tools?thread=chen",
         "threads": "/threads/support-3",
         "overview": "/overview",
+        "schedules": "/schedules",
+        "spend": "/spend?by=thread",
+        "grants": "/grants",
+        "notices": "/notices",
     }
 
 
@@ -83,6 +88,11 @@ def main(folder: Path) -> None:
                 page.wait_for_timeout(1_800)
                 if name == "notebook":
                     page.locator(".notebook").evaluate("element => element.scrollIntoView()")
+                if name == "inbox":
+                    page.get_by_label("Also let later calls run").first.check()
+                    page.get_by_label("Arguments", exact=True).first.select_option(
+                        "numbers up to these, the rest the same"
+                    )
                 if name == "search":
                     page.locator("button.cite").nth(1).click()
                     page.locator(".search-view").evaluate("element => element.scrollIntoView()")

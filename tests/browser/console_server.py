@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 from clicket import Policy, Rule, Runtime, Settings, ToolCall, ToolContext, tool
 from clicket.agents import PlanExecuteAgent, ReActAgent
+from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
 from clicket.errors import RetryableError
 from clicket.interpreter import code_interpreter
 from clicket.search import Index, deep_search
 from clicket.server import serve
 from clicket.testing import ScriptedModel
+from clicket.tools import DidNotHappen, Happened, Unknown
 from clicket.tools.rest import OutcomeUnknown
 
 HOSTILE = "<img src=x onerror=window.pwned=1>\"'><script>window.pwned=1</script>{{7*7}}${alert(1)}"
@@ -75,6 +78,50 @@ async def charge(cents: int) -> str:
 
 
 @tool
+async def wire(to: str, cents: int) -> str:
+    """Send money; two people approve it first."""
+    return f"sent {cents} to {to}"
+
+
+@tool(external=True, timeout=3600)
+async def render(token_file: str, ctx: ToolContext) -> None:
+    """Hand the work over; the test finds the token in a file."""
+    pending = ctx.pending(token_for=f"render farm {HOSTILE}")
+    await asyncio.to_thread(Path(token_file).write_text, pending.token)
+
+
+_checks: dict[str, int] = {}
+
+
+async def _look(call: Any, ctx: ToolContext) -> Happened | DidNotHappen | Unknown:
+    """Fails at the first try; then it finds what the call's argument says."""
+    _checks[call.id] = _checks.get(call.id, 0) + 1
+    if _checks[call.id] == 1:
+        raise RetryableError(f"busy {HOSTILE}")
+    return Happened("charged once") if call.arguments["found"] else Unknown(f"no trace {HOSTILE}")
+
+
+@tool(reconcile=_look, max_retries=2, retry_delay=0.05)
+async def charge_checked(found: bool) -> str:
+    """Lose the connection; the tool's own check finds out what happened."""
+    raise OutcomeUnknown("the connection broke after the request was sent")
+
+
+@tool
+async def lookup(company: str, ctx: ToolContext) -> str:
+    """Cost something."""
+    ctx.spend(usd=0.25, tokens=1_200)
+    ctx.spend(usd=0.5, key="second")
+    return f"{company} has 12 employees"
+
+
+@tool(background=True)
+async def report(topic: str) -> str:
+    """Work in the background."""
+    return f"the report on {topic}"
+
+
+@tool
 async def hostile(kind: str) -> str:
     """Answer, or fail, with text that tries to be code."""
     if kind == "error":
@@ -87,7 +134,16 @@ async def evil() -> dict[str, str]:
     return {HOSTILE: HOSTILE}
 
 
-POLICY = Policy(rules=[Rule(verdict="ask", tools=["pay"], reason="payments need a person", timeout=600)])
+POLICY = Policy(
+    rules=[
+        Rule(verdict="ask", tools=["pay"], reason="payments need a person", timeout=600),
+        Rule(verdict="ask", tools=["wire"], reason="big sums need two people", timeout=600, approvers=2),
+    ]
+)
+_BUDGETS = [
+    {"scope": "all", "limit_usd": 3.0, "period": "month", "on_reached": "warn", "name": f"in all {HOSTILE}"},
+    {"scope": "thread", "limit_tokens": 1_000_000, "period": "total", "on_reached": "warn", "name": "each thread"},
+]
 _DOCUMENTS = [
     {"id": "a", "title": "Lighthouse", "text": "The lighthouse at Tarn Point was designed by Agnes Holloway."},
     {"id": "b", "title": "Engineer", "text": "Agnes Holloway taught at the Marrow Institute."},
@@ -99,17 +155,42 @@ def _answers(request: Any) -> Any:
     last = request.messages[-1]
     if last.role == "tool":
         return MARKDOWN if "hostile" in str(request.messages) else f"The tool said: {last.content}"
+    if last.content.startswith("report on "):
+        return [("report", {"topic": last.content.removeprefix("report on ")})]
     return [("echo", {"text": last.content})]
 
 
 async def main(store: str, port: int, seed: int) -> None:
     with Index.open() as index:
         index.add(_DOCUMENTS)
-        tools = [echo, slow, unsteady, broken, pay, effect, charge, hostile, evil]
+        tools = [
+            echo,
+            slow,
+            unsteady,
+            broken,
+            pay,
+            effect,
+            charge,
+            hostile,
+            evil,
+            wire,
+            render,
+            charge_checked,
+            lookup,
+            report,
+        ]
         tools += [deep_search.tool(engine=index), code_interpreter(require="process", timeout=30, warm=False)]
-        settings = Settings.load(store=store).replace(max_concurrency=20)
+        receiver = WebhookReceiver()
+        good, bad = receiver.endpoints
+        bad = {**bad, "name": HOSTILE[:100], "retry": [0.05], "events": ["call.unknown"]}
+        settings = Settings.load(store=store).replace(
+            max_concurrency=20,
+            webhooks=(good, bad),
+            budgets=_BUDGETS,
+            prices=[{"model": "scripted", "input": 1.0, "output": 2.0}],
+        )
         runtime = Runtime(tools, settings=settings, policy=POLICY)
-        async with runtime:
+        async with receiver.running(), runtime:
             if seed:
                 await runtime.call_many([ToolCall("echo", {"count": n}, thread=f"t{n % 7}") for n in range(seed)])
             model = ScriptedModel([_answers] * 200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import quote
 
 from playwright.sync_api import Page
@@ -53,6 +54,44 @@ def test_descriptions_threads_and_an_address_that_is_hostile_itself(console: Con
         console.expect_errors("404")
         page.goto(f"{server.url}/{path}")
         expect(page.get_by_role("navigation")).to_be_visible()
+        _unharmed(page)
+
+
+def test_decisions_costs_schedules_and_notices(console: Console, server: Server, tmp_path: Path) -> None:
+    """Also what people write: reasons, answers, schemas of grants; and the names of settings."""
+    http, thread = server.http, quote(_THREAD, safe="")
+    for id, verb, body in (
+        ("people-2", "respond", {"reason": HOSTILE, "output": {HOSTILE: HOSTILE}}),
+        (
+            "people-1",
+            "approve",
+            {"reason": HOSTILE, "grant": {"uses": 1, "thread": _THREAD, "arguments": {"title": HOSTILE}}},
+        ),
+    ):
+        server.call("pay", {"to": HOSTILE, "cents": 1}, thread=_THREAD, id=id)
+        answer = http.post(f"/calls/{id}/{verb}", params={"thread": _THREAD}, json=body)
+        assert answer.status_code == 200, answer.text
+    server.call("pay", {"to": HOSTILE, "cents": 2}, thread=f"{_THREAD}-2", id="people-3")
+    server.call("wire", {"to": HOSTILE, "cents": 2}, thread=_THREAD, id="people-4")
+    server.call("render", {"token_file": str(tmp_path / "token")}, thread=_THREAD, id="people-5")
+    server.call("charge_checked", {"found": False}, thread=_THREAD, id="people-6", wait=True)
+    server.call("lookup", {"company": HOSTILE}, thread=_THREAD, id="people-7", wait=True)
+    made = {
+        "cron": "0 0 1 1 *",
+        "tool": "echo",
+        "arguments": {"text": HOSTILE},
+        "thread": _THREAD,
+        "metadata": {HOSTILE[:60]: HOSTILE},
+    }
+    assert http.put("/schedules/x", json=made).status_code == 200
+    screens = ["inbox", "grants", "notices", "schedules", "spend?by=thread", "spend?by=run"]
+    screens += [f"runs/people-{number}?thread={thread}" for number in (1, 2, 4, 5, 6, 7)]
+    page = console.open("#/runs", width=400)
+    for screen in screens:
+        page.goto(f"{server.url}/#/{screen}")
+        page.reload()
+        expect(page.locator("main :is(article, .panel)").first).to_be_visible()
+        page.locator("main details").evaluate_all("all => { for (const each of all) each.open = true }")
         _unharmed(page)
 
 

@@ -21,6 +21,13 @@ _SCREENS = {
     "tool": "#/tools/pay?thread=look",
     "threads": "#/threads/look-chat",
     "overview": "#/overview",
+    "asks two": "#/runs/look-4?thread=look",
+    "outside": "#/runs/look-5?thread=look",
+    "checked": "#/runs/look-6?thread=look",
+    "schedules": "#/schedules",
+    "spend": "#/spend?by=thread",
+    "grants": "#/grants",
+    "notices": "#/notices",
 }
 
 
@@ -32,6 +39,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         started.call("broken", thread="look", id="look-2", wait=True)
         started.call("broken", thread="look", wait=True)
         started.call("pay", {"to": "ann", "cents": 5}, thread="look", id="look-3")
+        started.call("wire", {"to": "ann", "cents": 5}, thread="look", id="look-4")
+        started.call("render", {"token_file": str(folder / "token")}, thread="look", id="look-5")
+        started.call("charge_checked", {"found": False}, thread="look", id="look-6", wait=True)
+        started.call("lookup", {"company": "ACME"}, thread="look", wait=True)
+        started.call("pay", {"to": "bob", "cents": 7}, thread="look-granted", id="look-7")
+        started.http.post(
+            "/calls/look-7/approve", json={"grant": {"uses": 3, "seconds": 600, "arguments": {"type": "object"}}}
+        )
+        started.http.put("/schedules/nightly", json={"cron": "0 2 * * *", "tool": "echo", "timezone": "Asia/Shanghai"})
+        started.http.put("/schedules/paused", json={"cron": "* * * * *", "tool": "echo"})
+        started.http.post("/schedules/paused/pause")
         started.http.post("/agents/look-chat/messages", json={"message": "hello", "agent": "helper", "wait": True})
         yield started
 
@@ -121,4 +139,19 @@ def test_the_page_is_usable_by_keyboard_alone(console: Console) -> None:
         reached.add(
             page.evaluate("document.activeElement.innerText || document.activeElement.labels?.[0]?.innerText || ''")
         )
-    assert {"Approve", "Deny"} <= {text.strip() for text in reached}
+    assert {"Approve", "Deny", "Answer in the tool's place"} <= {text.strip() for text in reached}
+
+
+def test_the_new_screens_by_keys_and_in_chinese(console: Console) -> None:
+    page = console.open("#/runs", locale="zh-CN")
+    for key, title in (("6", "计划"), ("7", "花费"), ("8", "授权"), ("9", "通知")):
+        page.locator("main").focus()
+        page.keyboard.press(key)
+        expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+    page.goto(f"{console.url}/#/schedules")
+    page.get_by_role("article", name="nightly").get_by_role("button", name="删除").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("nightly")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("article", name="nightly")).to_contain_text("Asia/Shanghai")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.browser.kit import Console, Server, expect
+from tests.kit.waiting import eventually_sync
 
 
 def test_an_approval_with_edited_arguments(console: Console, server: Server) -> None:
@@ -127,6 +128,22 @@ def test_a_chat_turn_with_a_tool_call(console: Console, server: Server) -> None:
     page.get_by_role("link", name="helper · 1").click()
     expect(page.get_by_role("heading", name="agent:helper")).to_be_visible()
     expect(page.get_by_text("Tool calls")).to_be_visible()
+
+
+def test_the_result_of_a_background_call_is_no_message_of_the_user(console: Console, server: Server) -> None:
+    ask = {"message": "report on ferries", "agent": "helper", "wait": True}
+    assert server.http.post("/agents/behind/messages", json=ask).status_code == 200
+    eventually_sync(lambda: server.http.get("/calls", params={"tool": "report", "state": "completed"}).json()["items"])
+    server.http.post("/agents/behind/messages", json={**ask, "message": "and now?"})
+    page = console.open("#/threads/behind")
+    messages = page.get_by_role("log")
+    expect(messages.locator(".step .badge").first).to_have_text("in the background")
+    expect(messages.locator('[data-role="news"]')).to_contain_text("the report on ferries")
+    expect(messages.locator('[data-role="user"]')).to_have_text(
+        [re.compile("report on ferries"), re.compile("and now")]
+    )
+    messages.locator('[data-role="news"]').get_by_role("link", name="Open the run").click()
+    expect(page.get_by_role("heading", name="report")).to_be_visible()
 
 
 def test_the_plan_of_an_agent(console: Console, server: Server) -> None:

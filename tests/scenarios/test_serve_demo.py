@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -61,6 +62,32 @@ def test_it_shows_calls_in_every_state_and_its_agent_answers(demo: httpx2.Client
     eventually_sync(shown, timeout=60)
     answer = demo.post("/agents/mine/messages", json={"message": "What is the weather in Oslo?", "wait": True}).json()
     assert (answer["stopped"], "Oslo" in answer["text"]) == ("finished", True)
+
+
+def test_every_screen_of_the_console_has_something_to_show(demo: httpx2.Client) -> None:
+    def items(path: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = demo.get(path).json()["items"]
+        return found
+
+    assert eventually_sync(lambda: [each for each in items("/grants") if each["used"] == 2], timeout=60)
+    assert {each["name"] for each in items("/schedules")} == {"rates", "nightly-summary", "monthly-export"}
+    assert eventually_sync(lambda: items("/notices?state=delivered"), timeout=60)
+    assert eventually_sync(lambda: items("/notices?state=failed"), timeout=60)
+    assert eventually_sync(lambda: len(demo.get("/spend?by=thread").json()["items"]) > 2, timeout=60)
+    assert {each["name"] for each in items("/spend/budgets")} >= {"everything", "each agent"}
+
+    def waiting() -> bool:
+        calls = items("/calls?limit=1000")
+        waits = {call["waiting_for"] for call in calls}
+        half = any(
+            call["approval"] and len(call["approval"]["approvals"]) == 1 < call["approval"]["approvers"]
+            for call in calls
+        )
+        answered = any("answered_by" in call["metadata"] for call in calls)
+        checked = any("reconciled" in call["metadata"] for call in calls)
+        return waits >= {"approval", "external", "time"} and half and answered and checked
+
+    eventually_sync(waiting, timeout=60)
 
 
 def test_it_binds_loopback_only(tmp_path: Path) -> None:

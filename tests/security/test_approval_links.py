@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from base64 import b64encode
@@ -16,7 +17,7 @@ from tests.kit.waiting import eventually
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import Api, key_for, served
 
-from clicket import Policy, State, tool
+from clicket import Policy, Rule, State, tool
 from clicket.errors import UsageError
 from clicket.settings import Settings
 from clicket.webhooks.sender import Answer, HttpSender
@@ -264,6 +265,117 @@ async def test_forms_that_say_nothing_decide_nothing(sent: list[dict[str, Any]])
         foreign = await it.post(path, data={"decision": "approve"}, headers={"origin": "https://evil.example"})
         assert foreign.status_code == 403
         assert (await it.runtime.get(id)).waiting_for == "approval"
+
+
+@asynccontextmanager
+async def allowing(*allows: str, store: str = "memory://", policy: Policy | None = None) -> AsyncIterator[Api]:
+    given = settings()
+    given["webhooks"] = [{**given["webhooks"][0], "link_allows": list(allows)}]
+    async with served([pay, other], store, policy=policy or Policy(ask=["pay", "other"]), **given) as it:
+        yield it
+
+
+async def test_a_link_changes_nothing_that_it_does_not_allow(sent: list[dict[str, Any]]) -> None:
+    async with asking() as it:
+        id, path = await ask(it, sent)
+        page = (await it.get(path)).text
+        assert 'name="arguments"' not in page
+        assert 'name="output"' not in page
+        answer = await it.post(path, data={"decision": "respond", "output": '"mine"'})
+        assert answer.status_code == 400
+        assert (await it.post(path, data={"decision": "approve", "arguments": '{"amount": 999}'})).status_code == 200
+        result = await (await it.runtime.handle(id)).result()
+        assert result.output == "paid 1"
+
+
+async def test_a_link_approves_with_other_arguments(sent: list[dict[str, Any]], tmp_path: Path) -> None:
+    async with allowing("edit", store=sqlite_url(tmp_path)) as it:
+        token = "hunter2-hunter2-hunter2"
+        id, path = await ask(it, sent, note=HOSTILE, token=token)
+        page = (await it.get(path)).text
+        assert (token in page, "<script" in page, "\u202e" in page) == (False, False, False)
+        shown = html.unescape(re.findall(r"<textarea class=\"json\"[^>]*>(.*?)</textarea>", page, re.DOTALL)[0])
+        arguments = json.loads(shown)  # it can be read back, whatever is in it
+        assert arguments["note"] == HOSTILE
+        for wrong in ("{", "[]", '{"amount": "x"}', '{"amount": 1, "amount": 2}', '{"amount": 1, "nothing": 1}', "NaN"):
+            refused = await it.post(path, data={"decision": "approve", "arguments": wrong, "reason": "why"})
+            assert refused.status_code == 422, wrong
+            assert html.escape(wrong) in refused.text
+            assert (await it.runtime.get(id)).waiting_for == "approval"
+        changed = {**arguments, "amount": 7}
+        assert (await it.post(path, data={"decision": "respond", "output": "1"})).status_code == 400
+        done = await it.post(path, data={"decision": "approve", "arguments": json.dumps(changed)})
+        assert (done.status_code, "Approved" in done.text) == (200, True)
+        assert (await (await it.runtime.handle(id)).result()).output == "paid 7"
+        record = await it.runtime.get(id)
+        assert record.approval is not None
+        assert (record.approval["edited"], record.approval["by"]) == (True, "link:people")
+        assert (await it.post(path, data={"decision": "approve", "arguments": json.dumps(changed)})).status_code == 410
+    assert all(token.encode() not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+async def test_arguments_that_were_not_changed_are_no_edit(sent: list[dict[str, Any]]) -> None:
+    async with allowing("edit") as it:
+        id, path = await ask(it, sent, note=HOSTILE, token="hunter2-hunter2-hunter2")
+        page = (await it.get(path)).text
+        shown = html.unescape(re.findall(r"<textarea class=\"json\"[^>]*>(.*?)</textarea>", page, re.DOTALL)[0])
+        sent_back = shown.replace("\n", "\r\n")  # as browsers send it
+        assert (await it.post(path, data={"decision": "approve", "arguments": sent_back})).status_code == 200
+        record = await it.runtime.get(id)
+        assert record.approval is not None
+        assert record.approval["edited"] is False
+
+
+async def test_a_link_answers_in_the_tools_place(sent: list[dict[str, Any]]) -> None:
+    async with allowing("respond") as it:
+        id, path = await ask(it, sent)
+        for wrong in ("", "not json", "{"):
+            assert (await it.post(path, data={"decision": "respond", "output": wrong})).status_code == 422
+        assert (await it.post(path, data={"decision": "respond", "output": '"by hand"'})).status_code == 200
+        result = await (await it.runtime.handle(id)).result()
+        assert (result.output, result.metadata["answered_by"]) == ("by hand", "link:people")
+        assert (await it.post(path, data={"decision": "respond", "output": '"by hand"'})).status_code == 410
+
+
+async def test_a_cut_off_decision_is_repeated_with_the_same_content_only(sent: list[dict[str, Any]]) -> None:
+    async with allowing("edit", "respond") as it:
+        id, path = await ask(it, sent)
+        links, token = it.runtime.notices.links, path.rpartition("/")[2]
+        await links.decide(token, "respond", "no", '"mine"')  # the process died before it was in the call
+        stored = await it.runtime.store.document("notice.link", token.partition(".")[0])
+        assert stored is not None
+        assert b"mine" not in stored.body
+        for other in ({"decision": "respond", "output": '"other"'}, {"decision": "approve"}, {"decision": "deny"}):
+            assert (await it.post(path, data=other)).status_code == 410
+        assert (await it.runtime.get(id)).waiting_for == "approval"
+        assert (await it.post(path, data={"decision": "respond", "output": '"mine"'})).status_code == 200
+        assert (await (await it.runtime.handle(id)).result()).output == "mine"
+
+
+async def test_what_a_link_allows_is_signed(sent: list[dict[str, Any]]) -> None:
+    async with asking() as it:
+        id, path = await ask(it, sent)
+        store, name = it.runtime.store, path.rpartition("/")[2].partition(".")[0]
+        document = await store.document("notice.link", name)
+        assert document is not None
+        wider = {**msgspec.json.decode(document.body), "allows": ["edit", "respond"]}
+        await store.put_document("notice.link", name, msgspec.json.encode(wider), None)
+        assert (await it.post(path, data={"decision": "respond", "output": "1"})).status_code == 404
+        assert (await it.runtime.get(id)).waiting_for == "approval"
+
+
+async def test_of_two_approvers_one_link_is_one(sent: list[dict[str, Any]]) -> None:
+    policy = Policy(rules=[Rule(verdict="ask", tools=["pay"], approvers=2)])
+    async with allowing("edit", policy=policy) as it:
+        id, path = await ask(it, sent)
+        page = (await it.get(path)).text
+        assert 'name="arguments"' not in page  # all approvers must see the same
+        assert "0 / 2" in page
+        done = await decide(it, path)
+        assert "Another person must approve it" in done.text
+        assert (await it.runtime.get(id)).waiting_for == "approval"
+        await it.runtime.approve(id, by="ann")
+        assert (await (await it.runtime.handle(id)).result()).output == "paid 1"
 
 
 async def test_no_token_in_the_store_or_the_log(

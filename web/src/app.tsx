@@ -5,29 +5,37 @@ import { key, locked, rememberKey } from "./api/client";
 import { connection } from "./api/stream";
 import { language, setLanguage, t } from "./i18n";
 import { closeFeed, openFeed } from "./model/feed";
-import { closeInbox, inboxCount, openInbox } from "./model/inbox";
+import { closeInbox, inboxCount, openInbox, refreshInbox } from "./model/inbox";
 import { go, link, route, screen } from "./router";
+import { GrantsScreen } from "./screens/grants/grants";
 import { InboxScreen } from "./screens/inbox/inbox";
 import { KeyScreen } from "./screens/key";
+import { NoticesScreen } from "./screens/notices/notices";
 import { OverviewScreen } from "./screens/overview/overview";
 import { RunScreen } from "./screens/run/run";
 import { RunsScreen } from "./screens/runs/runs";
+import { SchedulesScreen } from "./screens/schedules/schedules";
+import { SpendScreen } from "./screens/spend/spend";
 import { ThreadsScreen } from "./screens/threads/threads";
 import { ToolsScreen } from "./screens/tools/tools";
-import { begin, may, principal, refusal } from "./session";
+import { begin, may, offers, principal, refusal } from "./session";
 import { Dialog } from "./ui/dialog";
 import { Icon, type IconName } from "./ui/icon";
 import { onKey } from "./ui/keys";
 import { Notices } from "./ui/notices";
 import { nextTheme, theme } from "./ui/theme";
 
-const SCREENS = ["runs", "inbox", "tools", "threads", "overview"] as const;
+const SCREENS = ["runs", "inbox", "tools", "threads", "overview", "schedules", "spend", "grants", "notices"] as const;
 type Screen = (typeof SCREENS)[number];
 
 /** What a key may not read is not offered. */
 function offered(name: Screen): boolean {
   if (name === "inbox") return inboxCount.value > 0 || screen.value === "inbox" || (may("approve") && !may("read"));
   if (name === "tools") return may("read") || may("call");
+  if (name === "grants") return offers("GET /grants") && (may("read") || may("approve"));
+  if (name === "notices") return offers("GET /notices") && may("admin");
+  if (name === "schedules") return offers("GET /schedules") && may("read");
+  if (name === "spend") return offers("GET /spend") && may("read");
   return may("read");
 }
 
@@ -47,7 +55,10 @@ export function App() {
     if (!who) return;
     if (may("read")) openFeed();
     openInbox();
+    // A key that only approves has no stream of events.
+    const timer = may("read") ? 0 : setInterval(() => { if (!document.hidden) void refreshInbox(); }, 5_000);
     return () => {
+      clearInterval(timer);
       closeFeed();
       closeInbox();
     };
@@ -112,6 +123,10 @@ function Content() {
     case "tools": return <ToolsScreen />;
     case "threads": return <ThreadsScreen />;
     case "overview": return <OverviewScreen />;
+    case "schedules": return <SchedulesScreen />;
+    case "spend": return <SpendScreen />;
+    case "grants": return <GrantsScreen />;
+    case "notices": return <NoticesScreen />;
     default:
       if (!may("read")) return <InboxScreen />;
       return path[1] === undefined ? <RunsScreen /> : <RunScreen key={path[1]} id={path[1]} />;
@@ -125,7 +140,7 @@ function ConnectionState() {
 
 function Help({ onClose }: { onClose: () => void }) {
   const keys: [string, string][] = [
-    ["j / k", t("help.move")], ["Enter", t("help.open")], ["x", t("help.select")], ["/", t("help.search")], ["Esc", t("help.clear")], ["1 – 5", t("help.screens")], ["?", t("help.title")],
+    ["j / k", t("help.move")], ["Enter", t("help.open")], ["x", t("help.select")], ["/", t("help.search")], ["Esc", t("help.clear")], ["1 – 9", t("help.screens")], ["?", t("help.title")],
   ];
   return (
     <Dialog title={t("help.title")} onClose={onClose}>

@@ -1,4 +1,7 @@
-"""The HTML of the approver page, in English and Chinese. No scripts, no images, no links; every text from outside is escaped."""
+"""The HTML of the approver page, in English and Chinese. No scripts, no images, no links; every text from outside is escaped.
+
+Arguments and answers are edited as JSON in plain text fields, and only if the link allows it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ from typing import Any
 
 import msgspec
 
+from clicket.kernel import State
 from clicket.model import Record
-from clicket.model.codec import encode
-from clicket.printable import escaped
+from clicket.model.codec import clean, encode
+from clicket.printable import escaped, escaped_json
 from clicket.server.page_html import POLICY, language_of, page, shown, shown_time
+from clicket.webhooks.approval_links import Link
 
-__all__ = ["POLICY", "TEXTS", "decision_page", "language_of", "message_page"]
+__all__ = ["POLICY", "TEXTS", "Tried", "decision_page", "language_of", "message_page"]
 
 _MAX_ARGUMENTS = 50_000
+_MAX_TEXT = 4_000
 TEXTS: dict[str, dict[str, str]] = {
     "en": {
         "title": "Approval",
@@ -32,7 +38,17 @@ TEXTS: dict[str, dict[str, str]] = {
         "reason": "Reason (recorded with the decision)",
         "approve": "Approve",
         "deny": "Deny",
+        "edit": "Approve with other arguments",
+        "edited": "Arguments (JSON). They are recorded beside the ones that were asked for.",
+        "respond": "Answer in the tool's place",
+        "output": "Result (JSON; a text is in quotes). The call completes with it, and the tool does not run.",
+        "give": "Answer",
+        "approvals": "Approvals so far",
+        "not_json": "The result is no JSON. A text must be in quotes.",
+        "no_output": "Write a result to answer with.",
         "approved": "Approved. The call goes on.",
+        "more": "Approved. Another person must approve it, too, before it runs.",
+        "answered": "Answered. The call completes with your result.",
         "denied": "Denied. The call does not run.",
         "invalid": "This link is not valid.",
         "expired": "This link has expired.",
@@ -57,7 +73,17 @@ TEXTS: dict[str, dict[str, str]] = {
         "reason": "理由（与决定一并记录）",
         "approve": "批准",
         "deny": "拒绝",
+        "edit": "以其他参数批准",
+        "edited": "参数（JSON）。它们将与原来请求的参数一并记录。",
+        "respond": "代替工具作答",
+        "output": "结果（JSON；文本须加引号）。调用将以此完成，工具不会运行。",
+        "give": "作答",
+        "approvals": "已有的批准",
+        "not_json": "结果不是 JSON。文本须加引号。",
+        "no_output": "请填写要作答的结果。",
         "approved": "已批准，调用将继续执行。",
+        "more": "已批准。执行前还需另一个人批准。",
+        "answered": "已作答，调用将以您的结果完成。",
         "denied": "已拒绝，调用不会执行。",
         "invalid": "此链接无效。",
         "expired": "此链接已过期。",
@@ -69,8 +95,17 @@ TEXTS: dict[str, dict[str, str]] = {
 }
 
 
-def decision_page(record: Record, expires_at: float, language: str) -> bytes:
-    """What is asked, and a form with the two answers."""
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """A form that was refused, and why. It is shown again."""
+
+    problem: str
+    reason: str = ""
+    arguments: str | None = None
+    output: str | None = None
+
+
+def decision_page(record: Record, link: Link, language: str, tried: Tried | None = None) -> bytes:
+    """What is asked, and a form with the answers that the link allows."""
     said, asked = TEXTS[language], record.approval or {}
     arguments, whole = _json(record.arguments)
     rows = [
@@ -79,21 +114,64 @@ def decision_page(record: Record, expires_at: float, language: str) -> bytes:
         (said["why"], shown(asked.get("why") or said["no_reason"])),
         (said["asked"], shown_time(asked.get("requested_at"))),
     ]
+    if asked.get("approvers", 1) > 1:
+        names = ", ".join(shown(each.get("by")) or "?" for each in asked["approvals"])
+        rows.append((said["approvals"], f"{len(asked['approvals'])} / {asked['approvers']} {names}"))
     listed = "".join(f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" for name, value in rows)
     warning = f"<p><strong>{said['recovery']}</strong></p>" if asked.get("purpose") == "recovery" else ""
     form = (
         f'<form method="post"><label for="reason">{said["reason"]}</label>'
-        '<textarea id="reason" name="reason" rows="2" maxlength="500"></textarea>'
-        f'<button name="decision" value="approve">{said["approve"]}</button>'
-        f'<button name="decision" value="deny">{said["deny"]}</button></form>'
+        f'<textarea id="reason" name="reason" rows="2" maxlength="500">{_text(tried.reason if tried else "")}</textarea>'
+        + _edit_field(record, link, said, tried)
+        + f'<button name="decision" value="approve">{said["approve"]}</button>'
+        f'<button name="decision" value="deny">{said["deny"]}</button>'
+        + _answer_field(record, link, said, tried)
+        + "</form>"
     )
+    problem = f'<p class="problem" role="alert">{_text(tried.problem[:_MAX_TEXT])}</p>' if tried else ""
     body = (
-        f"<h1>{said['question']}</h1>{warning}<dl>{listed}<dt>{said['arguments']}</dt></dl>"
+        f"<h1>{said['question']}</h1>{problem}{warning}<dl>{listed}<dt>{said['arguments']}</dt></dl>"
         f'<pre dir="ltr">{arguments}</pre>'
         + (form if whole else f"<p><strong>{said['cut']}</strong></p>")
-        + f'<p class="note">{said["until"]} {shown_time(expires_at)}.</p>'
+        + f'<p class="note">{said["until"]} {shown_time(link.expires_at)}.</p>'
     )
     return page(said["title"], body, language)
+
+
+def _edit_field(record: Record, link: Link, said: dict[str, str], tried: Tried | None) -> str:
+    """All approvers of a call must see the same arguments, so those of a call with several are not edited."""
+    if "edit" not in link.allows or (record.approval or {}).get("approvers", 1) > 1:
+        return ""
+    text = tried.arguments if tried and tried.arguments is not None else None
+    content = _editable(record.arguments) if text is None else text
+    return _field("arguments", said["edit"], said["edited"], content, rows=12, is_open=text is not None)
+
+
+def _answer_field(record: Record, link: Link, said: dict[str, str], tried: Tried | None) -> str:
+    """A call that was started before cannot be answered: its effect may have happened."""
+    if "respond" not in link.allows or record.state is not State.PENDING:
+        return ""
+    text = tried.output if tried else None
+    button = f'<button name="decision" value="respond">{said["give"]}</button>'
+    return _field("output", said["respond"], said["output"], text or "", rows=4, is_open=text is not None, after=button)
+
+
+def _field(name: str, title: str, label: str, text: str, *, rows: int, is_open: bool, after: str = "") -> str:
+    return (
+        f'<details{" open" if is_open else ""}><summary>{title}</summary><label for="{name}">{label}</label>'
+        f'<textarea class="json" id="{name}" name="{name}" rows="{rows}" spellcheck="false" dir="ltr">{_text(text)}</textarea>{after}'
+        "</details>"
+    )
+
+
+def _editable(arguments: Any) -> str:
+    """The arguments as JSON that can be read back. Characters that turn a text around are escapes in it."""
+    return msgspec.json.format(escaped_json(encode(arguments).decode()), indent=2)
+
+
+def _text(text: str) -> str:
+    """The content of a text field; a browser drops its first line break."""
+    return escape(escaped(clean(text).replace("\r\n", "\n"), lines=True))
 
 
 def message_page(text: str, language: str) -> bytes:

@@ -1,17 +1,20 @@
 """`/approvals/{token}`: the approver page. Its link is made for one question about one call, works once, and needs no key.
 
-GET shows the question and decides nothing: mail scanners open links. POST decides. Neither reads or changes anything else.
+GET shows the question and decides nothing: mail scanners open links. POST decides. Neither reads or changes anything else. If the
+endpoint's settings allow it (`link_allows`), the holder may also change the arguments, or answer in the tool's place.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import parse_qs
 
-from clicket.errors import Conflict, NotFound
+import msgspec
+
+from clicket.errors import Conflict, InvalidInput, NotFound, PermissionDenied, UsageError
 from clicket.model import Record
 from clicket.runtime import Runtime
-from clicket.server.approval_html import POLICY, decision_page, language_of, message_page
+from clicket.server.approval_html import POLICY, TEXTS, Tried, decision_page, language_of, message_page
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.request import Request
 from clicket.server.request_body import BodyReader
@@ -23,9 +26,26 @@ __all__ = ["ApprovalPageHandlers"]
 
 _HTML = b"text/html; charset=utf-8"
 _MAX_FORM = 16 * 1024
+_MAX_EDITED = 512 * 1024
+"""Of a form with arguments or an answer in it, which are percent-encoded."""
 _MAX_REASON = 500
 _STATUS = {"invalid": 404}
-_DECISIONS: dict[str, Literal["approve", "deny"]] = {"approve": "approve", "deny": "deny"}
+_DECISIONS: dict[str, Literal["approve", "deny", "respond"]] = {
+    "approve": "approve", "deny": "deny", "respond": "respond",
+}  # fmt: skip
+
+
+class _Form(msgspec.Struct, frozen=True, kw_only=True):
+    """`content`: the arguments, or the answer, that come with the decision."""
+
+    decision: Literal["approve", "deny", "respond"] | None = None
+    reason: str = ""
+    arguments: str = ""
+    output: str = ""
+
+    @property
+    def content(self) -> str:
+        return {"approve": self.arguments, "respond": self.output}.get(self.decision or "", "")
 
 
 class ApprovalPageHandlers:
@@ -40,40 +60,63 @@ class ApprovalPageHandlers:
             record = await self._question(link)
         except LinkRefused as error:
             return _refused(error, language)
-        return _html(200, decision_page(record, link.expires_at, language))
+        return _html(200, decision_page(record, link, language))
 
     async def decide(self, request: Request) -> Response:
         language, links = _language(request), self._runtime.notices.links
         token = request.path("token")
-        decision, reason = await self._form(request)
         try:
-            if decision is None:
+            known = await links.check(token)  # before the body is read
+            form = await self._form(request, known)
+            if form.decision is None:
                 await links.open(token)
                 return _html(400, message_page("choose", language))
-            link = await links.decide(token, decision, reason)
+            if form.decision == "respond" and (problem := _problem_of_output(form.output)):
+                return await self._again(await links.open(token), form, TEXTS[language][problem], language)
+            link = await links.decide(token, form.decision, form.reason, form.content)
             try:
-                await self._write(link)
+                missing = await self._write(link, form)
+            except (InvalidInput, PermissionDenied, UsageError) as error:  # the call goes on waiting
+                await links.release(link)
+                return await self._again(link, form, error.message, language)
             finally:
                 if not await self._waits(link):
                     await links.settle(link)
         except LinkRefused as error:
             return _refused(error, language)
-        return _html(200, message_page("approved" if decision == "approve" else "denied", language))
+        done = {"approve": "more" if missing else "approved", "deny": "denied", "respond": "answered"}
+        return _html(200, message_page(done[form.decision], language))
 
-    async def _write(self, link: Link) -> None:
-        """Write the decision into the call, if it waits with the same question."""
+    async def _again(self, link: Link, form: _Form, problem: str, language: str) -> Response:
+        """The form with what was written, and what is wrong with it."""
+        tried = Tried(
+            problem=problem, reason=form.reason, arguments=form.arguments or None, output=form.output or None
+        )  # fmt: skip
+        return _html(422, decision_page(await self._question(link), link, language, tried))
+
+    async def _write(self, link: Link, form: _Form) -> int:
+        """Write the decision into the call, if it waits with the same question. Returns how many people must approve it, too."""
         await self._question(link)
-        asked, by = link.question, f"link:{link.endpoint}"
-        view = self._runtime.acting_for(asked.caller)
-        act = view.approve if link.decision == "approve" else view.deny
+        asked, view = link.question, self._runtime.acting_for(link.question.caller)
+        said: dict[str, Any] = {
+            "thread": asked.thread, "by": f"link:{link.endpoint}", "reason": link.reason, "seen": asked.seen,
+        }  # fmt: skip
         try:
-            done = await act(asked.call, thread=asked.thread, by=by, reason=link.reason, seen=asked.seen)
+            if link.decision == "respond":
+                done = await view.respond(asked.call, msgspec.json.decode(form.output), **said)
+            elif link.decision == "deny":
+                done = await view.deny(asked.call, **said)
+            else:
+                done = await view.approve(asked.call, **said, arguments=form.arguments or None)
         except Conflict:
             raise LinkRefused("changed") from None
         except NotFound:
             raise LinkRefused("decided") from None
         if not done:
             raise LinkRefused("decided")
+        after = await view.get(asked.call, thread=asked.thread)
+        approval = after.approval or {}
+        return approval["approvers"] - len(approval["approvals"]) if after.waiting_for == "approval" else 0
 
     async def _waits(self, link: Link) -> bool:
         try:
@@ -95,18 +138,25 @@ class ApprovalPageHandlers:
             raise LinkRefused("changed")
         return record
 
-    async def _form(self, request: Request) -> tuple[Literal["approve", "deny"] | None, str]:
+    async def _form(self, request: Request, link: Link) -> _Form:
+        """The form of a request. What the link does not allow is not read."""
         kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
-        body = b"".join([chunk async for chunk in self._body_reader.chunks(request, _MAX_FORM)])
+        limit = _MAX_EDITED if link.allows else _MAX_FORM
+        body = b"".join([chunk async for chunk in self._body_reader.chunks(request, limit)])
         if kind != "application/x-www-form-urlencoded":
-            return None, ""
+            return _Form()
         try:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
         except ValueError:
-            return None, ""
+            return _Form()
         chosen = fields.get("decision", [])
         decision = _DECISIONS.get(chosen[0]) if len(chosen) == 1 else None
-        return decision, " ".join(fields.get("reason", []))[:_MAX_REASON].replace("\x00", "").strip()
+        return _Form(
+            decision=None if decision == "respond" and "respond" not in link.allows else decision,
+            reason=" ".join(fields.get("reason", []))[:_MAX_REASON].replace("\x00", "").strip(),
+            arguments=_only(fields, "arguments") if "edit" in link.allows else "",
+            output=_only(fields, "output") if "respond" in link.allows else "",
+        )
 
     def operations(self) -> tuple[Operation, ...]:
         pages = {
@@ -126,18 +176,38 @@ class ApprovalPageHandlers:
             ),
             Operation(
                 route="POST /approvals/{token}",
-                description="Decide by the form of the approver page: `decision` is `approve` or `deny`, `reason` is optional.",
+                description="Decide by the form of the approver page: `decision` is `approve` or `deny`, `reason` is optional. If the link "
+                "allows it, `arguments` (JSON) replace those of the call, and `decision` may be `respond`, with `output` (JSON).",
                 handler=self.decide,
                 public=True,
                 body=BodySpec(),
                 responses={
                     200: ResponseSpec(description="It was decided.", media_type="text/html"),
                     400: ResponseSpec(description="The form has no decision.", media_type="text/html"),
+                    422: ResponseSpec(
+                        description="The arguments or the answer do not fit; the form again.", media_type="text/html"
+                    ),
                     **pages,
                 },
                 problems=(408, 409, 413),
             ),
         )
+
+
+def _only(fields: dict[str, list[str]], name: str) -> str:
+    found = fields.get(name, [])
+    return found[0].strip() if len(found) == 1 else ""
+
+
+def _problem_of_output(text: str) -> str:
+    """The name of the text that says what is wrong with an answer; empty: it is JSON."""
+    if not text:
+        return "no_output"
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return "not_json"
+    return ""
 
 
 def _language(request: Request) -> str:

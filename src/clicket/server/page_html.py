@@ -25,6 +25,10 @@ pre { border: 1px solid #8888; border-radius: .3rem; padding: .7rem; overflow: a
   overflow-wrap: anywhere; }
 label { display: block; margin-top: 1.2rem; }
 textarea { width: 100%; box-sizing: border-box; font: inherit; }
+textarea.json { font: .9rem/1.4 ui-monospace, monospace; }
+details { margin-top: 1rem; }
+summary { cursor: pointer; }
+.problem { border-left: .25rem solid #c33; padding: .3rem .8rem; overflow-wrap: anywhere; white-space: pre-wrap; }
 button { font: inherit; padding: .5rem 1.4rem; margin: .8rem .6rem 0 0; cursor: pointer; }
 .note { font-size: .9rem; }
 """

@@ -14,12 +14,14 @@ from clicket.errors import UsageError, did_you_mean
 from clicket.model.notice import NOTICE_TYPES
 from clicket.webhooks.signature import key_of
 
-__all__ = ["INCLUDES", "RETRY", "Endpoint", "endpoints_of", "secrets_of"]
+__all__ = ["INCLUDES", "LINK_ALLOWS", "RETRY", "Endpoint", "endpoints_of", "secrets_of"]
 
 RETRY = (5.0, 60.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0)
 """Seconds between attempts: over 18 hours in all."""
 INCLUDES = ("arguments",)
-_NAMES = ("url", "secret", "events", "name", "include", "link", "allow_private", "timeout", "retry")
+LINK_ALLOWS = ("edit", "respond")
+"""What the holder of a link may do beside approve and deny, if the endpoint's settings say so."""
+_NAMES = ("url", "secret", "events", "name", "include", "link", "link_allows", "allow_private", "timeout", "retry")
 _MAX_WAIT = 7 * 24 * 3600.0
 _MAX_TIMEOUT = 60.0
 """Seconds; the claim of a notice lasts longer."""
@@ -35,6 +37,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     include: frozenset[str] = frozenset()
     link: bool = True
     """`approval.requested` carries a link to the approver page, if the settings have `public_url`."""
+    link_allows: frozenset[str] = frozenset()
+    """What the holder of a link may do beside approve and deny: `edit` the arguments, `respond` in the tool's place."""
     allow_private: bool = False
     timeout: float = 15.0
     retry: tuple[float, ...] = RETRY
@@ -114,6 +118,7 @@ def _endpoint(given: Any) -> Endpoint:
         events=_chosen("events", given.get("events"), NOTICE_TYPES) or frozenset(NOTICE_TYPES),
         include=_chosen("include", given.get("include"), INCLUDES),
         link=given.get("link", True),
+        link_allows=_chosen("link_allows", given.get("link_allows"), LINK_ALLOWS),
         allow_private=given.get("allow_private", False),
         timeout=float(timeout),
         retry=tuple(float(each) for each in retry),

@@ -41,7 +41,7 @@ _UNKNOWN_FOR = 24 * 3600.0
 
 
 class Delivery:
-    """`link(stored)`: the approval link of a notice, or None. `confirm(health)`: is this status of a tool on record?"""
+    """`link(stored, allows)`: the approval link of a notice, or None. `confirm(health)`: is this status of a tool on record?"""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Delivery:
         clock: Clock,
         chance: random.Random,
         *,
-        link: Callable[[StoredNotice], Awaitable[str | None]],
+        link: Callable[[StoredNotice, frozenset[str]], Awaitable[str | None]],
         confirm: Callable[[Health], Awaitable[bool]],
     ) -> None:
         self._outbox = outbox
@@ -163,16 +163,16 @@ class Delivery:
             await self._outbox.end(claimed, Attempt(at=at, seconds=0.0, problem=problem), "failed")
             return
         begun = self._clock.monotonic()
-        body = await self._body(claimed.stored)
+        body = await self._body(endpoint, claimed.stored)
         answer = await self._sender.send(endpoint, notice.id, at, body)
         seconds = round(self._clock.monotonic() - begun, 6)
         await self._record(
             endpoint, claimed, answer, Attempt(at=at, seconds=seconds, status=answer.status, problem=answer.problem)
         )
 
-    async def _body(self, stored: StoredNotice) -> bytes:
+    async def _body(self, endpoint: Endpoint, stored: StoredNotice) -> bytes:
         payload = stored.notice.payload or {}
-        link = await self._link(stored)
+        link = await self._link(stored, endpoint.link_allows)
         if link is not None:
             payload = {**payload, "data": {**payload.get("data", {}), "link": link}}
         return encode(payload)

@@ -23,6 +23,7 @@ def test_what_is_left_out_has_defaults() -> None:
     assert "budget.reached" in endpoint.events
     assert endpoint.retry == RETRY
     assert not endpoint.allow_private
+    assert endpoint.link_allows == frozenset()
     assert endpoint.name.startswith("hooks.example-")
     assert "token" not in repr(endpoint)
 
@@ -43,6 +44,8 @@ def test_what_is_left_out_has_defaults() -> None:
         ({"timeout": float("nan")}, "above 0"),
         ({"timeout": 61}, "at most 60"),
         ({"link": "yes"}, "true or false"),
+        ({"link_allows": ["approve"]}, "Known: edit, respond"),
+        ({"link_allows": "edit"}, "is a list"),
         ({"secrets": "x"}, "there is no option 'secrets'"),
         ({"name": ""}, "1 to 100"),
     ],

@@ -34,6 +34,20 @@ export interface Approval {
   reason: string;
   at: number | null;
   edited: boolean;
+  /** How many different people must approve, and those who did. */
+  approvers: number;
+  approvals: GivenApproval[];
+  self_approval: boolean;
+  grant: string | null;
+  responded: boolean;
+}
+
+export interface GivenApproval {
+  by: string;
+  reason: string;
+  at: number;
+  /** Other names of the same person. */
+  identities?: string[];
 }
 
 export interface Call {
@@ -70,6 +84,23 @@ export interface Resolution {
   note: string;
   at: number;
   rerun_as: string | null;
+}
+
+/** How a call ends elsewhere. */
+export interface External {
+  for: string;
+  since: number | null;
+  deadline: number | null;
+  reported_at: number | null;
+}
+
+/** What the last try of the tool's own check found. */
+export interface Reconciliation {
+  attempt: number | null;
+  tries: number | null;
+  outcome: string | null;
+  reason: string;
+  at: number;
 }
 
 export interface CallPage {
@@ -121,8 +152,139 @@ export interface CallRecord extends Omit<Call, "attempts"> {
   content: string;
   timeout: number | null;
   deadline: number | null;
+  not_before: number | null;
   idempotency_key: string;
   tool_version: string;
+  reconciliation: Reconciliation | null;
+  external: External | null;
+}
+
+export type GrantState = "active" | "used_up" | "expired" | "revoked";
+
+/** An approval that also lets later calls run. */
+export interface Grant {
+  id: string;
+  tool: string;
+  caller: string;
+  by: string;
+  call: string;
+  given_at: number;
+  reason: string;
+  thread: string | null;
+  arguments: JsonObject | null;
+  uses: number | null;
+  used: number;
+  expires_at: number | null;
+  last_used_at: number | null;
+  revoked_at: number | null;
+  revoked_by: string;
+  state: GrantState;
+}
+
+export interface GrantTerms {
+  uses?: number;
+  seconds?: number;
+  thread?: string;
+  arguments?: JsonObject;
+}
+
+export interface NoticeAttempt {
+  at: number;
+  seconds: number;
+  status: number | null;
+  problem: string;
+}
+
+/** A fact that is sent to a webhook endpoint. */
+export interface Notice {
+  id: string;
+  type: string;
+  endpoint: string;
+  state: "pending" | "delivered" | "failed";
+  created_at: number;
+  tries: number;
+  next_at: number | null;
+  ended_at: number | null;
+  replays: number;
+  attempts: NoticeAttempt[];
+  payload: JsonObject | null;
+}
+
+export interface Amount {
+  usd: number;
+  tokens: number;
+  input_tokens: number;
+  output_tokens: number;
+  cached_tokens: number;
+  unpriced_tokens: number;
+  assumed_usd: number;
+  entries: number;
+}
+
+export interface SpendRow extends Amount {
+  key: string;
+  own: Amount;
+  caller: string | null;
+  parent: string | null;
+}
+
+export interface BudgetStatus {
+  name: string;
+  scope: string;
+  period: string;
+  on_reached: "warn" | "ask" | "stop";
+  limit_usd: number | null;
+  limit_tokens: number | null;
+  spent_usd: number;
+  spent_tokens: number;
+  reserved_usd: number;
+  reserved_tokens: number;
+  raised_usd: number;
+  raised_tokens: number;
+  left_usd: number | null;
+  left_tokens: number | null;
+  reached_at: number | null;
+}
+
+export interface SpendReport {
+  by: string;
+  items: SpendRow[];
+  total: Amount;
+  budgets: BudgetStatus[];
+}
+
+/** What became of one time of a schedule. Fields that are zero or empty are left out. */
+export interface Firing {
+  due: number;
+  outcome: "fired" | "queued" | "skipped" | "missed" | "failed";
+  at: number;
+  call?: string;
+  late?: number;
+  reason?: string;
+  until?: number | null;
+  count?: number;
+}
+
+export interface Schedule {
+  name: string;
+  cron: string;
+  timezone: string;
+  tool: string;
+  arguments: JsonObject;
+  thread: string;
+  overlap: string;
+  catch_up: string;
+  jitter: number;
+  paused: boolean;
+  caller: string;
+  last_due: number;
+  next_at: number | null;
+  waiting: number[];
+  last_call: string;
+  fired: number;
+  skipped: number;
+  missed: number;
+  log: Firing[];
 }
 
 export interface Tool {
@@ -243,6 +405,8 @@ export interface ChatMessage {
   tool_call_id?: string;
   failed?: boolean;
   thought?: string;
+  /** What clicket itself notes: the call that this answer started, or whose result the message is. */
+  vendor?: { clicket?: { background?: string; result_of?: string } } | null;
 }
 
 export interface Turn {

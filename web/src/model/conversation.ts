@@ -13,12 +13,16 @@ export interface ToolStep {
   success: boolean | null;
   content: string;
   waits: boolean;
+  /** It was started, and its result comes in a later message. */
+  background: boolean;
 }
 
 export interface Part {
-  kind: "user" | "assistant" | "thought" | "tools" | "error";
+  kind: "user" | "assistant" | "thought" | "tools" | "error" | "news";
   text: string;
   tools: ToolStep[];
+  /** The call whose result this is (`news`). */
+  call?: string;
 }
 
 export class Conversation {
@@ -157,7 +161,7 @@ export class Conversation {
   }
 
   #tool(data: JsonObject): void {
-    const step: ToolStep = { id: text(data["id"]), callId: text(data["call_id"]), tool: text(data["tool"]), arguments: text(data["arguments"]), success: null, content: "", waits: false };
+    const step: ToolStep = { id: text(data["id"]), callId: text(data["call_id"]), tool: text(data["tool"]), arguments: text(data["arguments"]), success: null, content: "", waits: false, background: false };
     const last = this.live.peek().at(-1);
     if (last?.kind === "tools") this.#replaceLast({ ...last, tools: [...last.tools, step] });
     else this.#append({ kind: "tools", text: "", tools: [step] });
@@ -170,7 +174,7 @@ export class Conversation {
   }
 
   #result(data: JsonObject): void {
-    this.#change(text(data["call_id"]), { success: data["success"] === true, content: text(data["content"]), waits: false });
+    this.#change(text(data["call_id"]), { success: data["success"] === true, content: text(data["content"]), waits: false, background: data["background"] === true });
   }
 
   #change(callId: string, change: Partial<ToolStep>): void {
@@ -186,6 +190,11 @@ export function partsOf(turn: Turn): Part[] {
   const parts: Part[] = [];
   for (const message of turn.messages) {
     if (message.role === "system" || message.role === "tool") continue;
+    const call = message.role === "user" ? message.vendor?.clicket?.result_of : undefined;
+    if (call) {
+      parts.push({ kind: "news", text: message.content, tools: [], call });
+      continue;
+    }
     if (message.thought) parts.push({ kind: "thought", text: message.thought, tools: [] });
     if (message.content) parts.push({ kind: message.role, text: message.content, tools: [] });
     if (message.tool_calls?.length) parts.push({ kind: "tools", text: "", tools: message.tool_calls.map((use) => stepOf(use, answers.get(use.id))) });
@@ -195,7 +204,8 @@ export function partsOf(turn: Turn): Part[] {
 }
 
 const stepOf = (use: { id: string; name: string; arguments: string }, answer: ChatMessage | undefined): ToolStep => ({
-  id: use.id, callId: use.id, tool: use.name, arguments: use.arguments, success: answer ? !answer.failed : null, content: answer?.content ?? "", waits: false,
+  id: use.id, callId: answer?.vendor?.clicket?.background ?? use.id, tool: use.name, arguments: use.arguments, success: answer ? !answer.failed : null,
+  content: answer?.content ?? "", waits: false, background: answer?.vendor?.clicket?.background !== undefined,
 });
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");

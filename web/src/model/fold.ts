@@ -1,9 +1,10 @@
 // Applies events to a call, as the server's own record is made from them. Pure functions: they return a new value.
-import type { Approval, Attempt, Call, CallEvent, CallRecord, FeedEvent, JsonObject, Progress, ToolError } from "../api/types";
+import type { Approval, Attempt, Call, CallEvent, CallRecord, External, FeedEvent, GivenApproval, JsonObject, Progress, Reconciliation, ToolError } from "../api/types";
 import { isTerminal } from "./tables";
 
 const NO_DECISION: Approval = {
   why: "", purpose: "run", requested_at: null, deadline: null, hash: "", approved: null, by: "", reason: "", at: null, edited: false,
+  approvers: 1, approvals: [], self_approval: false, grant: null, responded: false,
 };
 
 export const keyOf = (call: { caller: string; thread: string; id: string }): string => `${call.caller}\n${call.thread}\n${call.id}`;
@@ -20,6 +21,32 @@ export function callOf(event: FeedEvent): Call {
 }
 
 type Foldable = Omit<Call, "attempts">;
+
+/** The names under which the person who gave an approval is known. */
+export const namesOf = (given: GivenApproval): Set<string> => new Set([given.by, ...(given.identities ?? [])].filter(Boolean));
+
+/** The approvals of different people. A second one of the same person does not count; nor does one without a name, if several are needed. */
+function withApproval(asked: Approval, event: CallEvent): GivenApproval[] {
+  const given: GivenApproval = { by: text(event.data["by"]), reason: text(event.data["reason"]), at: event.at };
+  const identities = event.data["identities"];
+  if (Array.isArray(identities)) given.identities = identities.map(String);
+  const names = namesOf(given);
+  const known = asked.approvals.some((each) => [...namesOf(each)].some((name) => names.has(name)));
+  return known || (asked.approvers > 1 && !names.size) ? asked.approvals : [...asked.approvals, given];
+}
+
+/** The approval after a decision. `approved` stays null while other people must approve, too. */
+function decided(asked: Approval, event: CallEvent): Approval {
+  const data = event.data;
+  const approved = data["approved"] === true;
+  const responded = data["responded"] === true;
+  const approvals = approved && !responded ? withApproval(asked, event) : asked.approvals;
+  if (approved && !responded && approvals.length < asked.approvers) return { ...asked, approvals };
+  return {
+    ...asked, approvals, approved, responded, by: text(data["by"]), reason: text(data["reason"]), at: event.at, edited: "arguments" in data,
+    grant: (data["grant"] as string | undefined) ?? null,
+  };
+}
 
 /** The fields that rows and records have in common. */
 function changed<T extends Foldable>(call: T, event: CallEvent): T {
@@ -39,15 +66,22 @@ function changed<T extends Foldable>(call: T, event: CallEvent): T {
       next.waiting_for = "approval";
       next.approval = {
         ...NO_DECISION, why: text(data["reason"]), purpose: text(data["purpose"]) || "run", requested_at: event.at,
-        deadline: (data["deadline"] as number | null | undefined) ?? null,
+        deadline: (data["deadline"] as number | null | undefined) ?? null, approvers: Number(data["approvers"] ?? 1),
+        self_approval: data["self_approval"] === true,
       };
       break;
     case "approval_given":
+      next.approval = decided(call.approval ?? NO_DECISION, event);
+      if (next.approval.approved !== null) next.waiting_for = null;
+      break;
+    case "note":
+      if ("waiting_for" in data) next.waiting_for = (data["waiting_for"] as string | null) ?? null;
+      break;
+    case "reported":
       next.waiting_for = null;
-      next.approval = {
-        ...(call.approval ?? NO_DECISION), approved: data["approved"] === true, by: text(data["by"]), reason: text(data["reason"]),
-        at: event.at, edited: "arguments" in data,
-      };
+      break;
+    case "reconcile_started":
+      next.waiting_for = "reconcile";
       break;
     case "resolved":
       next.resolution ??= {
@@ -95,6 +129,10 @@ export function foldedRecord(record: CallRecord, event: CallEvent): CallRecord {
     next.stages = { ...record.stages, [text(data["stage"])]: { outcome: text(data["outcome"]), duration: Number(data["duration"]) } };
   } else if (event.type === "approval_given" && "arguments" in data) {
     next.arguments = data["arguments"] ?? null;
+  } else if (event.type === "note" || event.type === "reported") {
+    next.external = external(record.external, event);
+  } else if (event.type === "reconcile_started" || event.type === "reconcile_ended") {
+    next.reconciliation = reconciliation(record.reconciliation, event);
   } else if (event.type === "state_changed") {
     const open = record.attempts.at(-1);
     if (open && open.ended_at === null && (isTerminal(event.state) || event.state === "retrying")) {
@@ -109,6 +147,21 @@ export function foldedRecord(record: CallRecord, event: CallEvent): CallRecord {
     next.success = event.state === "completed";
   }
   return next;
+}
+
+function external(known: External | null, event: CallEvent): External | null {
+  const { data, at } = event;
+  if (event.type === "reported") return known && { ...known, reported_at: at };
+  const begun = "external" in data ? { for: text((data["external"] as JsonObject | null)?.["for"]), since: null, deadline: null, reported_at: null } : known;
+  return begun && data["waiting_for"] === "external" ? { ...begun, since: at, deadline: (data["deadline"] as number | null | undefined) ?? null } : begun;
+}
+
+function reconciliation(known: Reconciliation | null, event: CallEvent): Reconciliation {
+  const { data, at } = event;
+  const started: Reconciliation = { attempt: (data["attempt"] as number | undefined) ?? null, tries: (data["try"] as number | undefined) ?? null, outcome: null, reason: "", at };
+  if (event.type === "reconcile_started") return started;
+  const reason = text(data["reason"]) || text((data["error"] as JsonObject | undefined)?.["message"]);
+  return { ...(known ?? started), outcome: text(data["outcome"]), reason, at };
 }
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");

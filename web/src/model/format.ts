@@ -60,6 +60,12 @@ export function ago(at: number, now: number): string {
 
 export const number = (value: number): string => formats().number.format(value);
 
+/** US dollars: two digits, or as many as a small amount needs. */
+export function money(usd: number): string {
+  if (usd === 0 || Math.abs(usd) >= 0.1) return `$${usd.toFixed(2)}`;
+  return `$${usd.toPrecision(2).includes("e") ? usd.toFixed(9).replace(/0+$/, "") : usd.toPrecision(2)}`;
+}
+
 export const percent = (share: number | null): string => (share === null ? "–" : `${(share * 100).toFixed(share < 0.995 && share > 0.005 ? 1 : 0)} %`);
 
 export function bytes(size: number): string {

@@ -1,5 +1,6 @@
 // The waterfall of one call: bars for work, grey bars for waits, and a time axis on which long waits are compressed.
 import type { CallRecord } from "../api/types";
+import { checksOf } from "./call-facts";
 import { isTerminal } from "./tables";
 
 export interface Bar {
@@ -38,11 +39,19 @@ export function barsOf(record: CallRecord, now: number): Bar[] {
   let free = record.created_at;
   const asked = record.events.find((each) => each.type === "approval_requested");
   if (asked) {
-    const given = record.events.find((each) => each.type === "approval_given" && each.at >= asked.at);
+    // Of several approvals the last one lets it run.
+    const given = record.waiting_for === "approval" ? undefined : record.events.findLast((each) => each.type === "approval_given" && each.at >= asked.at);
     const until = given?.at ?? end;
-    const detail = given ? (given.data["approved"] === true ? "approved" : "denied") : over ? record.state : "waiting";
+    const detail = given ? (given.data["responded"] === true ? "answered" : given.data["approved"] === true ? "approved" : "denied") : over ? record.state : "waiting";
     bars.push({ kind: "wait", label: "approval", detail, start: asked.at, end: until, tone: "quiet" });
     free = until;
+  }
+  const later = record.events.find((each) => each.type === "note" && each.data["waiting_for"] === "time");
+  if (later) {
+    const due = record.events.find((each) => each.seq > later.seq && each.type === "note" && each.data["waiting_for"] === null);
+    const until = due?.at ?? end;
+    bars.push({ kind: "wait", label: "time", detail: due || over ? "" : "waiting", start: later.at, end: until, tone: "quiet" });
+    free = Math.max(free, until);
   }
   const slot = record.events.find((each) => each.type === "state_changed" && each.state === "initializing")?.at;
   const queueEnd = slot ?? (over ? null : asked && !record.approval?.at ? null : end);
@@ -62,6 +71,13 @@ export function barsOf(record: CallRecord, now: number): Bar[] {
       tone: attempt.outcome === "ok" ? "ok" : attempt.outcome === null && !over ? "live" : "bad",
     });
   });
+  const external = record.external;
+  if (external && external.since !== null) {
+    bars.push({ kind: "wait", label: "external", detail: external.reported_at ? "" : over ? record.state : "waiting", start: external.since, end: external.reported_at ?? end, tone: "quiet" });
+  }
+  for (const check of checksOf(record.events)) {
+    bars.push({ kind: "stage", label: "reconcile", detail: check.outcome || "running", start: check.at, end: check.ended_at ?? end, tone: check.outcome === "happened" ? "ok" : check.outcome === "" && !over ? "live" : "quiet" });
+  }
   const last = record.attempts.at(-1);
   if (record.state === "retrying" && last?.ended_at) {
     bars.push({ kind: "wait", label: "backoff", detail: "waiting", start: last.ended_at, end, tone: "quiet" });

@@ -1,12 +1,16 @@
 // The state of a call, a thread or a tool, as a small coloured word. The colour never says it alone.
 import { word } from "../i18n";
 
-export function StateBadge({ state, waiting }: { state: string; waiting?: string | null | undefined }) {
-  const shown = waiting === "approval" ? "approval" : state;
+/** What a call waits for is said in place of its state. */
+const WAITS = new Set(["approval", "external", "reconcile", "time"]);
+
+/** `label`: the text, if the state has another name here. */
+export function StateBadge({ state, waiting, label }: { state: string; waiting?: string | null | undefined; label?: string }) {
+  const shown = waiting && WAITS.has(waiting) ? waiting : state;
   return (
     <span class="badge" data-state={shown}>
       <span class="dot" />
-      {word("state", shown)}
+      {label ?? word("state", shown)}
     </span>
   );
 }

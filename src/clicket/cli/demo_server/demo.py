@@ -1,4 +1,4 @@
-"""Puts the demonstration together: a store of its own, a runtime, an agent, and the traffic while the server runs."""
+"""Puts the demonstration together: a store of its own, a runtime, an agent, webhook endpoints, and the traffic while the server runs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ from clicket.agents import Agent, ReActAgent
 from clicket.cli.demo_server.model import DemoModel
 from clicket.cli.demo_server.tools import POLICY, SAMPLES, TOOLS, interpreter
 from clicket.cli.demo_server.traffic import Traffic
+from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
 from clicket.runtime import Runtime
 from clicket.search import Index, deep_search
 from clicket.settings import Settings
 
 __all__ = ["Demo", "demo_store"]
 
+_PRICES = [{"model": "rules", "input": 3.0, "output": 15.0, "max_output": 400}]
+_BUDGETS = [
+    {"scope": "all", "limit_usd": 0.5, "period": "month", "on_reached": "warn", "name": "everything"},
+    {"scope": "agent", "limit_usd": 0.5, "period": "day", "on_reached": "stop", "name": "each agent"},
+    {"scope": "thread", "limit_tokens": 40_000, "period": "total", "on_reached": "ask", "name": "each conversation"},
+]
 _SYSTEM = "You are the assistant of a demonstration."
 
 
@@ -39,7 +46,11 @@ class Demo:
         self._index.add_folder(SAMPLES)
         self._store = store
         tools = [*TOOLS, interpreter(), deep_search.tool(engine=self._index, k=2)]
-        self.runtime = Runtime(tools, settings=settings.replace(store=store, max_concurrency=16), policy=POLICY)
+        self._receiver = WebhookReceiver()
+        own = settings.replace(
+            store=store, max_concurrency=16, webhooks=self._receiver.endpoints, prices=_PRICES, budgets=_BUDGETS
+        )
+        self.runtime = Runtime(tools, settings=own, policy=POLICY)
         self.agent: Agent = ReActAgent(self.runtime, DemoModel(), name="assistant", system=_SYSTEM)
         self._traffic = Traffic(self.runtime, self.agent, pace=pace)
 
@@ -48,14 +59,16 @@ class Demo:
         """Makes calls while the block runs. The runtime must be open."""
         if self._store.startswith("sqlite:"):
             self._traffic.start(self._traffic.unknown_outcome(self._store))
-        traffic = asyncio.ensure_future(self._traffic.run())
-        try:
-            yield
-        finally:
-            traffic.cancel()
-            with suppress(asyncio.CancelledError):
-                await traffic
+        async with self._receiver.running():
+            traffic = asyncio.ensure_future(self._traffic.run())
+            try:
+                yield
+            finally:
+                traffic.cancel()
+                with suppress(asyncio.CancelledError):
+                    await traffic
 
     def close(self) -> None:
-        """Close the documents that the demonstration searches. Call it when the runtime is closed."""
+        """Close the documents that the demonstration searches, and its webhook endpoints. Call it when the runtime is closed."""
         self._index.close()
+        self._receiver.close()

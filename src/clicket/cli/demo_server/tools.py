@@ -13,11 +13,14 @@ from pydantic import Field
 from clicket.errors import RetryableError
 from clicket.interpreter import code_interpreter
 from clicket.pipeline import Condition, Policy, Rule
-from clicket.tools import ToolContext, tool
+from clicket.tools import DidNotHappen, Happened, ToolContext, Unknown, tool
+from clicket.tools.response import OutcomeUnknown
 
-__all__ = ["POLICY", "SAMPLES", "TOOLS", "interpreter", "transfer"]
+__all__ = ["POLICY", "SAMPLES", "TOOLS", "interpreter", "tokens", "transfer"]
 
 SAMPLES = Path(__file__).parent.parent / "demo" / "sample_documents"
+tokens: dict[str, str] = {}
+"""Of calls that end elsewhere, by their ids: what the signing service of a real program would have."""
 _random = random.Random(7)  # only for how long tools take and which of them fail
 
 
@@ -96,6 +99,46 @@ async def legacy_export(month: str) -> str:
     return month
 
 
+@tool(tags=["money"], read_only=True)
+async def company_lookup(name: str, ctx: ToolContext) -> dict[str, Any]:
+    """Look a company up in a directory that charges for each answer."""
+    await asyncio.sleep(_random.uniform(0.1, 0.5))
+    ctx.spend(usd=0.02)
+    return {"name": name, "employees": 12 + len(name), "country": "PT"}
+
+
+@tool(external=True, timeout=48 * 3600, idle_timeout=24 * 3600)
+async def sign_contract(customer: str, ctx: ToolContext) -> None:
+    """Have a document signed by a customer. The call ends when the customer has signed."""
+    tokens[ctx.call_id] = ctx.pending("signing service").token
+
+
+async def _was_charged(call: Any, ctx: ToolContext) -> Happened | DidNotHappen | Unknown:
+    """Asks the bank for the payment, by the idempotency key. At the first time the bank is busy."""
+    _asked[call.id] = _asked.get(call.id, 0) + 1
+    await asyncio.sleep(0.4)
+    if _asked[call.id] == 1:
+        raise RetryableError("the bank answered 503: try again later")
+    return Happened(f"{call.arguments['cents'] / 100:.2f} EUR charged to {call.arguments['customer']}")
+
+
+_asked: dict[str, int] = {}
+
+
+@tool(tags=["money"], reconcile=_was_charged, max_retries=2, retry_delay=1.0)
+async def charge_card(customer: str, cents: Annotated[int, Field(gt=0, le=100_000)]) -> str:
+    """Charge a card. The connection breaks after the request was sent, so the tool's own check asks the bank."""
+    await asyncio.sleep(0.3)
+    raise OutcomeUnknown("the connection to the bank broke after the request was sent")
+
+
+@tool(tags=["customers"])
+async def close_account(customer: str, keep_data: bool = True) -> str:
+    """Close a customer's account. Two people must approve it."""
+    await asyncio.sleep(0.5)
+    return f"the account of {customer} is closed" + ("" if keep_data else ", its data removed")
+
+
 def interpreter() -> Any:
     """The strongest sandbox that this machine has."""
     return code_interpreter(require="process", timeout=30, warm=False, files=str(SAMPLES))
@@ -105,7 +148,17 @@ POLICY = Policy(
     rules=[
         Rule(verdict="allow", tools=["refund"], when=[Condition(path="/amount", op="<=", value=20)]),
         Rule(verdict="ask", tools=["refund"], reason="refunds above 20 EUR need a person", timeout=1800),
+        Rule(
+            verdict="ask",
+            tools=["close_account"],
+            reason="closing an account needs two people",
+            timeout=7200,
+            approvers=2,
+        ),
         Rule(verdict="deny", tools=["transfer"], when=[Condition(path="/amount", op=">", value=10_000)]),
     ]
 )
-TOOLS = [weather, exchange_rate, crawl, write_summary, publish_report, stock_level, refund, transfer, legacy_export]
+TOOLS = [
+    weather, exchange_rate, crawl, write_summary, publish_report, stock_level, refund, transfer, legacy_export, company_lookup,
+    sign_contract, charge_card, close_account,
+]  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 from clicket.agents import Agent
 from clicket.cli.demo.crash import killed_child, wait_until_running
+from clicket.cli.demo_server.people import People
 from clicket.cli.demo_server.tools import transfer
 from clicket.errors import ClicketError
 from clicket.model.ids import new_id
@@ -84,6 +85,7 @@ class Traffic:
         await self._runtime.recover()
 
     async def _one_of_each(self) -> None:
+        self.start(People(self._runtime, pause=0.3 if self._pace else 0.0).run())
         for thread, message in _CHATS:
             self.start(self._chat(thread, message))
         first: list[tuple[str, str, dict[str, Any]]] = [
@@ -100,6 +102,8 @@ class Traffic:
             ("transfer", "dora", {"amount": 50_000.0, "to": "ACME"}),
             ("code_interpreter", "chen", {"task": _NOTEBOOK}),
             ("deep_search", "dora", {"query": _QUESTION}),
+            ("company_lookup", "bert", {"name": "ACME"}),
+            ("company_lookup", "chen", {"name": "Globex"}),
         ]
         first += [("stock_level", "chen", {"sku": f"X-{number}"}) for number in range(4)]
         for tool, thread, arguments in first:
@@ -122,6 +126,8 @@ class Traffic:
             return "write_summary", thread, {"topic": self._random.choice(("queues", "leases", "journals"))}
         if chance < 0.93:
             return "crawl", thread, {"url": "https://example.com", "pages": self._random.randint(4, 14)}
+        if chance < 0.945:
+            return "company_lookup", thread, {"name": self._random.choice(("ACME", "Globex", "Initech"))}
         if chance < 0.96:
             return "legacy_export", thread, {"month": "2026-10"}
         return "refund", thread, {"order": f"A-{self._random.randint(1000, 9999)}", "amount": 9.5, "reason": "late"}

@@ -1,17 +1,21 @@
-// One question to a person: why it is asked, the arguments to edit, what differs, and the two answers.
+// One question to a person: why it is asked, the arguments to edit, what differs, who has approved, and the answers.
 import { useEffect, useState } from "preact/hooks";
 import { json, post, Problem, query, quoted } from "../../api/client";
-import type { Call, CallRecord, JsonObject, JsonSchema, Tool } from "../../api/types";
+import type { Approval, Call, CallRecord, GrantTerms, Json, JsonObject, JsonSchema, Tool } from "../../api/types";
 import { t } from "../../i18n";
 import { changesOf } from "../../model/diff";
+import { namesOf } from "../../model/fold";
 import { refreshInbox } from "../../model/inbox";
-import { may } from "../../session";
+import { may, offers, principal } from "../../session";
 import { Action } from "../../ui/button";
 import { Changes } from "../../ui/changes";
 import { JsonView } from "../../ui/json";
 import { notify } from "../../ui/notices";
+import { NOTHING, OutputField, valueOf } from "../../ui/output-field";
 import { SchemaForm } from "../../ui/schema-form";
 import { Countdown } from "../../ui/time";
+import { Approvers } from "./approvers";
+import { GrantForm } from "./grant-form";
 
 interface Props {
   call: Pick<Call, "id" | "thread" | "caller" | "tool" | "approval">;
@@ -19,35 +23,68 @@ interface Props {
   record?: CallRecord;
 }
 
+interface Decided {
+  missing?: number;
+  grant?: string | null;
+}
+
+type Verb = "approve" | "deny" | "respond";
+
 export function Decide({ call, record: given }: Props) {
-  const [record, setRecord] = useState<CallRecord | null>(given ?? null);
+  const [loaded, setRecord] = useState<CallRecord | null>(null);
   const [schema, setSchema] = useState<JsonSchema>({});
-  const [value, setValue] = useState<JsonObject | null>((given?.arguments as JsonObject | undefined) ?? null);
+  const [value, setValue] = useState<JsonObject | null>(null);
   const [errors, setErrors] = useState<{ path: string; message: string }[]>([]);
   const [reason, setReason] = useState("");
+  const [refused, setRefused] = useState("");
+  const [mode, setMode] = useState<"" | "grant" | "respond">("");
+  const [grant, setGrant] = useState<GrantTerms | null>(null);
+  const [output, setOutput] = useState(NOTHING);
+  const [wrong, setWrong] = useState("");
   const place = query({ thread: call.thread, caller: call.caller });
+  const record = newer(given ?? null, loaded);
+  // The question that is shown. A decision names it: about another one, the server decides nothing.
+  const asked = record?.approval?.hash ?? "";
 
+  const load = () => json<CallRecord>(`/calls/${quoted(call.id)}${place}`).then(setRecord, () => undefined);
   useEffect(() => {
-    if (!given) {
-      json<CallRecord>(`/calls/${quoted(call.id)}${place}`).then((found) => {
-        setRecord(found);
-        setValue((found.arguments as JsonObject | null) ?? {});
-      }, () => undefined);
-    }
+    if (!given) void load();
+  }, [call.id, call.thread, call.caller, call.approval?.hash]);
+  useEffect(() => {
     if (may("read") || may("call")) json<{ tool: Tool }>(`/tools/${quoted(call.tool)}`).then(({ tool }) => setSchema(tool.input_schema), () => undefined);
-  }, [call.id, call.thread]);
+  }, [call.tool]);
+  useEffect(() => setValue((record?.arguments as JsonObject | null | undefined) ?? (record ? {} : null)), [asked]);
 
-  const approval = record?.approval ?? call.approval;
-  const changes = record && value ? changesOf(record.arguments, value) : [];
-  const decide = async (approve: boolean) => {
-    const seen = record?.approval?.hash ? { seen: record.approval.hash } : {};
-    const edited = approve && changes.length ? { arguments: value } : {};
+  const approval = call.approval ?? record?.approval ?? null;
+  const several = (approval?.approvers ?? 1) > 1;
+  const standing = standingOf(call, approval);
+  const changes = record && value && !several ? changesOf(record.arguments, value) : [];
+  const ready = asked !== "";
+  const decide = async (verb: Verb) => {
+    const body: JsonObject = { reason, seen: asked };
+    if (verb === "approve" && changes.length) body["arguments"] = value;
+    if (verb === "approve" && mode === "grant" && grant) body["grant"] = grant as JsonObject;
+    if (verb === "respond") {
+      const written = valueOf(output);
+      setWrong(written instanceof Error ? written.message : "");
+      if (written instanceof Error) return;
+      body["output"] = written;
+    }
     setErrors([]);
+    setRefused("");
     try {
-      await post(`/calls/${quoted(call.id)}/${approve ? "approve" : "deny"}${place}`, { reason, ...seen, ...edited });
-      notify(approve ? t("inbox.approved") : t("inbox.denied"));
+      const answer = await post<Decided>(`/calls/${quoted(call.id)}/${verb}${place}`, body);
+      notify(said(verb, answer));
     } catch (error) {
-      if (error instanceof Problem && error.errors.length) setErrors(error.errors);
+      if (error instanceof Problem && error.errors.length) {
+        if (verb === "respond") setWrong(error.errors.map((each) => `${each.path} ${each.message}`).join("; "));
+        else setErrors(error.errors);
+      }
+      if (error instanceof Problem && error.code === "conflict") {
+        setRefused(`${t("inbox.changed")} ${error.message}`);
+        await load();
+        return;
+      }
       throw error;
     } finally {
       void refreshInbox();
@@ -55,17 +92,69 @@ export function Decide({ call, record: given }: Props) {
   };
   return (
     <div class="decide">
+      {refused && <p class="failure" role="alert">{refused}</p>}
       <p class="why"><strong>{t("inbox.why")}</strong> {approval?.why || t("inbox.policy")} {approval?.deadline && <Countdown until={approval.deadline} />}</p>
       {approval && approval.purpose !== "run" && <p class="hint">{approval.purpose}</p>}
-      {value && (may("approve") ? <SchemaForm schema={schema} value={value} onChange={setValue} errors={errors} /> : <JsonView value={value} label={t("run.arguments")} />)}
-      {changes.length > 0 && <Changes changes={changes} />}
+      {approval && several && <Approvers approval={approval} />}
+      {value && (may("approve") && !several && standing === "" && mode !== "respond"
+        ? <SchemaForm key={asked} schema={schema} value={value} onChange={setValue} errors={errors} />
+        : <JsonView value={(several ? record?.arguments : value) as Json} label={t("run.arguments")} />)}
+      {changes.length > 0 && mode !== "respond" && <Changes changes={changes} />}
+      {may("approve") && standing && <p class="hint" role="note">{t(STANDINGS[standing])}</p>}
+      {may("approve") && standing === "" && (
+        <div class="choices no-save">
+          {!several && offers("GET /grants") && value && (
+            <label class="check"><input type="checkbox" checked={mode === "grant"} onChange={() => setMode(mode === "grant" ? "" : "grant")} /> {t("grants.also")}</label>
+          )}
+          {offers("POST /calls/{id}/respond") && record?.state === "pending" && (
+            <label class="check"><input type="checkbox" checked={mode === "respond"} onChange={() => setMode(mode === "respond" ? "" : "respond")} /> {t("inbox.respond")}</label>
+          )}
+        </div>
+      )}
+      {mode === "grant" && value && !several && standing === "" && <GrantForm thread={call.thread} value={value} schema={schema} onChange={setGrant} />}
+      {mode === "respond" && standing === "" && (
+        <>
+          <p class="hint">{t("inbox.respondAbout")}</p>
+          <OutputField label={t("inbox.answer")} value={output} wrong={wrong} onChange={setOutput} />
+        </>
+      )}
       {may("approve") && (
         <div class="decide-actions">
           <label>{t("inbox.reason")}<input type="text" value={reason} maxLength={2000} onInput={(event) => setReason(event.currentTarget.value)} /></label>
-          <Action kind="main" icon="check" disabled={!record} onClick={() => decide(true)}>{changes.length ? t("inbox.approveEdited") : t("inbox.approve")}</Action>
-          <Action kind="danger" icon="close" disabled={!record} onClick={() => decide(false)}>{t("inbox.deny")}</Action>
+          {standing === "" && mode === "respond" && <Action kind="main" icon="send" disabled={!ready} onClick={() => decide("respond")}>{t("inbox.giveAnswer")}</Action>}
+          {standing === "" && mode !== "respond" && (
+            <Action kind="main" icon="check" disabled={!ready || (mode === "grant" && !grant)} onClick={() => decide("approve")}>
+              {mode === "grant" ? t("grants.approve") : changes.length ? t("inbox.approveEdited") : t("inbox.approve")}
+            </Action>
+          )}
+          <Action kind="danger" icon="close" disabled={!ready} onClick={() => decide("deny")}>{t("inbox.deny")}</Action>
         </div>
       )}
     </div>
   );
+}
+
+/** Of two records of the call, the one with more events. */
+function newer(one: CallRecord | null, other: CallRecord | null): CallRecord | null {
+  if (!one || !other) return one ?? other;
+  return other.events.length >= one.events.length ? other : one;
+}
+
+const STANDINGS = { own: "inbox.own", approved: "inbox.alreadyApproved", nameless: "inbox.nameless" } as const;
+
+/** Why the person at this page may not approve: the call is its own, it has approved already, or it has no name and several people are
+needed. The server has the last word. */
+function standingOf(call: Pick<Call, "caller">, approval: Approval | null): "" | keyof typeof STANDINGS {
+  const who = principal.value;
+  if (!approval || !who) return "";
+  if (!who.id) return approval.approvers > 1 ? "nameless" : "";
+  if (call.caller === who.id && !approval.self_approval) return "own";
+  return approval.approvals.some((each) => namesOf(each).has(who.id) || namesOf(each).has(who.name)) ? "approved" : "";
+}
+
+function said(verb: Verb, answer: Decided): string {
+  if (verb === "deny") return t("inbox.denied");
+  if (verb === "respond") return t("inbox.answered");
+  if (answer.missing) return t("inbox.approvedMissing", { count: answer.missing });
+  return answer.grant ? t("grants.given") : t("inbox.approved");
 }

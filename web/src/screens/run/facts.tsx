@@ -1,7 +1,8 @@
 // Who made the call, where it ran, and what it belongs to.
 import type { CallRecord } from "../../api/types";
 import { t } from "../../i18n";
-import { duration, moment } from "../../model/format";
+import { costOf } from "../../model/call-facts";
+import { duration, money, moment, number } from "../../model/format";
 import { childrenOf, parentOf } from "../../model/family";
 import { link, runLink } from "../../router";
 import { now } from "../../ui/clock";
@@ -15,6 +16,7 @@ export function Facts({ record }: { record: CallRecord }) {
   const parent = parentOf(record);
   const children = childrenOf(record);
   const again = record.metadata["again_of"];
+  const cost = costOf(record);
   const time = record.duration ?? (isTerminal(record.state) ? null : now.value - record.created_at);
   return (
     <section class="panel">
@@ -27,6 +29,7 @@ export function Facts({ record }: { record: CallRecord }) {
         {record.caller && <><dt>{t("column.caller")}</dt><dd class="mono">{record.caller}</dd></>}
         <dt>{t("column.created")}</dt>
         <dd>{moment(record.created_at)} (<Ago at={record.created_at} />)</dd>
+        {record.not_before !== null && <><dt>{t("run.notBefore")}</dt><dd>{moment(record.not_before)} (<Ago at={record.not_before} />)</dd></>}
         <dt>{t("column.duration")}</dt>
         <dd>{duration(time)}</dd>
         <dt>{t("column.attempts")}</dt>
@@ -35,6 +38,7 @@ export function Facts({ record }: { record: CallRecord }) {
         {record.progress && !isTerminal(record.state) && (
           <><dt>{t("run.progress")}</dt><dd><progress max={100} value={record.progress.percentage ?? 0} aria-label={t("run.progress")} /> {record.progress.status}</dd></>
         )}
+        {cost && <><dt>{t("run.cost")}</dt><dd>{[cost.usd > 0 && money(cost.usd), (cost.tokens > 0 || cost.usd === 0) && t("spend.tokenCount", { count: number(cost.tokens) })].filter(Boolean).join(" · ")}</dd></>}
         {record.priority !== 0 && <><dt>{t("run.priority")}</dt><dd>{record.priority}</dd></>}
         <dt>{t("run.key")}</dt>
         <dd class="mono">{record.idempotency_key}</dd>

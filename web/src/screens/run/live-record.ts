@@ -75,11 +75,15 @@ export class LiveRecord {
     if (!known || this.#closed) return;
     const next = events.reduce(foldedRecord, known);
     this.record.value = next;
-    if (isTerminal(next.state)) {
+    // A question has a hash, which only the server computes: a decision must name it.
+    const asks = events.some((event) => event.type === "approval_requested");
+    if (isTerminal(next.state) || asks) {
       // The whole record also has what the server adds: the model's text, hashes, results that were cut.
       const whole = await json<CallRecord>(`${this.#path}${place}`).catch(() => next);
+      const meanwhile = this.record.peek()?.events.length ?? 0;
+      if (this.#closed || whole.events.length < meanwhile) return;
       this.record.value = whole;
-      if (!this.#closed) this.#awaitResolution(place, whole);
+      if (isTerminal(whole.state)) this.#awaitResolution(place, whole);
     }
   }
 }

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { json, post, query, quoted } from "../../api/client";
 import type { CallRecord } from "../../api/types";
 import { t } from "../../i18n";
+import { moment } from "../../model/format";
 import { isUnresolved } from "../../model/inbox";
 import { callPath } from "../../model/path";
 import { CALL, isTerminal } from "../../model/tables";
@@ -19,8 +20,11 @@ import { StateBadge } from "../../ui/state";
 import type { JsonObject, JsonSchema, Tool } from "../../api/types";
 import { Decide } from "../inbox/decide";
 import { maySettle, Settle, Settled } from "../inbox/settle";
+import { ChecksView } from "./checks";
 import { CopyMenu } from "./copy-menu";
+import { DecisionView } from "./decision";
 import { Details } from "./details";
+import { ExternalView } from "./external";
 import { Facts } from "./facts";
 import { LiveRecord } from "./live-record";
 import { NotebookView } from "./notebook";
@@ -55,6 +59,9 @@ function Run({ record }: { record: CallRecord }) {
       {record.error && <ErrorPanel record={record} />}
       {isUnresolved(record) && maySettle() && <section class="panel attention no-save"><Settle call={record} /></section>}
       <Settled record={record} />
+      <DecisionView record={record} />
+      <ExternalView record={record} />
+      <ChecksView record={record} />
       <div class="columns">
         <div class="main-column">
           <section class="panel">
@@ -90,6 +97,8 @@ function RunHeader({ record }: { record: CallRecord }) {
       <div class="title">
         <h1>{record.tool}</h1>
         <StateBadge state={record.state} waiting={record.waiting_for} />
+        {record.waiting_for === "time" && record.not_before !== null && <span class="hint">{moment(record.not_before)}</span>}
+        {record.approval?.responded && <span class="badge" data-state="approval">{t("decision.badge")}</span>}
         {record.cancel_requested && !isTerminal(record.state) && <span class="badge" data-state="cancelled">{t("run.cancelling")}</span>}
         {record.cached && <span class="badge" data-state="pending">{t("run.cached")}</span>}
       </div>

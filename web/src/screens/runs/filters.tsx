@@ -9,6 +9,7 @@ import { may } from "../../session";
 import { Icon } from "../../ui/icon";
 import { onKey } from "../../ui/keys";
 import { useLoaded } from "../../ui/loaded";
+import { Choice } from "../choice";
 
 const CODES = [
   "tool_error", "timeout", "cancelled", "invalid_input", "tool_not_found", "tool_unavailable", "permission_denied",
@@ -27,10 +28,10 @@ export function FilterBar() {
   const any = [...query.keys()].length > 0;
   return (
     <div class="filters" role="search" aria-label={t("runs.filters")}>
-      <Choice name="state" label={t("column.state")} options={["active", "approval", ...Object.keys(CALL)]} shown={(value) => word("state", value)} />
-      <Choice name="tool" label={t("column.tool")} options={names} />
-      <Choice name="code" label={t("runs.code")} options={CODES} />
-      <Choice name="hours" label={t("runs.since")} options={HOURS} shown={(value) => t("runs.hours", { hours: value })} />
+      <Choice name="state" any={t("runs.any")} label={t("column.state")} options={["active", "approval", ...Object.keys(CALL)]} shown={(value) => word("state", value)} />
+      <Choice name="tool" any={t("runs.any")} label={t("column.tool")} options={names} />
+      <Choice name="code" any={t("runs.any")} label={t("runs.code")} options={CODES} />
+      <Choice name="hours" any={t("runs.any")} label={t("runs.since")} options={HOURS} shown={(value) => t("runs.hours", { hours: value })} />
       <Text name="thread" label={t("column.thread")} />
       {may("admin") && <Text name="caller" label={t("column.caller")} />}
       <Text name="metadata" label={t("runs.metadata")} placeholder="key=value" />
@@ -41,19 +42,6 @@ export function FilterBar() {
       </label>
       {any && <button class="plain" onClick={() => withQuery(Object.fromEntries([...query.keys()].map((name) => [name, null])))}>{t("runs.clear")}</button>}
     </div>
-  );
-}
-
-function Choice({ name, label, options, shown = (value) => value }: { name: string; label: string; options: readonly string[]; shown?: (value: string) => string }) {
-  const value = route.value.query.get(name) ?? "";
-  return (
-    <label class="filter" data-set={value !== ""}>
-      <span>{label}</span>
-      <select value={value} onChange={(event) => withQuery({ [name]: event.currentTarget.value || null })}>
-        <option value="">{t("runs.any")}</option>
-        {options.map((option) => <option key={option} value={option}>{shown(option)}</option>)}
-      </select>
-    </label>
   );
 }
 

@@ -102,13 +102,14 @@ function PartView({ part, thread, caller }: { part: Part; thread: string; caller
   return (
     <div class="message" data-role={part.kind}>
       <span class="offscreen">{word("role", part.kind)}:</span>
-      {part.kind === "user" ? <p class="text">{part.text}</p> : <Markdown text={part.text} />}
+      {part.kind === "user" || part.kind === "news" ? <p class="text">{part.text}</p> : <Markdown text={part.text} />}
+      {part.call && <a href={link(["runs", part.call], { thread, caller })}>{t("threads.openRun")}</a>}
     </div>
   );
 }
 
 function StepView({ step, thread, caller }: { step: ToolStep; thread: string; caller: string }) {
-  const state = step.waits ? "approval" : step.success === null ? "running" : step.success ? "completed" : "failed";
+  const state = step.waits ? "approval" : step.background ? "background" : step.success === null ? "running" : step.success ? "completed" : "failed";
   const shown = (value: string) => {
     try {
       return JSON.parse(value) as never;

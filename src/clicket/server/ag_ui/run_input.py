@@ -40,54 +40,54 @@ class _MediaPart(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     source: dict[str, Any]
 
 
-class ImagePart(_MediaPart, tag="image"):
+class ImagePart(_MediaPart, frozen=True, kw_only=True, tag="image"):
     pass
 
 
-class AudioPart(_MediaPart, tag="audio"):
+class AudioPart(_MediaPart, frozen=True, kw_only=True, tag="audio"):
     pass
 
 
-class VideoPart(_MediaPart, tag="video"):
+class VideoPart(_MediaPart, frozen=True, kw_only=True, tag="video"):
     pass
 
 
-class DocumentPart(_MediaPart, tag="document"):
+class DocumentPart(_MediaPart, frozen=True, kw_only=True, tag="document"):
     pass
 
 
 Part = TextPart | ImagePart | AudioPart | VideoPart | DocumentPart
 
 
-class UserMessage(_Message, tag="user"):
+class UserMessage(_Message, frozen=True, kw_only=True, tag="user"):
     content: str | list[Part]
 
 
-class SystemMessage(_Message, tag="system"):
+class SystemMessage(_Message, frozen=True, kw_only=True, tag="system"):
     content: str
 
 
-class DeveloperMessage(_Message, tag="developer"):
+class DeveloperMessage(_Message, frozen=True, kw_only=True, tag="developer"):
     content: str
 
 
-class AssistantMessage(_Message, tag="assistant"):
+class AssistantMessage(_Message, frozen=True, kw_only=True, tag="assistant"):
     content: str | None = None
     tool_calls: list[dict[str, Any]] | None = None
 
 
-class ToolMessage(_Message, tag="tool"):
+class ToolMessage(_Message, frozen=True, kw_only=True, tag="tool"):
     content: str | list[Part]
     tool_call_id: str
     error: str | None = None
 
 
-class ActivityMessage(_Message, tag="activity"):
+class ActivityMessage(_Message, frozen=True, kw_only=True, tag="activity"):
     activity_type: str
     content: dict[str, Any]
 
 
-class ReasoningMessage(_Message, tag="reasoning"):
+class ReasoningMessage(_Message, frozen=True, kw_only=True, tag="reasoning"):
     content: str
 
 

@@ -197,6 +197,7 @@ CODES = {
     "permission_denied": "The policy says no, or failed, which counts as no.",
     "invalid_input": 'The arguments do not fit. `details["problems"]` lists every complaint with its path; the tool was not run.',
     "approval_denied": "A person said no.",
+    "credential_missing": "The caller has no credential that works for a provider; the call waits for one, so it is seen on attempts.",
     "tool_unavailable": "The tool cannot be used now, or no longer takes the arguments of a call that was taken over.",
     "tool_error": "The tool failed; `type` and `message` are its exception's.",
     "timeout": 'Time ran out; `metadata["phase"]` says which clock.',

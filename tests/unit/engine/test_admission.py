@@ -33,6 +33,11 @@ async def forbidden() -> str:
     return ""
 
 
+@tool(cache=60, credentials=["github"])
+async def personal() -> str:
+    return "mine"
+
+
 @tool(cache=60)
 async def cached() -> str:
     return ""
@@ -40,7 +45,7 @@ async def cached() -> str:
 
 class Parts(Lower):
     def __init__(self, *, gives_away: bool = False, needs_look: bool = False, trial: str | None = None) -> None:
-        super().__init__(echo, risky, forbidden, cached, policy=Policy(ask=["risky"], deny=["forbidden"]))
+        super().__init__(echo, risky, forbidden, cached, personal, policy=Policy(ask=["risky"], deny=["forbidden"]))
 
         async def look(tool: str, thread: str, caller: str) -> str | None:
             return trial
@@ -58,6 +63,7 @@ class Parts(Lower):
         self.flights: Any = Recorder()
         self.audit: Any = Recorder()
         self.slots: Any = Recorder()
+        self.credentials: Any = Recorder()
         self.share = LoopShare(self.clock.monotonic)
         hub: Any = Recorder(needs_look=lambda *place: needs_look, look=look, uneasy={"a thread"})
         approvals: Any = Recorder(ask=ask)
@@ -82,6 +88,7 @@ class Parts(Lower):
             self.share,
             self.queues,
             due_calls,
+            self.credentials,
             gives_away=gives_away,
         )
 
@@ -134,6 +141,17 @@ async def test_a_call_that_may_be_cached_asks_the_cache_first() -> None:
     parts = Parts()
     call = parts.take("cached")
     assert (parts.flights.calls, parts.running_part.calls, list(parts.live)) == ([("enter", call)], [], [call])
+
+
+async def test_a_call_that_needs_credentials_is_looked_at_before_the_cache_and_the_slots() -> None:
+    world = World()
+    call = world.take("personal")
+    assert (world.credentials.calls, world.flights.calls, world.running_part.calls) == ([("enter", call)], [], [])
+    world.admission.proceed(call)
+    assert world.flights.calls == [("enter", call)]
+    away = World(gives_away=True)
+    given = away.take("personal")
+    assert (away.credentials.calls, given.entry.durable) == ([], 0), "the process that runs it looks"
 
 
 async def test_a_call_that_has_started_before_does_not_ask_the_cache() -> None:

@@ -90,8 +90,10 @@ class McpServer:
             raise UsageError(f"MCP server {name!r}: its url must start with http:// or https://.")
         if protocol not in _MODES:
             raise UsageError(f"MCP server {name!r}: protocol is one of {', '.join(_MODES)}, not {protocol!r}.")
-        if isinstance(roots, str):
+        if isinstance(roots, str) or not all(isinstance(root, str) for root in roots):
             raise UsageError(f"MCP server {name!r}: roots is a list of folders.")
+        if type(questions) is not bool:
+            raise UsageError(f"MCP server {name!r}: questions is true or false, not {questions!r}.")
         self.name = name
         self._requests = RemoteRequests(
             name, questions=questions, question_timeout=question_timeout, sampling=sampling, roots=roots

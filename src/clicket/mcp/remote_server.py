@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -117,7 +117,6 @@ class McpServer:
         self._changed: set[str] = set()
         self._forgotten: list[ImportedTool] = []
         self._runtimes: list[Runtime] = []
-        self._unobserve: list[Callable[[], None]] = []
         self._opened: Connection | None = None
         self._list_changed = asyncio.Event()
         self._refresher: asyncio.Task[None] | None = None
@@ -190,7 +189,7 @@ class McpServer:
         """Register the server's tools with an open runtime, and follow changes of its list. Closes with the runtime."""
         tools = await self._register(runtime, await self.tools())
         self._runtimes.append(runtime)
-        self._unobserve.append(runtime.observers.add(self._parked.observer(runtime.spawn)))
+        self._parked.watch(runtime)
         runtime.on_close(self.close)
         if self._refresher is None:
             self._refresher = asyncio.create_task(self._refresh_on_changes(), name=f"mcp {self.name} tools")
@@ -242,9 +241,7 @@ class McpServer:
 
     async def close(self) -> None:
         """End the connection; a process that was started for it is stopped."""
-        for unobserve in self._unobserve:
-            unobserve()
-        self._unobserve = []
+        self._parked.close()
         refresher, self._refresher = self._refresher, None
         if refresher is not None:
             refresher.cancel()

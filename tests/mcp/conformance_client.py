@@ -41,14 +41,17 @@ async def answer(rt: Runtime) -> None:
 
 
 async def main(url: str) -> None:
-    version = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto")
+    old = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION") == "2025-11-25"
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     async with Runtime(store="memory://") as rt:
         server = McpServer(
-            "suite", url=url, protocol=version, sampling=sampling, roots=["/tmp"], options={"max_retries": 0}
+            "suite", url=url, protocol="2025-11-25" if old else "auto", sampling=sampling, roots=["/tmp"]
         )
         tools = {tool.name: tool for tool in await server.join(rt)}
-        calls = [(each["name"], each["arguments"]) for each in context.get("toolCalls", ())]
+        calls = [
+            (each["name"], {name: value for name, value in each["arguments"].items() if value is not None})
+            for each in context.get("toolCalls", ())
+        ]
         if "json_schema_echo" in tools:
             schema = next(tool.input_schema for name, tool in tools.items() if name != "json_schema_echo")
             calls = [("json_schema_echo", {"schema": schema})]

@@ -220,3 +220,18 @@ async def test_progress_becomes_ours(tmp_path: Path) -> None:
 
 async def _progress(rt: Runtime, id: str) -> bool:
     return (await rt.get(id)).progress is not None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"protocol": "1999-01-01"}, "protocol is one of"),
+        ({"questions": "no"}, "questions is true or false"),
+        ({"question_timeout": 0}, "question_timeout is a number of seconds"),
+        ({"question_timeout": "1h"}, "question_timeout is a number of seconds"),
+        ({"roots": "/srv"}, "roots is a list of folders"),
+    ],
+)
+def test_wrong_options_are_refused(wrong: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        McpServer("far", url="http://far.test/mcp", **wrong)

@@ -16,7 +16,7 @@ from tests.kit.children import ROOT, environment
 from tests.kit.forks import forked
 from tests.kit.waiting import eventually
 from tests.mcp.far import FarServer, asked, over_stdio
-from tests.mcp.kit import serving
+from tests.mcp.kit import Hand, accept, serving
 
 from clicket import Runtime, State, ToolContext, tool
 from clicket.mcp import McpServer, answers, elicit, need
@@ -282,3 +282,18 @@ async def test_over_stdio_a_task_is_followed_too(tmp_path: Path) -> None:
     async with Runtime(store="memory://") as rt:
         await over_stdio(tmp_path).join(rt)
         assert (await rt.call("grow", {})).output == "grown"
+
+
+async def test_a_question_is_passed_on_to_our_own_client(tmp_path: Path) -> None:
+    """A server asks clicket, and clicket asks the client that made the call, marked with the server's name."""
+    async with Runtime(store="memory://") as rt:
+        await over_stdio(tmp_path).join(rt)
+        async with serving(rt) as url, Hand(url) as hand:
+            id = (await hand.call("ask"))["taskId"]
+            [(key, question)] = (await hand.task(id, "input_required"))["inputRequests"].items()
+            assert question["params"]["message"] == "MCP server 'far' asks: Your name?"
+            refused = await hand.error("tasks/update", taskId=id, inputResponses={key: accept(size="s")})
+            assert "/name: it is required" in refused["message"]
+            await hand.answer(id, **{key: accept(name="Ann", size="s")})
+            done = await hand.task(id, "completed")
+            assert done["result"]["content"][0]["text"] == "accept Ann s"

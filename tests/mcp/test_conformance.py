@@ -114,6 +114,7 @@ CLIENT = [
     ("2026-07-28", "request-metadata"),
     ("2026-07-28", "sep-2322-client-request-state"),
     ("2026-07-28", "http-standard-headers"),
+    ("2026-07-28", "http-custom-headers"),
     ("2026-07-28", "http-invalid-tool-headers"),
     ("2026-07-28", "json-schema-ref-no-deref"),
     ("2026-07-28", "json-schema-2020-12-preservation"),

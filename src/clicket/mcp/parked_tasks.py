@@ -6,10 +6,11 @@ that asked knows the task, so after its death the task ends by its time to live.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from clicket.model import Event
+from clicket.runtime import Runtime
 from clicket.tools import ToolContext
 
 __all__ = ["ParkedTasks"]
@@ -18,43 +19,51 @@ _MAX = 10_000
 _Key = tuple[str, str, str]
 
 
-class _Named(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def thread(self) -> str: ...
-    @property
-    def caller(self) -> str: ...
-
-
 class ParkedTasks:
-    """`cancel(id)` asks the server to cancel a task."""
+    """`cancel(id)` asks the server to cancel a task. The events of calls are listened to only while there are such tasks."""
 
-    def __init__(self, cancel: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, cancel: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         self._cancel = cancel
         self._tasks: dict[_Key, str] = {}
+        self._runtimes: list[Runtime] = []
+        self._listening: list[Callable[[], None]] = []
+
+    def watch(self, runtime: Runtime) -> None:
+        """Calls of this runtime use the server's tools."""
+        self._runtimes.append(runtime)
 
     def park(self, ctx: ToolContext, task: str) -> None:
         self._tasks[ctx.caller, ctx.thread, ctx.call_id] = task
         while len(self._tasks) > _MAX:
             del self._tasks[next(iter(self._tasks))]
+        if not self._listening:
+            self._listening = [each.observers.add(self._observer(each)) for each in self._runtimes]
 
     def forget(self, ctx: ToolContext) -> None:
         """The call's body runs again, and follows the task itself."""
-        self._tasks.pop((ctx.caller, ctx.thread, ctx.call_id), None)
+        self._take((ctx.caller, ctx.thread, ctx.call_id))
 
-    def observer(
-        self, spawn: Callable[[Coroutine[Any, Any, None]], object]
-    ) -> Callable[[_Named, Sequence[Event]], None]:
-        """For the events of a runtime's calls."""
+    def close(self) -> None:
+        self._tasks.clear()
+        self._runtimes.clear()
+        self._stop_listening()
 
-        def on_events(call: _Named, events: Sequence[Event]) -> None:
-            if self._tasks and any(event.is_terminal for event in events):
-                task = self._tasks.pop((call.caller, call.thread, call.id), None)
+    def _take(self, key: _Key) -> str | None:
+        task = self._tasks.pop(key, None)
+        if not self._tasks:
+            self._stop_listening()
+        return task
+
+    def _stop_listening(self) -> None:
+        listening, self._listening = self._listening, []
+        for stop in listening:
+            stop()
+
+    def _observer(self, runtime: Runtime) -> Callable[[Any, Sequence[Event]], None]:
+        def on_events(call: Any, events: Sequence[Event]) -> None:
+            if any(event.is_terminal for event in events):
+                task = self._take((call.caller, call.thread, call.id))
                 if task is not None:
-                    spawn(self._end(task))
+                    runtime.spawn(self._cancel(task))
 
         return on_events
-
-    async def _end(self, task: str) -> None:
-        await self._cancel(task)

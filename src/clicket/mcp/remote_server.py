@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -95,8 +95,10 @@ class McpServer:
         _check_credentials(name, url, credentials, headers or {})
         if protocol not in _MODES:
             raise UsageError(f"MCP server {name!r}: protocol is one of {', '.join(_MODES)}, not {protocol!r}.")
-        if isinstance(roots, str):
+        if isinstance(roots, str) or not all(isinstance(root, str) for root in roots):
             raise UsageError(f"MCP server {name!r}: roots is a list of folders.")
+        if type(questions) is not bool:
+            raise UsageError(f"MCP server {name!r}: questions is true or false, not {questions!r}.")
         self.name = name
         self._requests = RemoteRequests(
             name, questions=questions, question_timeout=question_timeout, sampling=sampling, roots=roots
@@ -134,7 +136,6 @@ class McpServer:
         self._changed: set[str] = set()
         self._forgotten: list[ImportedTool] = []
         self._runtimes: list[Runtime] = []
-        self._unobserve: list[Callable[[], None]] = []
         self._opened: Connection | None = None
         self._refresher: asyncio.Task[None] | None = None
 
@@ -225,7 +226,7 @@ class McpServer:
         except BaseException:
             self._runtimes.remove(runtime)
             raise
-        self._unobserve.append(runtime.observers.add(self._parked.observer(runtime.spawn)))
+        self._parked.watch(runtime)
         runtime.on_close(self.close)
         if self._refresher is None:
             self._refresher = asyncio.create_task(self._refresh_on_changes(), name=f"mcp {self.name} tools")
@@ -277,9 +278,7 @@ class McpServer:
 
     async def close(self) -> None:
         """End the connection; a process that was started for it is stopped."""
-        for unobserve in self._unobserve:
-            unobserve()
-        self._unobserve = []
+        self._parked.close()
         refresher, self._refresher = self._refresher, None
         if refresher is not None:
             refresher.cancel()

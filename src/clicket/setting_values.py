@@ -11,24 +11,31 @@ import msgspec
 
 from clicket.errors import InvalidInput, UsageError
 
-__all__ = ["add_oauth_options", "half_of_memory", "json_list", "json_object", "policy_table", "spend_tables"]
-
-_OAUTH_PREFIX = "CLICKET_OAUTH_"
+__all__ = ["add_oauth_options", "half_of_memory", "table_of"]
 
 
-def add_oauth_options(values: dict[str, Any], origins: dict[str, str], environ: Mapping[str, str]) -> None:
+def table_of(name: str, value: Any, origin: str) -> Any:
+    """The table that a setting has, or that its text in the environment stands for. Policies, prices and budgets are checked."""
+    if name == "policy":
+        return _policy(value, origin)
+    if name in ("prices", "budgets"):
+        return _spend_tables(value, name, origin)
+    if not isinstance(value, str):
+        return value
+    return _json_list(value, name, origin) if name in ("webhooks", "providers") else _json_object(value, name, origin)
+
+
+def add_oauth_options(values: dict[str, Any], origins: dict[str, str], environ: Mapping[str, str], prefix: str) -> None:
     """Add the options of `CLICKET_OAUTH_ISSUER` and so on to those of the file or of `CLICKET_OAUTH`."""
-    if not any(name.startswith(_OAUTH_PREFIX) for name in environ):
-        return
     from clicket.oauth.config import from_environment
 
     table, origin = values.get("oauth", {}), origins.get("oauth", "")
-    table = json_object(table, "oauth", origin) if isinstance(table, str) else table
-    values["oauth"], variables = from_environment(environ, _OAUTH_PREFIX, table)
+    table = _json_object(table, "oauth", origin) if isinstance(table, str) else table
+    values["oauth"], variables = from_environment(environ, prefix, table)
     origins["oauth"] = ", ".join([*([origin] if origin else []), *variables])
 
 
-def policy_table(value: Any, origin: str) -> dict[str, Any]:
+def _policy(value: Any, origin: str) -> dict[str, Any]:
     """Check a policy when it is read, so that an error names its place."""
     from clicket.pipeline import declared_policy
 
@@ -37,12 +44,12 @@ def policy_table(value: Any, origin: str) -> dict[str, Any]:
             raise UsageError(
                 f"setting policy (from {origin}): it is empty. Unset it, or write {{}} to allow everything."
             )
-        value = json_object(value, "policy", origin)
+        value = _json_object(value, "policy", origin)
     declared_policy(value, origin)
     return dict(value)
 
 
-def json_object(text: str, name: str, origin: str) -> dict[str, Any]:
+def _json_object(text: str, name: str, origin: str) -> dict[str, Any]:
     from clicket.model.arguments import parse_arguments
 
     try:
@@ -51,17 +58,17 @@ def json_object(text: str, name: str, origin: str) -> dict[str, Any]:
         raise UsageError(f"setting {name} (from {origin}): {error.message}") from None
 
 
-def spend_tables(value: Any, name: str, origin: str) -> Any:
+def _spend_tables(value: Any, name: str, origin: str) -> Any:
     """Check prices or budgets when they are read, so that an error names its place."""
     from clicket.spend import declared_budgets, declared_prices
 
     if isinstance(value, str):
-        value = json_list(value, name, origin)
+        value = _json_list(value, name, origin)
     (declared_prices if name == "prices" else declared_budgets)(value, origin)
     return value
 
 
-def json_list(text: str, name: str, origin: str) -> list[Any]:
+def _json_list(text: str, name: str, origin: str) -> list[Any]:
     try:
         found = msgspec.json.decode(text)
     except msgspec.MsgspecError:

@@ -17,7 +17,6 @@ import msgspec
 
 from clicket.errors import UsageError, did_you_mean
 from clicket.setting_types import CacheScope, Durability, Engine, RuntimeOptions, Telemetry
-from clicket.setting_values import add_oauth_options, half_of_memory, json_list, json_object, policy_table, spend_tables
 
 # The rest is imported where it is used: every command reads settings, and few need a policy or an engine.
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ __all__ = ["FILE_NAME", "HIDDEN", "SECRET_NAMES", "RuntimeOptions", "Settings"]
 
 FILE_NAME = "clicket.toml"
 _PREFIX = "CLICKET_"
+_OAUTH_PREFIX = "CLICKET_OAUTH_"
 SECRET_NAMES = ("secret_key", "hub_webhook_secret", "api_keys", "mcp", "search", "webhooks", "providers")
 """Settings that are never shown."""
 
@@ -44,6 +44,8 @@ _STORE_KINDS = {
 }
 _LISTS = ("tools", "labels", "api_keys", "allowed_hosts", "allowed_origins")
 """Lists of names; text has commas between them."""
+_TABLES = ("policy", "mcp", "interpreter", "search", "agents", "oauth", "webhooks", "providers", "prices", "budgets")
+"""Tables of the file; JSON in the environment."""
 
 _CHOICES = (
     ("durability", Durability),
@@ -254,7 +256,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             text = environ.get(_PREFIX + name.upper())
             if text is not None:
                 values[name], origins[name] = text, _PREFIX + name.upper()
-        add_oauth_options(values, origins, environ)
+        if any(name.startswith(_OAUTH_PREFIX) for name in environ):
+            from clicket.setting_values import add_oauth_options
+
+            add_oauth_options(values, origins, environ, _OAUTH_PREFIX)
         for name, value in given.items():
             if value is not None:
                 values[name], origins[name] = value, "argument"
@@ -341,6 +346,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def limits(self) -> Limits:
         """The bounds that the engine needs."""
         from clicket.engine import Limits
+        from clicket.setting_values import half_of_memory
 
         memory = self.worker_memory or half_of_memory()
         shared = {name: getattr(self, name) for name in Limits.__struct_fields__}
@@ -400,14 +406,10 @@ def _converted(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[st
                     f"setting {name} (from {origins[name]}): {value!r} is not a list like 'weather=60, default=300'."
                 )
             given = dict(part.split("=") for part in parts)
-        elif name == "policy":
-            given = policy_table(value, origins[name])
-        elif name in ("mcp", "interpreter", "search", "agents", "oauth") and isinstance(value, str):
-            given = json_object(value, name, origins[name])
-        elif name in ("webhooks", "providers") and isinstance(value, str):
-            given = json_list(value, name, origins[name])
-        elif name in ("prices", "budgets"):
-            given = spend_tables(value, name, origins[name])
+        elif name in _TABLES:
+            from clicket.setting_values import table_of
+
+            given = table_of(name, value, origins[name])
         elif name in _LISTS and isinstance(value, str):
             given = [part.strip() for part in value.split(",") if part.strip()]
         elif value == "" and type(None) in get_args(_TYPES[name]):

@@ -197,13 +197,22 @@ async def test_keys_and_addresses_in_a_header_are_ignored(issuer: Issuer) -> Non
         assert evil.asked == []
 
 
-@pytest.mark.parametrize(
-    "kid",
-    ["../../../../etc/passwd", "/dev/null", "' OR 1=1 --", "k1\x00", "http://127.0.0.1/x", "k" * 5_000, "", "\u202ek1"],
+KIDS = (
+    "../../../../etc/passwd",
+    "/dev/null",
+    "' OR 1=1 --",
+    "k1\x00",
+    "http://127.0.0.1/x",
+    "k" * 5_000,
+    "",
+    "\u202ek1",
 )
-async def test_the_name_of_a_key_is_only_compared(issuer: Issuer, kid: str) -> None:
+
+
+async def test_the_name_of_a_key_is_only_compared(issuer: Issuer) -> None:
     async with api(issuer) as it:
-        assert await refused(it, issuer.sign("admin", headers={"kid": kid}))
+        for kid in KIDS:
+            assert await refused(it, issuer.sign("admin", headers={"kid": kid}))
 
 
 async def test_unknown_keys_do_not_make_a_storm(issuer: Issuer) -> None:
@@ -297,9 +306,14 @@ async def test_what_a_token_lacks_is_named_in_its_own_scopes(issuer: Issuer) -> 
         assert "www-authenticate" not in (await it.call("add", {}, headers=key)).headers
 
 
-@pytest.mark.parametrize("how", ["down", "huge", "endless", "slow", "text", "deep", "packed", "elsewhere"])
-@pytest.mark.parametrize("kind", ["keys", "introspection", "metadata"])
-async def test_an_issuer_that_misbehaves(issuer: Issuer, how: str, kind: str) -> None:
+WAYS = ("down", "huge", "endless", "slow", "text", "deep", "packed", "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [*(("keys", how) for how in WAYS), *((kind, how) for kind in ("introspection", "metadata") for how in WAYS[:4])],
+)
+async def test_an_issuer_that_misbehaves(issuer: Issuer, kind: str, how: str) -> None:
     given = {
         "keys": issuer.settings(jwks_uri=f"{issuer.url}/jwks", timeout=0.3),
         "introspection": issuer.introspected(timeout=0.3),

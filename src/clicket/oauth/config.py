@@ -117,7 +117,7 @@ def secrets_of(given: Any) -> list[str]:
 
 def shown(given: Mapping[str, Any], hidden: str) -> dict[str, Any]:
     """The setting without its secret."""
-    made = {name: hidden if name == "client_secret" else value for name, value in given.items()}
+    made: dict[str, Any] = {name: hidden if name == "client_secret" else value for name, value in given.items()}
     if isinstance(made.get("introspection"), Mapping):
         made["introspection"] = shown(made["introspection"], hidden)
     return made

@@ -17,7 +17,7 @@ __all__ = ["Key", "KeySet", "require_jose"]
 _MAX_KEYS = 100
 _MAX_KID = 512
 _RSA_BITS = range(2048, 8192 + 1)
-_OF_KIND = {
+_OF_KIND: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     ("EC", "P-256"): ("ES256",),
     ("EC", "P-384"): ("ES384",),
@@ -70,14 +70,14 @@ def _key(given: Any, allowed: frozenset[str]) -> Key | None:
         return None
     if kid is not None and not (isinstance(kid, str) and len(kid) <= _MAX_KID):
         return None
-    kind = (given.get("kty"), given.get("crv"))
-    if not all(isinstance(each, str | None) for each in kind):
+    kind, curve = given.get("kty"), given.get("crv")
+    if not isinstance(kind, str) or not isinstance(curve, str | None):
         return None
     only = given.get("alg")
-    algorithms = [each for each in _OF_KIND.get(kind, ()) if each in allowed and only in (None, each)]
+    algorithms = [each for each in _OF_KIND.get((kind, curve), ()) if each in allowed and only in (None, each)]
     try:
         made = {each: jwt.PyJWK.from_dict(given, each) for each in algorithms}
-        bits = next((each.key.key_size for each in made.values()), 0) if kind[0] == "RSA" else None
+        bits = next((each.key.key_size for each in made.values()), 0) if kind == "RSA" else None
     except (jwt.PyJWTError, ValueError, TypeError, OverflowError):  # one broken key must not take the others away
         return None
     if not made or (bits is not None and bits not in _RSA_BITS):

@@ -1,5 +1,5 @@
-"""Requests in plain language, and for each the tool that can do it. The search was tuned on `requests.txt`. `judged.txt` was run once, when
-nothing was changed any more."""
+"""Requests in plain language, and for each the tool that can do it. The search was tuned on `requests.txt`. `judged.txt` was written
+afterwards, and nothing was changed because of it: put misses of it into no table, write new requests instead."""
 
 from __future__ import annotations
 

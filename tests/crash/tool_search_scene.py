@@ -34,7 +34,7 @@ def die() -> None:
 
 def offered_in(place: Place) -> list[dict[str, Any]]:
     """The requests that were sent, in order: their number in the turn, and what they offered."""
-    return read_lines(Path(place.folder) / "offered")
+    return read_lines(Path(place.folder) / "offered", dict[str, Any])
 
 
 class Painter:

@@ -90,9 +90,7 @@ def main(folder: Path) -> None:
                     page.locator(".notebook").evaluate("element => element.scrollIntoView()")
                 if name == "inbox":
                     page.get_by_label("Also let later calls run").first.check()
-                    page.get_by_label("Arguments", exact=True).first.select_option(
-                        "numbers up to these, the rest the same"
-                    )
+                    page.get_by_role("combobox", name="Arguments").select_option("upTo")
                 if name == "search":
                     page.locator("button.cite").nth(1).click()
                     page.locator(".search-view").evaluate("element => element.scrollIntoView()")

@@ -144,12 +144,12 @@ async def test_a_call_that_may_be_cached_asks_the_cache_first() -> None:
 
 
 async def test_a_call_that_needs_credentials_is_looked_at_before_the_cache_and_the_slots() -> None:
-    world = World()
-    call = world.take("personal")
-    assert (world.credentials.calls, world.flights.calls, world.running_part.calls) == ([("enter", call)], [], [])
-    world.admission.proceed(call)
-    assert world.flights.calls == [("enter", call)]
-    away = World(gives_away=True)
+    parts = Parts()
+    call = parts.take("personal")
+    assert (parts.credentials.calls, parts.flights.calls, parts.running_part.calls) == ([("enter", call)], [], [])
+    parts.admission.proceed(call)
+    assert parts.flights.calls == [("enter", call)]
+    away = Parts(gives_away=True)
     given = away.take("personal")
     assert (away.credentials.calls, given.entry.durable) == ([], 0), "the process that runs it looks"
 

@@ -119,13 +119,17 @@ class Required:
     """A note for readers, shown if it is not met."""
     show: Callable[[float], str] = lambda value: f"{value:.1f} ×"
 
+    @property
+    def shown_text(self) -> str:
+        return f"{self.text} (beyond what is asked)" if self.beyond else self.text
+
     def judge(self, answer: Answer) -> Verdict:
         value = self.measure(answer)
         met = value is not None and (value <= self.limit if self.at_most else value >= self.limit)
         aimed = self.aim is None or (value is not None and value >= self.aim)
         sign = "≤" if self.at_most or self.as_fraction else "≥"
         return Verdict(
-            text=f"{self.text} (beyond what is asked)" if self.beyond else self.text,
+            text=self.shown_text,
             required=f"{sign} {self.show(self.limit)}" + (f" (aim {self.show(self.aim)})" if self.aim else ""),
             measured="no figure" if value is None else self.show(value),
             ok="?" if value is None else ("yes" if aimed else "yes, aim missed") if met else "NO",

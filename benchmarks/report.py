@@ -84,9 +84,21 @@ def _source(answer: Answer) -> str:
     return f"{where}, {answer.rounds} rounds of {answer.seconds:g} s a figure, load before {answer.load:.1f}. {_versions(answer)}."
 
 
-def page(questions: Iterable[Question], answers: Mapping[str, Answer], plot: str | None) -> str:
-    asked = [question for question in questions if question.name in answers]
-    found = verdicts(asked, answers)
+def page(questions: Iterable[Question], answers: Mapping[str, Answer], plot: str | None, former: str = "") -> str:
+    """The whole page. Sections and verdicts that were not measured stay as they are on the `former` page."""
+    questions = list(questions)
+    old_sections, old_verdicts = _sections(former), _former_verdicts(former)
+    found: list[Verdict] = []
+    sections: list[str] = []
+    for question in questions:
+        if question.name in answers:
+            answer = answers[question.name]
+            found += verdicts([question], answers)
+            table_text = answer_table(question, answer)
+            sections += [f"## {question.title}", question.about, table_text, _source(answer)]
+        elif question.title in old_sections:
+            found += [old_verdicts[text] for each in question.required if (text := each.shown_text) in old_verdicts]
+            sections += [f"## {question.title}", old_sections[question.title]]
     parts = [
         "# Results",
         _INTRODUCTION,
@@ -98,18 +110,27 @@ def page(questions: Iterable[Question], answers: Mapping[str, Answer], plot: str
     ]
     if plot:
         parts.append(f"![Overhead of one call]({plot})")
-    for question in asked:
-        answer = answers[question.name]
-        parts += [
-            f"## {question.title}",
-            question.about,
-            answer_table(question, answer),
-            _source(answer),
-        ]
+    parts += sections
     console = Path(__file__).with_name("CONSOLE.md")  # measured in a browser by benchmarks/console.py
     if console.exists():
         parts.append(console.read_text().strip().replace("# The console in figures", "## The console", 1))
     return "\n\n".join(parts) + "\n"
+
+
+def _sections(former: str) -> dict[str, str]:
+    """The body of each section of a page, by its title."""
+    pieces = ("\n" + former).split("\n## ")[1:]
+    return {title: body.strip() for title, _, body in (piece.partition("\n") for piece in pieces)}
+
+
+def _former_verdicts(former: str) -> dict[str, Verdict]:
+    rows = [
+        line.strip("|").split("|") for line in _sections(former).get("Required", "").splitlines()[2:] if line[:1] == "|"
+    ]
+    found = [
+        Verdict(**dict(zip(("text", "required", "measured", "ok"), map(str.strip, row), strict=True))) for row in rows
+    ]
+    return {verdict.text: verdict for verdict in found}
 
 
 def commit() -> str:

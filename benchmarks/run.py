@@ -56,7 +56,8 @@ def main() -> int:
         kept = {**load(), **answers}
         KEPT.write_text(json.dumps({name: asdict(answer) for name, answer in kept.items()}, indent=1))
         picture = draw(kept)
-        RESULTS.write_text(report.page(questions, kept, picture))
+        former = RESULTS.read_text() if RESULTS.exists() else ""
+        RESULTS.write_text(report.page(questions, kept, picture, former))
         print(f"\nwritten: {RESULTS.relative_to(ROOT)}")
     crashed = [f"{name}: {row}" for name, answer in answers.items() for row in answer.rows if answer.rows[row].problem]
     if crashed:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from clicket.engine import Engine
 from clicket.errors import PermissionDenied
 from clicket.model.notice import Notice, NoticeFigures, NoticePage
 from clicket.ports import Clock, Store
+from clicket.settings import Settings
 from clicket.vault import Vault
 
 if TYPE_CHECKING:  # a runtime without webhooks does not import them
     from clicket.webhooks import ApprovalLinks, Outbox, Webhooks
 
-__all__ = ["BlockingNotices", "Notices"]
+__all__ = ["BlockingNotices", "Notices", "notices"]
 
 
 class Notices:
@@ -80,6 +82,35 @@ class Notices:
         from clicket.webhooks import Outbox
 
         return Outbox(self._store, self._clock.now)
+
+
+class _Audit(Protocol):
+    @property
+    def record(self) -> Callable[..., Awaitable[None]]: ...
+
+
+class _Runtime(Protocol):
+    settings: Settings
+    _caller: str | None
+
+    @property
+    def audit(self) -> _Audit: ...
+
+    @property
+    def _opened(self) -> Engine: ...
+
+
+class _Notices:
+    """What webhooks get: `await rt.notices.list()`, `get(id)`, `replay(id)`."""
+
+    def __get__(self, runtime: _Runtime, owner: Any = None) -> Notices:
+        engine, url = runtime._opened, runtime.settings.public_url
+        return Notices(
+            engine.store, engine.clock, engine.vault, engine.webhooks, runtime._caller, runtime.audit.record, public_url=url
+        )  # fmt: skip
+
+
+notices = _Notices()
 
 
 class BlockingNotices:

@@ -36,12 +36,12 @@ from clicket.kernel import State
 from clicket.model import Arguments, CallOptions, Event, Page, Record, ToolCall, ToolResult, fold, read
 from clicket.model.request import checked, request_of, unknown_keyword
 from clicket.model.worker import WorkerRole
-from clicket.notices_view import Notices
+from clicket.notices_view import notices
 from clicket.pipeline import Policy
 from clicket.ports import AgentHost, Clock, Duplicate, Keep, Store, Sweep
 from clicket.queue_view import queue
 from clicket.report_view import anomalies, report
-from clicket.schedules import Scheduler, Schedules, schedule, start_schedules
+from clicket.schedules import Scheduler, schedule, schedules, start_schedules
 from clicket.series_view import series
 from clicket.settings import RuntimeOptions, Settings
 from clicket.spend_view import spend
@@ -371,28 +371,9 @@ class Runtime:
         return Workers(engine.store, engine.worker_entry, engine.draining, self._caller, self.audit.record)
 
     @property
-    def notices(self) -> Notices:
-        """What webhooks get: `await rt.notices.list()`, `get(id)`, `replay(id)`."""
-        engine, url = self._opened, self.settings.public_url
-        return Notices(
-            engine.store, engine.clock, engine.vault, engine.webhooks, self._caller, self.audit.record, public_url=url
-        )
-
-    @property
     def grants(self) -> Grants:
         """Approvals that also let later calls run: `await rt.grants.list()`, `await rt.grants.revoke(id)`."""
         return Grants(self._opened.grants, self._caller)
-
-    @property
-    def schedules(self) -> Schedules:
-        """The schedules of the store: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`,
-        `remove(name)`."""
-        engine = self._opened
-        assert self._scheduler is not None
-        return Schedules(
-            engine.store, engine.clock, engine.registry, engine.policy, engine.vault, self._scheduler, self._caller, self._origin,
-            self.audit.record, max_arguments_size=engine.limits.max_arguments_size,
-        )  # fmt: skip
 
     def activity(self) -> Activity:
         """What this process is doing now."""
@@ -448,4 +429,4 @@ class Runtime:
         return [info(tool) for tool in self._registry]
 
     report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
-    spend, artifact, put_artifact = spend, artifact, put_artifact
+    spend, notices, schedules, artifact, put_artifact = spend, notices, schedules, artifact, put_artifact

@@ -50,7 +50,7 @@ def place() -> str:
 
 
 @pytest.fixture
-def doors(tmp_path: Path, place: str, redis_here: RedisServer, postgres_here: PostgresServer) -> dict[str, Make]:
+def makers(tmp_path: Path, place: str, redis_here: RedisServer, postgres_here: PostgresServer) -> dict[str, Make]:
     """Stores by kind; all but the memory store open one new place."""
     return {
         "memory": MemoryStore,
@@ -61,13 +61,13 @@ def doors(tmp_path: Path, place: str, redis_here: RedisServer, postgres_here: Po
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "postgresql"])
-def make(request: pytest.FixtureRequest, doors: dict[str, Make]) -> Make:
-    return doors[request.param]
+def make(request: pytest.FixtureRequest, makers: dict[str, Make]) -> Make:
+    return makers[request.param]
 
 
 @pytest.fixture(params=["sqlite", "redis", "postgresql"])
-def shared(request: pytest.FixtureRequest, doors: dict[str, Make]) -> Make:
-    return doors[request.param]
+def shared(request: pytest.FixtureRequest, makers: dict[str, Make]) -> Make:
+    return makers[request.param]
 
 
 @pytest.fixture

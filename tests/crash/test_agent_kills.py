@@ -126,7 +126,7 @@ def some(number: int) -> list[Death]:
 
 @pytest.mark.first
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
-async def test_killed_at_every_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+async def test_killed_at_every_event(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
     await killed_everywhere(nest, served[1], tmp_path, every)
 
 
@@ -138,7 +138,7 @@ async def test_killed_here_and_there(served: tuple[Row, Fresh], nest: Nest, tmp_
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("served", ["sqlite-power", "redis", "postgres"], indirect=True)
-async def test_killed_at_every_word_of_other_stores(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+async def test_killed_at_every_event_on_other_stores(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
     await killed_everywhere(nest, served[1], tmp_path, every)
 
 
@@ -191,7 +191,7 @@ async def test_closed_here_and_there(served: tuple[Row, Fresh], nest: Nest, tmp_
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
-async def test_closed_at_every_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
+async def test_closed_at_every_event(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
     await closed_everywhere(nest, served[1], tmp_path, 1)
 
 

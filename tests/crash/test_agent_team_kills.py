@@ -130,7 +130,7 @@ async def test_killed_here_and_there(served: tuple[Row, Fresh], nest: Nest, tmp_
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
-async def test_killed_at_every_word(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, kind: str) -> None:
+async def test_killed_at_every_event(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, kind: str) -> None:
     await everywhere(served, nest, tmp_path, kind, 1)
 
 

@@ -251,7 +251,7 @@ def test_the_runs_fold_the_log_back_into_the_file_while_they_work(power: Recordi
         assert syncs  # how often depends on how fast the machine is
 
 
-async def test_power_mode_keeps_its_word_beside_a_runtime_in_process_mode(tmp_path: Path, record_property: Any) -> None:
+async def test_power_mode_loses_nothing_beside_a_runtime_in_process_mode(tmp_path: Path, record_property: Any) -> None:
     recording = record(tmp_path, "power", beside=True)
     (tmp_path / "images").mkdir()
     verdict = await cut_often(recording, tmp_path / "images", seed=6)

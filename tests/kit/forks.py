@@ -98,6 +98,7 @@ class _Server:
         self._line, far = socket.socketpair()
         with far:
             env = environment(**({"LD_PRELOAD": self._preload} if self._preload else {}))
+            del env["PYTHONPATH"]  # its own sys.path is then that of a program without one
             command = [sys.executable, "-m", "tests.kit.forks"]
             process = subprocess.Popen(command, stdin=far.fileno(), cwd=ROOT, env=env)
         self.pid = process.pid
@@ -199,7 +200,8 @@ def main() -> None:
     """Until whoever started it closes the line or ends."""
     line = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    base = [path for path in sys.path if path not in (os.environ.get("PYTHONPATH", "").split(os.pathsep))][1:]
+    base = sys.path[1:]
+    sys.path[:0] = environment()["PYTHONPATH"].split(os.pathsep)
     while True:
         head, files, _, _ = socket.recv_fds(line, 8, 3)
         if not head:

@@ -50,7 +50,7 @@ async def test_junk_between_messages(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert next(record.args for record in lines if record.name == "clicket.mcp") == ("junk", 1)
 
 
-def test_a_servers_words_begin_no_line_of_ours(
+def test_a_servers_log_text_cannot_start_a_line_of_ours(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mcp.shared.tool_name_validation import validate_and_warn_tool_name

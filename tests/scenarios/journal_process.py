@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
-from tests.scenarios.journal_doors import Door
+from tests.scenarios.journal_faulty_store import FaultyStore
 from tests.scenarios.journal_laws import CACHE_FOR, MAX_RETRIES
 
 from clicket import Policy, RetryableError, Runtime, Settings, ToolContext, ToolResult, tool
@@ -20,7 +20,7 @@ from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.testing import StepClock
 
 if TYPE_CHECKING:
-    from tests.scenarios.journal_world import World
+    from tests.scenarios.journal_cluster import Cluster
 
 __all__ = ["APPROVAL", "NAMES", "QUEUE", "Body", "Kind", "Process"]
 
@@ -33,18 +33,18 @@ Kind = Literal["runner", "front", "observer"]
 class Body:
     """One attempt that waits for the test's instruction."""
 
-    def __init__(self, world: World, process: Process, ctx: ToolContext, tool: str, stubborn: bool) -> None:
-        self.world, self.process, self.ctx, self.tool, self.stubborn = world, process, ctx, tool, stubborn
+    def __init__(self, cluster: Cluster, process: Process, ctx: ToolContext, tool: str, stubborn: bool) -> None:
+        self.cluster, self.process, self.ctx, self.tool, self.stubborn = cluster, process, ctx, tool, stubborn
         self.id = ctx.call_id
         self.stale = process.is_stale
         self.told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> Any:
-        world, name = self.world, (self.id, self.ctx.attempt)
-        world.started[name] += 1
-        if name not in self.process.door.durable_attempts:
-            world.complaints.append(f"attempt {name} began before its start was durable")
-        world.bodies.append(self)
+        cluster, name = self.cluster, (self.id, self.ctx.attempt)
+        cluster.started[name] += 1
+        if name not in self.process.faulty_store.durable_attempts:
+            cluster.complaints.append(f"attempt {name} began before its start was durable")
+        cluster.bodies.append(self)
         try:
             while True:
                 word = await self._listen()
@@ -59,14 +59,14 @@ class Body:
                 else:
                     self.ctx.progress(1, 2, "half")
         finally:
-            world.bodies.remove(self)
+            cluster.bodies.remove(self)
 
     async def _listen(self) -> str:
         while True:
             try:
                 word = await self.told
             except asyncio.CancelledError:
-                if not self.stubborn or self.process.door.is_cut:
+                if not self.stubborn or self.process.faulty_store.is_cut:
                     raise
             else:
                 self.told = asyncio.get_running_loop().create_future()
@@ -80,9 +80,9 @@ class Process:
     engine: Engine
     clock: StepClock
 
-    def __init__(self, world: World, kind: Kind) -> None:
-        self.world, self.kind = world, kind
-        self.door = Door(world.place, world.traffic)
+    def __init__(self, cluster: Cluster, kind: Kind) -> None:
+        self.cluster, self.kind = cluster, kind
+        self.faulty_store = FaultyStore(cluster.place, cluster.traffic)
         self.waiters: dict[str, asyncio.Task[ToolResult]] = {}
         self.errands: set[asyncio.Task[None]] = set()
         self._doing: set[str] = set()
@@ -92,10 +92,10 @@ class Process:
     @property
     def is_stale(self) -> bool:
         """The others consider it dead, or it still uses a slot from before that."""
-        return self.given_up or self.world.now - self.renewed_at <= _PASS_ON
+        return self.given_up or self.cluster.now - self.renewed_at <= _PASS_ON
 
     async def open(self) -> None:
-        self.clock = StepClock(self.world.now)
+        self.clock = StepClock(self.cluster.now)
         settings = Settings(
             store="sqlite:///ours.db",  # not opened: the connection replaces it
             engine="workers" if self.kind == "front" else "local",
@@ -108,7 +108,7 @@ class Process:
         self.engine = await compose(
             [] if self.kind == "observer" else self._tools(),
             settings,
-            store=self.door,
+            store=self.faulty_store,
             policy=Policy(ask=["asked"], approval_timeout=APPROVAL),
             clock=self.clock,
             chance=random.Random(0),
@@ -119,7 +119,7 @@ class Process:
 
     def _tools(self) -> list[Any]:
         def body(ctx: ToolContext, name: str, stubborn: bool) -> Any:
-            return Body(self.world, self, ctx, name, stubborn).run()
+            return Body(self.cluster, self, ctx, name, stubborn).run()
 
         options: dict[str, Any] = {"timeout": TIMEOUT, "max_retries": MAX_RETRIES, "retry_delay": 1.0}
 
@@ -165,14 +165,14 @@ class Process:
                 pass
             except Exception as error:
                 if not self.excuses(error):
-                    self.world.complaints.append(f"an errand failed: {''.join(traceback.format_exception(error))}")
+                    self.cluster.complaints.append(f"an errand failed: {''.join(traceback.format_exception(error))}")
 
         self._keep(go())
 
     def excuses(self, error: BaseException) -> bool:
         """May a caller get this error, after what this process went through?"""
         if isinstance(error, StoreUnavailable):
-            return self.door.is_broken or self.door.is_closed
+            return self.faulty_store.is_broken or self.faulty_store.is_closed
         return getattr(error, "code", None) == "closed" and self.engine.is_closing
 
     def do(self, what: str) -> None:
@@ -194,12 +194,12 @@ class Process:
         task.add_done_callback(self.errands.discard)
 
     async def _renew(self) -> None:
-        await self.door.renew()
+        await self.faulty_store.renew()
         if self.given_up:
-            self.given_up, self.renewed_at = False, self.world.now
+            self.given_up, self.renewed_at = False, self.cluster.now
 
     async def die(self) -> None:
-        await self.door.cut(self.world.observer.door)
+        await self.faulty_store.cut(self.cluster.observer.faulty_store)
         for _ in range(5):  # nothing may be left, whatever the close does
             for task in self.tasks():
                 task.cancel()

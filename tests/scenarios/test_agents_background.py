@@ -86,7 +86,7 @@ async def test_the_result_enters_the_next_turn_once(store: str) -> None:
         check_pairs(await agent.messages("t"))
 
 
-async def test_a_refused_call_is_told_at_once(store: str) -> None:
+async def test_a_refused_call_is_reported_at_once(store: str) -> None:
     def answer(request: ChatRequest) -> ChatReply | str:
         return asks(("report", '{"wrong": 1}')) if not answers(request) else answers(request)[0].content
 

@@ -77,7 +77,7 @@ async def test_killed_while_it_waits_and_approved_after(tmp_path: Path) -> None:
     assert effects(tmp_path) == ["1 edited"]
 
 
-async def test_killed_before_it_hears_of_the_word(tmp_path: Path) -> None:
+async def test_killed_before_it_reads_the_decision(tmp_path: Path) -> None:
     async with child(tmp_path) as doomed:
         doomed.send_signal(signal.SIGSTOP)
         await approve(tmp_path)

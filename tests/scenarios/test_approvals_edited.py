@@ -177,7 +177,7 @@ async def test_the_id_stands_for_the_first_arguments(store: str, pay: Any) -> No
             await rt.call("pay", {"amount": 5}, id="p")
 
 
-async def test_first_word_wins_whatever_it_came_with(sqlite: str, pay: Any, paid: list[Any]) -> None:
+async def test_the_first_decision_wins(sqlite: str, pay: Any, paid: list[Any]) -> None:
     async with make([pay], sqlite, policy=ASK) as rt, make([], sqlite) as other:
         handle = await rt.submit("pay", {"amount": 1}, id="p")
         words = await asyncio.gather(

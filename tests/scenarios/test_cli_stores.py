@@ -100,7 +100,7 @@ class TestOwnersThatAreGone:
         again = place.inside("recover")
         assert (again.returncode, again.stdout.split(":")[0]) == (0, "nothing to recover")
 
-    def test_recover_in_words(self, place: Place) -> None:
+    def test_recover_prints_text(self, place: Place) -> None:
         crash(place)
         place.touch("gate")
         done = place.inside("recover")

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.scenarios.journal_cluster import Cluster
 from tests.scenarios.journal_memory import SharedMemory, Side
 from tests.scenarios.journal_process import NAMES, Body, Kind, Process
-from tests.scenarios.journal_world import World
 
 from clicket.testing import Check, shared_store_contract
 
@@ -33,42 +33,42 @@ class JournalMachine(RuleBasedStateMachine):
     """Each run has its own event loop; each step runs it until it is idle."""
 
     kind = "memory"
-    world: World
+    cluster: Cluster
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.loop.set_exception_handler(lambda _, context: self.world.complaints.append(repr(context)))
+        self.loop.set_exception_handler(lambda _, context: self.cluster.complaints.append(repr(context)))
 
     def do(self, step: Coroutine[Any, Any, None]) -> None:
         self.loop.run_until_complete(step)
 
     def teardown(self) -> None:
         try:
-            if hasattr(self, "world"):
-                self.do(self.world.finish())
+            if hasattr(self, "cluster"):
+                self.do(self.cluster.finish())
         finally:
             self.do(self.loop.shutdown_asyncgens())
             self.loop.close()
 
     @property
     def is_open(self) -> bool:
-        return bool(self.world.processes)
+        return bool(self.cluster.processes)
 
     def pick(self, number: int) -> Process:
-        return self.world.processes[number % len(self.world.processes)]
+        return self.cluster.processes[number % len(self.cluster.processes)]
 
     def anybody(self, number: int) -> Process:
         """A process, or the observer, which owns nothing."""
-        return [*self.world.processes, self.world.observer][number % (len(self.world.processes) + 1)]
+        return [*self.cluster.processes, self.cluster.observer][number % (len(self.cluster.processes) + 1)]
 
     def body(self, number: int) -> Body | None:
         """A body that waits for an instruction. No rule's precondition may depend on whether one exists."""
-        return self.world.bodies[number % len(self.world.bodies)] if self.world.bodies else None
+        return self.cluster.bodies[number % len(self.cluster.bodies)] if self.cluster.bodies else None
 
     def call(self, number: int) -> str:
         """A call that has not ended, if there is one."""
-        ids = sorted(self.world.active()) or self.world.ids
+        ids = sorted(self.cluster.active()) or self.cluster.ids
         return ids[number % len(ids)]
 
     @initialize(
@@ -79,53 +79,53 @@ class JournalMachine(RuleBasedStateMachine):
     )
     def begin(self, hints: bool, waits: bool, kinds: list[Kind], calls: list[Any]) -> None:
         """A store may send hints; a memory store may answer synchronously."""
-        self.world = World(self.kind, hints=hints, waits=waits or self.kind == "sqlite")
-        self.do(self.world.start())
+        self.cluster = Cluster(self.kind, hints=hints, waits=waits or self.kind == "sqlite")
+        self.do(self.cluster.start())
         for kind in kinds:
-            self.do(self.world.reopen(kind, alone=False))
+            self.do(self.cluster.reopen(kind, alone=False))
         self._submit(calls)
 
-    @precondition(lambda self: self.is_open and len(self.world.ids) < 12)
+    @precondition(lambda self: self.is_open and len(self.cluster.ids) < 12)
     @rule(calls=st.lists(st.tuples(PICK, CALLS), min_size=1, max_size=3))
     def submit(self, calls: list[Any]) -> None:
         self._submit(calls)
 
-    @precondition(lambda self: self.is_open and len(self.world.ids) < 12)
+    @precondition(lambda self: self.is_open and len(self.cluster.ids) < 12)
     @rule(call=CALLS, times=st.integers(2, 4))
     def crowd(self, call: Any, times: int) -> None:
         """Equal calls, in all processes at once."""
         self._submit([(process, call) for process in range(times)])
 
-    @precondition(lambda self: self.is_open and self.world.ids)
+    @precondition(lambda self: self.is_open and self.cluster.ids)
     @rule(number=PICK, process=PICK, direct=st.booleans())
     def submit_again(self, number: int, process: int, direct: bool) -> None:
-        self.do(self.world.submit_again(self.pick(process), self.call(number), direct))
+        self.do(self.cluster.submit_again(self.pick(process), self.call(number), direct))
 
     def _submit(self, calls: list[Any]) -> None:
         for process, call in calls:
-            self.do(self.world.submit(self.pick(process), *call))
+            self.do(self.cluster.submit(self.pick(process), *call))
 
     @rule(number=PICK, word=st.sampled_from(WORDS))
     def tell(self, number: int, word: str) -> None:
         if body := self.body(number):
-            self.do(self.world.tell(body, word))
+            self.do(self.cluster.tell(body, word))
 
     @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0]), listen=st.booleans())
     def advance(self, seconds: float, listen: bool) -> None:
-        self.do(self.world.advance(seconds))
+        self.do(self.cluster.advance(seconds))
         if listen:
-            self.do(self.world.do("listen", *self.world.processes))
+            self.do(self.cluster.do("listen", *self.cluster.processes))
 
-    @precondition(lambda self: self.is_open and self.world.ids)
+    @precondition(lambda self: self.is_open and self.cluster.ids)
     @rule(number=PICK, process=PICK, leaves=st.booleans())
     def cancel(self, number: int, process: int, leaves: bool) -> None:
         async def step() -> None:
             id = self.call(number)
             if leaves:
-                self.world.caller_leaves(id)
+                self.cluster.caller_leaves(id)
             else:
-                self.world.cancel(self.pick(process), id)
-            await self.world.settle()
+                self.cluster.cancel(self.pick(process), id)
+            await self.cluster.settle()
 
         self.do(step())
 
@@ -137,40 +137,40 @@ class JournalMachine(RuleBasedStateMachine):
             if body := self.body(number):
                 if not body.told.done():
                     body.told.set_result(word)
-                self.world.cancel(body.process, body.id)
-            await self.world.advance(seconds)
+                self.cluster.cancel(body.process, body.id)
+            await self.cluster.advance(seconds)
 
         self.do(step())
 
-    @precondition(lambda self: self.world.ids)
+    @precondition(lambda self: self.cluster.ids)
     @rule(number=PICK, process=PICK)
     def cancel_from_anywhere(self, number: int, process: int) -> None:
-        self.do(self.world.cancel_from(self.anybody(process), self.call(number)))
+        self.do(self.cluster.cancel_from(self.anybody(process), self.call(number)))
 
     @rule(number=PICK, process=PICK, approved=st.booleans(), listen=st.booleans())
     def decide(self, number: int, process: int, approved: bool, listen: bool) -> None:
         """The owner reads the decision at once, soon, or at its next write."""
-        self.do(self.world.decide(self.anybody(process), number, approved))
+        self.do(self.cluster.decide(self.anybody(process), number, approved))
         if listen:
-            self.do(self.world.do("listen", *self.world.processes))
+            self.do(self.cluster.do("listen", *self.cluster.processes))
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK, what=st.sampled_from(["listen", "renew", "recover", "recover"]))
     def chore(self, number: int, what: str) -> None:
-        self.do(self.world.do(what, self.pick(number)))
+        self.do(self.cluster.do(what, self.pick(number)))
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK, what=st.sampled_from(["hold", "hold soon", "release", "step"]))
     def disk(self, number: int, what: str) -> None:
         """The disk blocks; or it continues, or lets one request through."""
-        door = self.pick(number).door
+        faulty_store = self.pick(number).faulty_store
 
         async def step() -> None:
             if what.startswith("hold"):
-                door.hold_up(after=0 if what == "hold" else 1)
+                faulty_store.hold_up(after=0 if what == "hold" else 1)
             else:
-                door.release(1 if what == "step" else None)
-            await self.world.settle()
+                faulty_store.release(1 if what == "step" else None)
+            await self.cluster.settle()
 
         self.do(step())
 
@@ -179,45 +179,45 @@ class JournalMachine(RuleBasedStateMachine):
         """A call's next writes fail; or they succeed without an answer."""
         if body := self.body(number):
             if lose:
-                body.process.door.losing = times
+                body.process.faulty_store.losing = times
             else:
-                body.process.door.failing = times
-            self.do(self.world.tell(body, word))
+                body.process.faulty_store.failing = times
+            self.do(self.cluster.tell(body, word))
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK, times=st.integers(1, 3), lose=st.booleans())
     def stumble(self, number: int, times: int, lose: bool) -> None:
         """A process's next requests to the store (claims, slots, reads) fail; or they take effect without an answer."""
-        door = self.pick(number).door
+        faulty_store = self.pick(number).faulty_store
         if lose:
-            door.forgetting = times
+            faulty_store.forgetting = times
         else:
-            door.stumbling = times
+            faulty_store.stumbling = times
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK)
     def crash(self, number: int) -> None:
-        self.do(self.world.crash(self.pick(number)))
+        self.do(self.cluster.crash(self.pick(number)))
 
-    @precondition(lambda self: len(self.world.processes) < 3)
+    @precondition(lambda self: len(self.cluster.processes) < 3)
     @rule(kind=KINDS, alone=st.booleans(), slow=st.booleans())
     def reopen(self, kind: Kind, alone: bool, slow: bool) -> None:
         """Also while others still run: beside them, or considering their leases expired."""
-        self.do(self.world.reopen(kind, alone=alone, slow=slow))
+        self.do(self.cluster.reopen(kind, alone=alone, slow=slow))
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK)
     def expire(self, number: int) -> None:
-        self.do(self.world.expire(self.pick(number)))
+        self.do(self.cluster.expire(self.pick(number)))
 
     @precondition(lambda self: self.is_open)
     @rule(number=PICK)
     def leave(self, number: int) -> None:
-        self.do(self.world.leave(self.pick(number)))
+        self.do(self.cluster.leave(self.pick(number)))
 
     @invariant()
     def laws_hold(self) -> None:
-        self.do(self.world.check())
+        self.do(self.cluster.check())
 
 
 class SqliteMachine(JournalMachine):

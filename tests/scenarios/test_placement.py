@@ -109,7 +109,7 @@ async def test_a_local_runtime_without_the_label_says_what_to_do() -> None:
         assert (await rt.call("train")).output == "trained"
 
 
-async def test_a_cancelled_call_ends_where_nobody_has_the_label(file_store: str) -> None:
+async def test_a_cancelled_call_ends_though_no_worker_has_the_label(file_store: str) -> None:
     async with (
         Runtime([labelled("gpu")], store=file_store, engine="workers") as submitter,
         Runtime([labelled("gpu")], store=file_store),

@@ -165,7 +165,7 @@ async def test_cached_retried_and_cancelled_calls_say_so() -> None:
     assert "cancel_requested" in events(spans["cancelled"])
 
 
-async def test_a_persons_word_is_in_the_span() -> None:
+async def test_a_persons_decision_is_in_the_span() -> None:
     seen = Collector()
     async with seen.watch(make(TOOLBOX, policy=Policy(ask=["asked"]))) as rt:
         handle = await rt.submit("asked", id="a")

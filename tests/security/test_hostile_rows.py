@@ -289,7 +289,7 @@ async def test_hostile_text_in_a_query_is_only_a_value(rows: Rows, text: str) ->
 
 
 @pytest.mark.parametrize("cursor", ["-1", "0", "9" * 19, "9" * 40, "-" + "9" * 40, "1e3", "0x10", " 1 ", "１２"])
-async def test_a_cursor_of_ones_own_making_ends_in_a_page_or_in_words(rows: Rows, cursor: str) -> None:
+async def test_a_made_up_cursor_gives_a_page_or_a_clear_error(rows: Rows, cursor: str) -> None:
     await fill(rows.url)
     async with opened(rows.url) as rt:
         page = await answer(rt.history(cursor=cursor))

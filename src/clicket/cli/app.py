@@ -213,7 +213,7 @@ def _alone(name: str, entry: Entry) -> typer.Typer:
 
 
 def _group(about: str, commands: dict[str, Entry], *, alone: bool) -> typer.Typer:
-    """Commands of two words. The shared options may also stand between the words. `alone`: without a second word it is `list`."""
+    """A command with subcommands. The shared options may also stand between them. `alone`: without a subcommand it means `list`."""
     group = typer.Typer(
         cls=_Group, help=about, no_args_is_help=not alone, add_completion=False, rich_markup_mode="rich"
     )

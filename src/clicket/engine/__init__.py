@@ -19,7 +19,7 @@
 - `requests`: events that one process writes into a call of another
 - `handles`, `stored_calls`: follow, await and cancel a call; calls of other processes, read from the store
 - `handover`, `claimer`: calls that change their owner; claiming calls that wait
-- `hearing`: hints and notices of other processes
+- `notice_handler`: hints and notices of other processes
 - `placement`, `offers`: which worker is told of a call; starting a call that a notice offers, telling of room
 - `recovery`, `recovered`: takes over the calls of dead owners; its report
 - `background`, `chores`: timers of repeated work; the work itself

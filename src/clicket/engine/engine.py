@@ -37,12 +37,12 @@ from clicket.engine.gate import SharedSlotGate
 from clicket.engine.grants import Grants
 from clicket.engine.handles import Handles
 from clicket.engine.handover import HandOver
-from clicket.engine.hearing import Hearing
 from clicket.engine.kept_outcomes import KeptOutcomes
 from clicket.engine.limits import Limits
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.loop_share import LoopShare
 from clicket.engine.nested_calls import NestedCallMaker
+from clicket.engine.notice_handler import NoticeHandler
 from clicket.engine.offers import Offers
 from clicket.engine.parking import Parking
 from clicket.engine.placement import ROOM_EVERY, Placement
@@ -302,8 +302,8 @@ class Engine:
         self.book = book
         self.worker_entry, self.draining, self._submits_only, self.due_calls = entry, draining, gives_away, due_calls
         self.tasks, self.closing, self.workers, self.results, self.offers = tasks, closing, workers, results, offers
-        hearing = Hearing(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
-        store.on_hint, notices.hear = hearing.on_hint, hearing.on_notice
+        notice_handler = NoticeHandler(stored_calls, hub, claimer, gate, flights, chores, placement, offers)
+        store.on_hint, notices.hear = notice_handler.on_hint, notice_handler.on_notice
 
     # Opening and closing.
 

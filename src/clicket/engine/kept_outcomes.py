@@ -1,7 +1,7 @@
 """Outcomes outlive events: a call that retention removed leaves its id, a hash of its arguments and its outcome for a longer time.
 
 So a call that is repeated under its id gets the recorded outcome and does not run again, long after its events are gone. Only ids
-that callers gave are kept: nobody repeats one that clicket made. An outcome is one small document of the store.
+that callers gave are kept: a caller cannot repeat an id that clicket made. An outcome is one small document of the store.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ __all__ = ["LoopShare"]
 
 _SHARE = 0.002
 """Seconds of one turn of the loop for all calls that never wait together."""
-_CROWD = 64
+_CROWD = 32
 """Callers that continue in each turn of the loop after that time; the others wait in a queue."""
 _LATELY = 0.005
 """Seconds for which several callers count as active after they were last seen."""

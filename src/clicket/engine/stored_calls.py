@@ -65,7 +65,7 @@ class _Follower:
         self._error = error
         self._news.set()
 
-    def told(self) -> list[Event]:
+    def take_events(self) -> list[Event]:
         inbox, self._inbox = self._inbox, []
         if not inbox and self._error is not None:
             raise self._error
@@ -217,14 +217,14 @@ class StoredCalls:
                 self._unchanged.pop(key, None)
                 follower.take([event for event in found if event.seq > after])
                 if found[-1].state.is_terminal:
-                    for event in follower.told():
+                    for event in follower.take_events():
                         yield event
                     return
             elif key not in self._unchanged:
                 self._look_at(key)
             self._look_later()
             while True:
-                for event in follower.told():
+                for event in follower.take_events():
                     yield event
                     if event.state.is_terminal:
                         return

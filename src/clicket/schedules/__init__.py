@@ -12,7 +12,7 @@ from __future__ import annotations
 from clicket.schedules.cron import Cron
 from clicket.schedules.schedule import CatchUp, Firing, Overlap, Schedule
 from clicket.schedules.scheduler import Scheduler, start_schedules
-from clicket.schedules.view import BlockingSchedules, ScheduleOptions, Schedules, schedule
+from clicket.schedules.view import BlockingSchedules, ScheduleOptions, Schedules, schedule, schedules
 
 __all__ = [
     "BlockingSchedules",
@@ -25,5 +25,6 @@ __all__ = [
     "Scheduler",
     "Schedules",
     "schedule",
+    "schedules",
     "start_schedules",
 ]

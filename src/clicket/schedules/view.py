@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 import msgspec
 
 from clicket.call import Origin
+from clicket.engine import Engine
 from clicket.engine.decisions import examine
 from clicket.errors import NotFound, StoreUnavailable, ToolNotFound, UsageError, did_you_mean
 from clicket.kernel import State
@@ -33,7 +34,7 @@ from clicket.schedules.scheduler import SEALED, Scheduler, identity_of, stored_i
 from clicket.tools import Registry
 from clicket.vault import Vault, look
 
-__all__ = ["BlockingSchedules", "ScheduleOptions", "Schedules", "schedule"]
+__all__ = ["BlockingSchedules", "ScheduleOptions", "Schedules", "schedule", "schedules"]
 
 _TRIES = 20
 _PAGE = 500
@@ -57,9 +58,21 @@ class ScheduleOptions(TypedDict, total=False):
     metadata: dict[str, Any] | None
 
 
+class _Audit(Protocol):
+    @property
+    def record(self) -> Callable[..., Awaitable[None]]: ...
+
+
 class _Runtime(Protocol):
     _caller: str | None
     _origin: Origin
+    _scheduler: Scheduler | None
+
+    @property
+    def audit(self) -> _Audit: ...
+
+    @property
+    def _opened(self) -> Engine: ...
 
     @property
     def schedules(self) -> Schedules: ...
@@ -296,6 +309,21 @@ class Schedules:
         if shown.paused:
             return shown
         return msgspec.structs.replace(shown, next_at=Cron(shown.cron, shown.timezone).after(shown.last_due))
+
+
+class _Schedules:
+    """The schedules of the store: `await rt.schedules.list()`, `get(name)`, `next(name)`, `pause(name)`, `resume(name)`, `remove(name)`."""
+
+    def __get__(self, runtime: _Runtime, owner: Any = None) -> Schedules:
+        engine, scheduler = runtime._opened, runtime._scheduler
+        assert scheduler is not None
+        return Schedules(
+            engine.store, engine.clock, engine.registry, engine.policy, engine.vault, scheduler, runtime._caller, runtime._origin,
+            runtime.audit.record, max_arguments_size=engine.limits.max_arguments_size,
+        )  # fmt: skip
+
+
+schedules = _Schedules()
 
 
 class BlockingSchedules:

@@ -145,7 +145,7 @@ class TestLooking:
         inside("call", "boom", "--id", "two")
         assert inside("tail", "two").returncode == 1
 
-    def test_bench_and_gc_in_words(self, inside: Run) -> None:
+    def test_bench_and_gc_print_text(self, inside: Run) -> None:
         table = inside("bench", "--seconds", "0.1").stdout
         assert "kill -9" in table
         assert "calls/s" in table

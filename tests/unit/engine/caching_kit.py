@@ -16,7 +16,7 @@ from clicket.kernel import State
 from clicket.model.codec import encode
 from clicket.ports import CacheItem, Found
 
-__all__ = ["Slots", "World", "look", "own", "plain", "windowed"]
+__all__ = ["Parts", "Slots", "look", "own", "plain", "windowed"]
 
 
 @tool(cache=60)
@@ -56,7 +56,7 @@ class Slots:
         self.given.append(name)
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self, *, shared: bool = False, options: CacheOptions | None = None) -> None:
         super().__init__(look, own, windowed, plain)
         if not shared:

@@ -19,7 +19,7 @@ from clicket.model import Record
 from clicket.pipeline import Policy
 from clicket.ports import Stored
 
-__all__ = ["World", "asked", "asking", "failing", "plain", "repeatable", "rerun", "secretive"]
+__all__ = ["Parts", "asked", "asking", "failing", "plain", "repeatable", "rerun", "secretive"]
 
 
 @tool
@@ -52,7 +52,7 @@ async def secretive(key: str = "") -> str:
     return ""
 
 
-class World(Lower):
+class Parts(Lower):
     """`low` calls live in the process that dies; `recover` runs in the next process."""
 
     def __init__(self, *, gives_away: bool = False, limits: Limits | None = None, policy: Policy | None = None) -> None:
@@ -140,8 +140,8 @@ class World(Lower):
         return what, self.store.record(calls[0])
 
 
-def asked(world: World, name: str = "plain", timeout: float | None = 60.0) -> Call:
-    call = world.pending(name)
-    ask_for_approval(world.journal, call, Question(), purpose="run", reason="", timeout=timeout)
-    world.journal.commit(call.entry)
+def asked(parts: Parts, name: str = "plain", timeout: float | None = 60.0) -> Call:
+    call = parts.pending(name)
+    ask_for_approval(parts.journal, call, Question(), purpose="run", reason="", timeout=timeout)
+    parts.journal.commit(call.entry)
     return call

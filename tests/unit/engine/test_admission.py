@@ -38,7 +38,7 @@ async def cached() -> str:
     return ""
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self, *, gives_away: bool = False, needs_look: bool = False, trial: str | None = None) -> None:
         super().__init__(echo, risky, forbidden, cached, policy=Policy(ask=["risky"], deny=["forbidden"]))
 
@@ -90,11 +90,11 @@ class World(Lower):
 
 
 async def test_an_admitted_call_goes_to_a_slot_and_nothing_of_it_is_stored_before() -> None:
-    world = World()
-    call = world.take("echo", {"n": 1}, deadline=9.0)
-    assert world.running_part.calls == [("take_slot", call)]
-    assert (call.arguments, call.plan.needs[0][0], world.clock.pending) == ({"n": 1}, "runtime", [9.0])
-    assert await world.store.load(call.id) == []
+    parts = Parts()
+    call = parts.take("echo", {"n": 1}, deadline=9.0)
+    assert parts.running_part.calls == [("take_slot", call)]
+    assert (call.arguments, call.plan.needs[0][0], parts.clock.pending) == ({"n": 1}, "runtime", [9.0])
+    assert await parts.store.load(call.id) == []
 
 
 @pytest.mark.parametrize(
@@ -102,127 +102,127 @@ async def test_an_admitted_call_goes_to_a_slot_and_nothing_of_it_is_stored_befor
     [("nothing", {}, "tool_not_found"), ("echo", {"n": "x"}, "invalid_input"), ("forbidden", {}, "permission_denied")],
 )
 async def test_a_refused_call_is_on_record_and_ends_at_once(name: str, arguments: Any, code: str) -> None:
-    world = World()
-    call = world.take(name, arguments)
+    parts = Parts()
+    call = parts.take(name, arguments)
     assert call.result is not None
-    assert (call.result.state, world.running_part.calls, list(world.live)) == (State.FAILED, [], [])
+    assert (call.result.state, parts.running_part.calls, list(parts.live)) == (State.FAILED, [], [])
     assert call.result.error is not None
     assert call.result.error.code == code
-    assert world.store.record(call).refused is not None
-    assert world.audit.names == (["refused"] if name == "forbidden" else []), "refusals of the policy are audited"
+    assert parts.store.record(call).refused is not None
+    assert parts.audit.names == (["refused"] if name == "forbidden" else []), "refusals of the policy are audited"
 
 
 async def test_a_call_that_its_maker_may_not_make_is_refused_with_its_reason() -> None:
-    world = World()
-    call = world.admission.take(ToolCall("echo", {}, thread="t"), Origin(), denied="the agent has other tools")
+    parts = Parts()
+    call = parts.admission.take(ToolCall("echo", {}, thread="t"), Origin(), denied="the agent has other tools")
     assert call.result is not None
     assert call.result.error is not None
     assert "the agent has other tools" in call.result.error.message
 
 
 async def test_a_call_that_a_person_must_approve_is_durable_and_holds_no_slot() -> None:
-    world = World()
-    call = world.take("risky")
-    world.admission.keep_asking(call)  # no grant answers the question
-    assert (world.logged("ask"), list(world.live), world.running_part.calls) == ([call], [call], [])
-    assert world.store._calls[call.entry.key].waiting_for == "approval"
+    parts = Parts()
+    call = parts.take("risky")
+    parts.admission.keep_asking(call)  # no grant answers the question
+    assert (parts.logged("ask"), list(parts.live), parts.running_part.calls) == ([call], [call], [])
+    assert parts.store._calls[call.entry.key].waiting_for == "approval"
     assert not call.slot
-    await world.ending.created(call)
+    await parts.ending.created(call)
 
 
 async def test_a_call_that_may_be_cached_asks_the_cache_first() -> None:
-    world = World()
-    call = world.take("cached")
-    assert (world.flights.calls, world.running_part.calls, list(world.live)) == ([("enter", call)], [], [call])
+    parts = Parts()
+    call = parts.take("cached")
+    assert (parts.flights.calls, parts.running_part.calls, list(parts.live)) == ([("enter", call)], [], [call])
 
 
 async def test_a_call_that_has_started_before_does_not_ask_the_cache() -> None:
-    world = World()
-    call = world.running("cached")
+    parts = Parts()
+    call = parts.running("cached")
     call.cache_key = "k"
-    world.admission.resume(call)
-    assert (world.flights.calls, world.running_part.calls) == ([], [("take_slot", call)])
+    parts.admission.resume(call)
+    assert (parts.flights.calls, parts.running_part.calls) == ([], [("take_slot", call)])
 
 
 async def test_what_the_cache_has_is_the_result() -> None:
-    world = World()
-    call = world.take("cached")
-    world.admission.serve(call, {"n": 1})
+    parts = Parts()
+    call = parts.take("cached")
+    parts.admission.serve(call, {"n": 1})
     assert call.result is not None
     assert (call.result.output, call.result.content, call.result.cached) == ({"n": 1}, '{"n":1}', True)
 
 
 async def test_where_other_processes_run_calls_they_are_given_away() -> None:
-    world = World(gives_away=True)
-    plain, asked = world.take("echo"), world.take("risky")
-    world.admission.keep_asking(asked)
-    assert world.handover.calls == [("give_away", plain), ("give_away", asked)]
-    assert world.running_part.calls == []
+    parts = Parts(gives_away=True)
+    plain, asked = parts.take("echo"), parts.take("risky")
+    parts.admission.keep_asking(asked)
+    assert parts.handover.calls == [("give_away", plain), ("give_away", asked)]
+    assert parts.running_part.calls == []
 
 
 async def test_a_part_of_clickets_own_is_run_here_all_the_same() -> None:
-    world = World(gives_away=True)
-    call = world.admission.take(ToolCall("echo", {}, thread="t"), Origin(), internal=True)
-    assert (world.handover.calls, world.running_part.calls) == ([], [("take_slot", call)])
+    parts = Parts(gives_away=True)
+    call = parts.admission.take(ToolCall("echo", {}, thread="t"), Origin(), internal=True)
+    assert (parts.handover.calls, parts.running_part.calls) == ([], [("take_slot", call)])
 
 
 async def test_a_full_queue_leaves_no_trace() -> None:
-    world = World()
+    parts = Parts()
 
     def full(call: Call) -> None:
         raise QueueFull("full")
 
-    world.running_part.take_slot = full
+    parts.running_part.take_slot = full
     with pytest.raises(QueueFull):
-        world.take("echo", id="a", deadline=5.0)
-    assert (await world.store.load("a"), list(world.live), world.clock.pending) == ([], [], [])
+        parts.take("echo", id="a", deadline=5.0)
+    assert (await parts.store.load("a"), list(parts.live), parts.clock.pending) == ([], [], [])
 
 
 async def test_a_queue_that_is_full_after_a_look_into_the_cache_is_the_calls_own_error() -> None:
-    world = World()
-    call = world.take("cached")
+    parts = Parts()
+    call = parts.take("cached")
 
     def full(call: Call) -> None:
         raise QueueFull("full")
 
-    world.running_part.take_slot = full
-    world.admission.on_cache_miss(call)
+    parts.running_part.take_slot = full
+    parts.admission.on_cache_miss(call)
     with pytest.raises(QueueFull):
-        await world.ending.outcome(call)
-    assert list(world.live) == []
+        await parts.ending.outcome(call)
+    assert list(parts.live) == []
 
 
 async def test_a_closing_runtime_takes_nothing() -> None:
-    world = World()
-    world.admission.closing = True
+    parts = Parts()
+    parts.admission.closing = True
     with pytest.raises(UsageError):
-        world.take("echo")
-    assert list(world.live) == []
+        parts.take("echo")
+    assert list(parts.live) == []
 
 
 async def test_no_call_is_accepted_before_the_hub_has_loaded() -> None:
-    world = World(needs_look=True, trial="trial:echo")
+    parts = Parts(needs_look=True, trial="trial:echo")
     request = ToolCall("echo", {}, thread="t")
-    assert world.admission.accept_now(request, Origin()) is None
-    call = await world.admission.accept(request, Origin())
+    assert parts.admission.accept_now(request, Origin()) is None
+    call = await parts.admission.accept(request, Origin())
     assert (call.trial, call.hub_checked) == ("trial:echo", False)
-    known = World().admission.accept_now(request, Origin())
+    known = Parts().admission.accept_now(request, Origin())
     assert known is not None
     assert known.hub_checked
 
 
 async def test_the_trials_slot_is_given_back_when_the_call_is_not_taken() -> None:
-    world = World(needs_look=True, trial="trial:echo")
-    world.admission.closing = True
+    parts = Parts(needs_look=True, trial="trial:echo")
+    parts.admission.closing = True
     with pytest.raises(UsageError):
-        await world.admission.accept(ToolCall("echo", {}, thread="t"), Origin())
-    assert world.slots.calls == [("give", "trial:echo")]
+        await parts.admission.accept(ToolCall("echo", {}, thread="t"), Origin())
+    assert parts.slots.calls == [("give", "trial:echo")]
 
 
 async def test_appends_are_grouped_while_others_are_at_work() -> None:
-    world = World()
-    world.take("echo")
-    assert not world.store.group_appends
-    world.limiter.used["runtime", 10] = 1
-    world.take("echo")
-    assert world.store.group_appends
+    parts = Parts()
+    parts.take("echo")
+    assert not parts.store.group_appends
+    parts.limiter.used["runtime", 10] = 1
+    parts.take("echo")
+    assert parts.store.group_appends

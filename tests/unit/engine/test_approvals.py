@@ -24,7 +24,7 @@ async def pay(amount: int = 0, key: str = "") -> str:
     return "paid"
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self, policy: Policy | None = None) -> None:
         super().__init__(pay, policy=policy or Policy(ask=["pay"], approval_timeout=60.0))
         self.resumed: list[Call] = []
@@ -68,71 +68,71 @@ class World(Lower):
 
 
 async def test_the_question_waits_for_as_long_as_the_policy_says() -> None:
-    world = World()
-    call = world.asked()
-    assert (call.entry.waiting_for, world.store.record(call).waiting_for) == ("approval", "approval")
-    world.clock.advance(60.0)
-    assert world.log == [("approval", call)]
+    parts = Parts()
+    call = parts.asked()
+    assert (call.entry.waiting_for, parts.store.record(call).waiting_for) == ("approval", "approval")
+    parts.clock.advance(60.0)
+    assert parts.log == [("approval", call)]
 
 
 async def test_a_question_on_record_goes_on_waiting_for_the_rest_of_its_time() -> None:
-    world = World()
-    call = world.pending("pay")
-    world.approvals.wait_on(call, 12.0)
-    assert (call.entry.waiting_for, world.clock.pending) == ("approval", [12.0])
-    forever = world.pending("pay", id="b")
-    world.approvals.wait_on(forever, None)
-    assert (forever.entry.waiting_for, world.clock.pending) == ("approval", [12.0])
+    parts = Parts()
+    call = parts.pending("pay")
+    parts.approvals.wait_on(call, 12.0)
+    assert (call.entry.waiting_for, parts.clock.pending) == ("approval", [12.0])
+    forever = parts.pending("pay", id="b")
+    parts.approvals.wait_on(forever, None)
+    assert (forever.entry.waiting_for, parts.clock.pending) == ("approval", [12.0])
 
 
 async def test_an_approved_call_goes_on_and_its_timer_ends() -> None:
-    world = World()
-    call = world.asked()
-    world.approvals.apply(call, {"approved": True, "by": "ann"})
-    assert (world.resumed, call.entry.waiting_for, world.clock.pending) == ([call], None, [])
+    parts = Parts()
+    call = parts.asked()
+    parts.approvals.apply(call, {"approved": True, "by": "ann"})
+    assert (parts.resumed, call.entry.waiting_for, parts.clock.pending) == ([call], None, [])
 
 
 async def test_a_denied_call_fails_with_the_approver_and_the_reason() -> None:
-    world = World()
-    call = world.asked()
-    world.approvals.apply(call, {"approved": False, "by": "ann", "reason": "too much"})
-    error = world.error(call)
+    parts = Parts()
+    call = parts.asked()
+    parts.approvals.apply(call, {"approved": False, "by": "ann", "reason": "too much"})
+    error = parts.error(call)
     assert error.code == "approval_denied"
     assert "ann denied the call: too much" in error.message
 
 
 @pytest.mark.parametrize("approved", ["yes", 1, None, [True]])
 async def test_only_true_is_an_approval(approved: Any) -> None:
-    world = World()
-    call = world.asked()
-    world.approvals.apply(call, {"approved": approved})
-    assert world.error(call).code == "approval_denied"
+    parts = Parts()
+    call = parts.asked()
+    parts.approvals.apply(call, {"approved": approved})
+    assert parts.error(call).code == "approval_denied"
 
 
 async def test_edited_arguments_that_fit_are_the_calls_own_from_then_on() -> None:
-    world = World()
-    call = world.asked()
-    world.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": 5}})
-    assert (world.resumed, call.arguments) == ([call], {"amount": 5})
-    assert world.caching.names == ["fit"], "the edited arguments have another key"
+    parts = Parts()
+    call = parts.asked()
+    parts.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": 5}})
+    assert (parts.resumed, call.arguments) == ([call], {"amount": 5})
+    assert parts.caching.names == ["fit"], "the edited arguments have another key"
 
 
 async def test_a_call_that_has_run_before_is_not_served_from_the_cache_after_an_edit() -> None:
-    world = World()
-    call = world.running("pay")
-    world.journal.advance(call.entry, State.RETRYING, {"attempt": 1, "error": None, "delay": None})
-    world.approvals.ask_again(call, "its process died")
-    world.journal.commit(call.entry)
-    assert world.clock.pending == [60.0]
-    world.approvals.apply(call, {"approved": True, "arguments": {"amount": 5}})
-    assert world.caching.names == ["fit", "exclude"]
+    parts = Parts()
+    call = parts.running("pay")
+    parts.journal.advance(call.entry, State.RETRYING, {"attempt": 1, "error": None, "delay": None})
+    parts.approvals.ask_again(call, "its process died")
+    parts.journal.commit(call.entry)
+    assert parts.clock.pending == [60.0]
+    parts.approvals.apply(call, {"approved": True, "arguments": {"amount": 5}})
+    assert parts.caching.names == ["fit", "exclude"]
 
 
 async def test_edited_arguments_that_do_not_fit_fail_the_call_and_name_the_approver() -> None:
-    world = World()
-    call = world.asked()
-    world.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": "much"}})
-    error = world.error(call)
+    parts = Parts()
+    call = parts.asked()
+    parts.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": "much"}})
+    error = parts.error(call)
     assert error.code == "invalid_input"
     assert "ann" in error.message
     assert error.details["problems"]
@@ -142,36 +142,36 @@ async def test_edited_arguments_that_the_policy_denies_fail_the_call() -> None:
     def rule(request: Any) -> Any:
         return "deny" if (request.arguments or {}).get("amount") == 500 else "ask"
 
-    world = World(Policy(rule=rule))
-    call = world.asked({"amount": 1})
-    world.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": 500}})
-    assert world.error(call).code == "permission_denied"
+    parts = Parts(Policy(rule=rule))
+    call = parts.asked({"amount": 1})
+    parts.approvals.apply(call, {"approved": True, "by": "ann", "arguments": {"amount": 500}})
+    assert parts.error(call).code == "permission_denied"
 
 
 async def test_an_error_about_edited_arguments_shows_no_secret() -> None:
-    world = World()
-    call = world.asked()
-    world.approvals.apply(call, {"approved": True, "arguments": {"amount": "much", "key": "hunter2hunter2"}})
-    assert "hunter2" not in repr(world.error(call))
-    assert "hunter2" not in msgspec.json.encode(world.store.events_of(call)).decode()
+    parts = Parts()
+    call = parts.asked()
+    parts.approvals.apply(call, {"approved": True, "arguments": {"amount": "much", "key": "hunter2hunter2"}})
+    assert "hunter2" not in repr(parts.error(call))
+    assert "hunter2" not in msgspec.json.encode(parts.store.events_of(call)).decode()
 
 
 async def test_edited_arguments_that_are_lost_fail_the_call() -> None:
-    world = World()
-    call = world.asked()
-    record = read(call.id, world.store.events_of(call))
-    elsewhere = world.arguments.recorded_edit(record, None, {"amount": 2, "key": "hunter2hunter2"})
-    world.approvals.apply(call, {"approved": True, "by": "ann", **elsewhere})
-    assert world.error(call).code == "arguments_lost"
+    parts = Parts()
+    call = parts.asked()
+    record = read(call.id, parts.store.events_of(call))
+    elsewhere = parts.arguments.recorded_edit(record, None, {"amount": 2, "key": "hunter2hunter2"})
+    parts.approvals.apply(call, {"approved": True, "by": "ann", **elsewhere})
+    assert parts.error(call).code == "arguments_lost"
 
 
 async def test_the_edit_in_force_is_the_last_one_that_came_with_arguments() -> None:
-    world = World()
-    call = world.asked()
+    parts = Parts()
+    call = parts.asked()
     assert edit_of(call) is None
     for decision in ({"arguments": {"amount": 2}}, {"arguments": {"amount": 3}}, {"approved": True}):
-        world.journal.record(call.entry, "approval_given", decision)
-    world.journal.commit(call.entry)
+        parts.journal.record(call.entry, "approval_given", decision)
+    parts.journal.commit(call.entry)
     assert edit_of(call) == {"arguments": {"amount": 3}}
 
 
@@ -181,15 +181,15 @@ GRANT = Grant(id="gr_1", tool="pay", caller="", by="ann", call="first", given_at
 
 
 async def test_a_grant_answers_in_the_commit_of_the_question() -> None:
-    world = World()
-    world.granted = GRANT
-    call = world.admitted("pay", {"amount": 1})
-    world.live.add(call)
-    world.approvals.ask(call)
+    parts = Parts()
+    parts.granted = GRANT
+    call = parts.admitted("pay", {"amount": 1})
+    parts.live.add(call)
+    parts.approvals.ask(call)
     assert call.entry.durable == 0, "nothing is written before the grants are looked at"
     await asyncio.sleep(0)
-    assert (world.resumed, world.kept) == ([call], [])
-    world.journal.commit(call.entry)
+    assert (parts.resumed, parts.kept) == ([call], [])
+    parts.journal.commit(call.entry)
     record = read(call.id, call.entry.events)
     assert record.approval is not None
     assert (record.approval["approved"], record.approval["grant"], record.approval["by"]) == (True, "gr_1", "ann")
@@ -197,20 +197,20 @@ async def test_a_grant_answers_in_the_commit_of_the_question() -> None:
 
 
 async def test_without_a_grant_the_call_waits() -> None:
-    world = World()
-    call = world.admitted("pay", {"amount": 1})
-    world.approvals.ask(call)
+    parts = Parts()
+    call = parts.admitted("pay", {"amount": 1})
+    parts.approvals.ask(call)
     await asyncio.sleep(0)
-    assert (world.resumed, world.kept) == ([], [call])
+    assert (parts.resumed, parts.kept) == ([], [call])
     assert call.entry.waiting_for == "approval"
 
 
 async def test_a_call_that_ended_while_grants_were_looked_at_does_not_run() -> None:
-    world = World()
-    world.granted = GRANT
-    call = world.asked()
-    world.pipeline.stop(call, "cancel", world.ending.on_outcome_durable)
+    parts = Parts()
+    parts.granted = GRANT
+    call = parts.asked()
+    parts.pipeline.stop(call, "cancel", parts.ending.on_outcome_durable)
     await asyncio.sleep(0)
-    assert (world.resumed, world.kept) == ([], [])
+    assert (parts.resumed, parts.kept) == ([], [])
     assert call.result is not None
     assert call.result.state is State.CANCELLED

@@ -29,7 +29,7 @@ async def echo(text: str = "") -> str:
     return text
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self, vault: Vault) -> None:
         super().__init__(pay, echo, vault=vault)
         self.arguments = ArgumentsOnRecord(vault, self.registry, max_size=10_000)
@@ -43,39 +43,39 @@ class World(Lower):
 
 
 async def test_plain_arguments_are_read_as_they_are() -> None:
-    world = World(Vault())
-    call = world.pending("echo", {"text": "x"}, metadata={"run": 1})
-    assert world.arguments.in_force("a", world.store.events_of(call)) == ({"text": "x"}, {"run": 1}, False)
+    parts = Parts(Vault())
+    call = parts.pending("echo", {"text": "x"}, metadata={"run": 1})
+    assert parts.arguments.in_force("a", parts.store.events_of(call)) == ({"text": "x"}, {"run": 1}, False)
 
 
 async def test_a_secret_is_on_record_as_a_mask_and_comes_back_with_the_key() -> None:
-    world = World(Vault([KEY]))
-    call = world.pending("pay", {"amount": 1, "key": SECRET}, metadata={"about": SECRET})
-    events = world.store.events_of(call)
+    parts = Parts(Vault([KEY]))
+    call = parts.pending("pay", {"amount": 1, "key": SECRET}, metadata={"about": SECRET})
+    events = parts.store.events_of(call)
     assert SECRET not in msgspec.json.encode(events).decode()
-    assert world.arguments.in_force("a", events) == ({"amount": 1, "key": SECRET}, {"about": SECRET}, False)
-    stranger = ArgumentsOnRecord(Vault(["another key of that length"]), world.registry, max_size=10_000)
+    assert parts.arguments.in_force("a", events) == ({"amount": 1, "key": SECRET}, {"about": SECRET}, False)
+    stranger = ArgumentsOnRecord(Vault(["another key of that length"]), parts.registry, max_size=10_000)
     assert stranger.in_force("a", events)[2], "lost"
 
 
 async def test_without_a_key_only_the_process_that_had_the_call_can_go_on() -> None:
-    world = World(Vault())
-    call = world.pending("pay", {"key": SECRET})
-    events = world.store.events_of(call)
-    assert world.arguments.in_force("a", events)[2], "lost"
-    arguments, _, lost = world.arguments.in_force("a", events, call)
+    parts = Parts(Vault())
+    call = parts.pending("pay", {"key": SECRET})
+    events = parts.store.events_of(call)
+    assert parts.arguments.in_force("a", events)[2], "lost"
+    arguments, _, lost = parts.arguments.in_force("a", events, call)
     assert (arguments, lost) == ({"key": SECRET}, False)
-    other = world.made("pay", {"key": "not the same one"})
+    other = parts.made("pay", {"key": "not the same one"})
     other.arguments = {"key": "not the same one"}
-    assert world.arguments.in_force("a", events, other)[2], "another call's arguments are not used for these"
+    assert parts.arguments.in_force("a", events, other)[2], "another call's arguments are not used for these"
 
 
 async def test_an_approvers_arguments_are_in_force_once_they_are_on_record() -> None:
-    world = World(Vault())
-    call = world.pending("echo", {"text": "first"})
-    decision = world.decided(call, {"text": "second"})
-    assert world.arguments.in_force("a", world.store.events_of(call))[0] == {"text": "second"}
-    assert world.arguments.edited_in(decision, call) == {"text": "second"}
+    parts = Parts(Vault())
+    call = parts.pending("echo", {"text": "first"})
+    decision = parts.decided(call, {"text": "second"})
+    assert parts.arguments.in_force("a", parts.store.events_of(call))[0] == {"text": "second"}
+    assert parts.arguments.edited_in(decision, call) == {"text": "second"}
 
 
 @pytest.mark.parametrize(
@@ -84,32 +84,32 @@ async def test_an_approvers_arguments_are_in_force_once_they_are_on_record() -> 
 async def test_an_approvers_secret_is_masked_and_found_again_where_it_can_be(
     vault: Vault, in_process: bool, found: bool
 ) -> None:
-    world = World(vault)
-    call = world.pending("pay", {"amount": 1})
-    decision = world.decided(call, {"amount": 2, "key": SECRET}, in_process=in_process)
-    assert SECRET not in msgspec.json.encode(world.store.events_of(call)).decode()
-    edited = world.arguments.edited_in(decision, call)
+    parts = Parts(vault)
+    call = parts.pending("pay", {"amount": 1})
+    decision = parts.decided(call, {"amount": 2, "key": SECRET}, in_process=in_process)
+    assert SECRET not in msgspec.json.encode(parts.store.events_of(call)).decode()
+    edited = parts.arguments.edited_in(decision, call)
     assert edited == ({"amount": 2, "key": SECRET} if found else None)
 
 
 async def test_a_mask_that_an_approver_left_stands_for_what_it_hid() -> None:
-    world = World(Vault([KEY]))
-    call = world.pending("pay", {"amount": 1, "key": SECRET})
-    record = read("a", world.store.events_of(call))
+    parts = Parts(Vault([KEY]))
+    call = parts.pending("pay", {"amount": 1, "key": SECRET})
+    record = read("a", parts.store.events_of(call))
     shown = dict(record.arguments)
     assert shown["key"] == MASK
-    assert world.arguments.unmasked(record, None, {**shown, "amount": 5}) == {"amount": 5, "key": SECRET}
-    assert world.arguments.unmasked(record, None, shown) is None, "the arguments are unchanged"
-    assert world.arguments.unmasked(record, None, {"amount": 5, "key": "in full"}) == {"amount": 5, "key": "in full"}
+    assert parts.arguments.unmasked(record, None, {**shown, "amount": 5}) == {"amount": 5, "key": SECRET}
+    assert parts.arguments.unmasked(record, None, shown) is None, "the arguments are unchanged"
+    assert parts.arguments.unmasked(record, None, {"amount": 5, "key": "in full"}) == {"amount": 5, "key": "in full"}
 
 
 async def test_a_mask_that_nothing_stands_behind_is_refused() -> None:
-    world = World(Vault())
-    call = world.pending("pay", {"amount": 1, "key": SECRET})
-    record = read("a", world.store.events_of(call))
+    parts = Parts(Vault())
+    call = parts.pending("pay", {"amount": 1, "key": SECRET})
+    record = read("a", parts.store.events_of(call))
     with pytest.raises(InvalidInput, match="mask"):
-        world.arguments.unmasked(record, None, {"amount": 5, "key": MASK})
-    assert world.arguments.unmasked(record, call, {"amount": 5, "key": MASK}) == {"amount": 5, "key": SECRET}
+        parts.arguments.unmasked(record, None, {"amount": 5, "key": MASK})
+    assert parts.arguments.unmasked(record, call, {"amount": 5, "key": MASK}) == {"amount": 5, "key": SECRET}
 
 
 @pytest.mark.parametrize(
@@ -124,35 +124,35 @@ async def test_a_mask_that_nothing_stands_behind_is_refused() -> None:
     ],
 )
 async def test_an_id_is_used_again_for_the_same_call_alone(name: str, given: Any, same: bool) -> None:
-    world = World(Vault())
-    call = world.pending("pay", {"amount": 1, "key": SECRET})
-    first, request = world.store.events_of(call)[0], ToolCall(name, given, id="a", thread="t")
+    parts = Parts(Vault())
+    call = parts.pending("pay", {"amount": 1, "key": SECRET})
+    first, request = parts.store.events_of(call)[0], ToolCall(name, given, id="a", thread="t")
     if same:
-        world.arguments.same_or_conflict(request, first)
+        parts.arguments.same_or_conflict(request, first)
     else:
         with pytest.raises(Conflict):
-            world.arguments.same_or_conflict(request, first)
+            parts.arguments.same_or_conflict(request, first)
 
 
 async def test_a_refused_call_is_compared_by_its_fingerprint() -> None:
-    world = World(Vault())
-    call = world.made("echo", {"text": 7})
-    assert not world.pipeline.admit(call)
-    world.journal.commit(call.entry)
-    first = world.store.events_of(call)[0]
+    parts = Parts(Vault())
+    call = parts.made("echo", {"text": 7})
+    assert not parts.pipeline.admit(call)
+    parts.journal.commit(call.entry)
+    first = parts.store.events_of(call)[0]
     assert "arguments" not in first.data, "refused arguments are not stored"
-    world.arguments.same_or_conflict(ToolCall("echo", {"text": 7}, id="a", thread="t"), first)
+    parts.arguments.same_or_conflict(ToolCall("echo", {"text": 7}, id="a", thread="t"), first)
     with pytest.raises(Conflict):
-        world.arguments.same_or_conflict(ToolCall("echo", {"text": 8}, id="a", thread="t"), first)
+        parts.arguments.same_or_conflict(ToolCall("echo", {"text": 8}, id="a", thread="t"), first)
 
 
 async def test_what_is_to_be_hidden_of_a_call_that_runs_elsewhere() -> None:
-    world = World(Vault([KEY]))
-    call = world.pending("pay", {"key": SECRET})
-    events = world.store.events_of(call)
-    found = world.arguments.secrets_of("a", events, None)
+    parts = Parts(Vault([KEY]))
+    call = parts.pending("pay", {"key": SECRET})
+    events = parts.store.events_of(call)
+    found = parts.arguments.secrets_of("a", events, None)
     assert found is not None
     assert found.arguments == {"key": MASK}
-    assert world.arguments.secrets_of("a", events, call) is call.secrets
-    plain = world.pending("echo", {"text": "x"}, id="b")
-    assert world.arguments.secrets_of("b", world.store.events_of(plain), None) is None
+    assert parts.arguments.secrets_of("a", events, call) is call.secrets
+    plain = parts.pending("echo", {"text": "x"}, id="b")
+    assert parts.arguments.secrets_of("b", parts.store.events_of(plain), None) is None

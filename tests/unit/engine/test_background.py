@@ -12,7 +12,7 @@ from clicket.errors import StoreUnavailable
 from clicket.testing import StepClock
 
 
-class World:
+class Parts:
     def __init__(self) -> None:
         self.clock, self.done = StepClock(), list[str]()
         self.background = Background(self.clock, Tasks().spawn)
@@ -25,89 +25,89 @@ class World:
 
 
 async def test_each_is_done_every_so_many_seconds_from_the_start_on() -> None:
-    world = World()
-    world.chore("a", 1.0)
-    await world.clock.run(5.0)
-    assert world.done == []
-    world.background.start()
-    world.chore("b", 2.0)  # a feature registers its own later
-    await world.clock.run(4.5)
-    assert (world.done.count("a"), world.done.count("b")) == (4, 2)
+    parts = Parts()
+    parts.chore("a", 1.0)
+    await parts.clock.run(5.0)
+    assert parts.done == []
+    parts.background.start()
+    parts.chore("b", 2.0)  # a feature registers its own later
+    await parts.clock.run(4.5)
+    assert (parts.done.count("a"), parts.done.count("b")) == (4, 2)
 
 
 async def test_one_that_takes_long_is_not_begun_a_second_time() -> None:
-    world, gate, begun = World(), asyncio.Event(), list[int]()
+    parts, gate, begun = Parts(), asyncio.Event(), list[int]()
 
     async def slow() -> None:
         begun.append(1)
         await gate.wait()
 
-    world.background.every(1.0, "slow", slow)
-    world.background.start()
-    await world.clock.run(10.0)
+    parts.background.every(1.0, "slow", slow)
+    parts.background.start()
+    await parts.clock.run(10.0)
     assert len(begun) == 1
     gate.set()
-    await world.clock.run(1.0)
+    await parts.clock.run(1.0)
     assert len(begun) == 2
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("a bug")])
 async def test_one_that_fails_is_logged_and_tried_again(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    world, tries = World(), list[int]()
+    parts, tries = Parts(), list[int]()
 
     async def fails() -> None:
         tries.append(1)
         raise error
 
-    world.background.every(1.0, "fails", fails)
-    world.background.start()
-    await world.clock.run(3.5)
+    parts.background.every(1.0, "fails", fails)
+    parts.background.start()
+    await parts.clock.run(3.5)
     assert len(tries) == 3
     assert "fails" in caplog.text
 
 
 async def test_while_closing_only_what_running_calls_need_goes_on() -> None:
-    world = World()
-    world.chore("sweep")
-    world.chore("renew", while_closing=True)
-    world.background.start()
-    world.background.wind_down()
-    await world.clock.run(2.5)
-    assert world.done == ["renew", "renew"]
-    world.background.stop()
-    await world.clock.run(5.0)
-    assert world.done == ["renew", "renew"]
-    assert world.clock.pending == []
+    parts = Parts()
+    parts.chore("sweep")
+    parts.chore("renew", while_closing=True)
+    parts.background.start()
+    parts.background.wind_down()
+    await parts.clock.run(2.5)
+    assert parts.done == ["renew", "renew"]
+    parts.background.stop()
+    await parts.clock.run(5.0)
+    assert parts.done == ["renew", "renew"]
+    assert parts.clock.pending == []
 
 
 async def test_one_that_is_under_way_when_all_stop_is_not_begun_again(caplog: pytest.LogCaptureFixture) -> None:
-    world, gate = World(), asyncio.Event()
+    parts, gate = Parts(), asyncio.Event()
 
     async def slow() -> None:
         await gate.wait()
         raise StoreUnavailable("closed")
 
-    world.background.every(1.0, "slow", slow)
-    world.background.start()
-    await world.clock.run(1.0)
-    world.background.stop()
+    parts.background.every(1.0, "slow", slow)
+    parts.background.start()
+    await parts.clock.run(1.0)
+    parts.background.stop()
     gate.set()
-    await world.clock.run(5.0)
-    assert world.clock.pending == []
+    await parts.clock.run(5.0)
+    assert parts.clock.pending == []
     assert caplog.text == "", "a closed store is not logged then"
 
 
 async def test_one_that_is_under_way_when_the_runtime_closes_is_not_begun_again() -> None:
-    world, gate, begun = World(), asyncio.Event(), list[int]()
+    parts, gate, begun = Parts(), asyncio.Event(), list[int]()
 
     async def slow() -> None:
         begun.append(1)
         await gate.wait()
 
-    world.background.every(1.0, "slow", slow)
-    world.background.start()
-    await world.clock.run(1.0)
-    world.background.wind_down()
+    parts.background.every(1.0, "slow", slow)
+    parts.background.start()
+    await parts.clock.run(1.0)
+    parts.background.wind_down()
     gate.set()
-    await world.clock.run(5.0)
+    await parts.clock.run(5.0)
     assert len(begun) == 1

@@ -109,7 +109,7 @@ def test_how_long_results_are_served() -> None:
 # Alone, with narrow fakes.
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self) -> None:
         super().__init__(echo)
         self.read: list[str] = []
@@ -144,90 +144,90 @@ class World(Lower):
 
 
 async def test_only_calls_that_another_process_wrote_to_are_brought_up_to_date() -> None:
-    world = World()
-    asked, _quiet, stopping, fenced = (world.running("echo", id=id) for id in "abcd")
+    parts = Parts()
+    asked, _quiet, stopping, fenced = (parts.running("echo", id=id) for id in "abcd")
     for call in (asked, stopping, fenced):
-        world.store.write(call, "cancel_requested", reason="")
+        parts.store.write(call, "cancel_requested", reason="")
     stopping.stopping = "cancel"
-    world.journal.fence_off(fenced.entry)
-    await world.chores.read_requests()
-    assert world.read == ["a"]
-    assert world.claimer.names == ["nudge"], "waiting calls are looked for at the same time"
+    parts.journal.fence_off(fenced.entry)
+    await parts.chores.read_requests()
+    assert parts.read == ["a"]
+    assert parts.claimer.names == ["nudge"], "waiting calls are looked for at the same time"
 
 
 async def test_a_call_that_cannot_be_brought_up_to_date_does_not_keep_the_others() -> None:
-    world = World()
+    parts = Parts()
     for id in "ab":
-        world.store.write(world.running("echo", id=id), "cancel_requested", reason="")
-    world.broken = {"a"}
-    await world.chores.read_requests()
-    assert world.read == ["a", "b"]
+        parts.store.write(parts.running("echo", id=id), "cancel_requested", reason="")
+    parts.broken = {"a"}
+    await parts.chores.read_requests()
+    assert parts.read == ["a", "b"]
 
 
 async def test_without_calls_the_store_is_not_polled_for_requests() -> None:
-    world = World()
+    parts = Parts()
 
     async def requests() -> list[int]:
         raise AssertionError("asked in vain")
 
-    world.store.requests = requests  # type: ignore[method-assign]
-    await world.chores.read_requests()
+    parts.store.requests = requests  # type: ignore[method-assign]
+    await parts.chores.read_requests()
 
 
 async def test_many_hints_make_one_look_and_a_closed_runtime_makes_none(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
-    world.store.write(world.running("echo"), "cancel_requested", reason="")
+    parts = Parts()
+    parts.store.write(parts.running("echo"), "cancel_requested", reason="")
     for _ in range(5):
-        world.chores.read_requests_soon()
-    await world.settle()
-    assert world.read == ["a"]
+        parts.chores.read_requests_soon()
+    await parts.settle()
+    assert parts.read == ["a"]
 
     async def requests() -> list[int]:
         raise StoreUnavailable("away")
 
-    world.store.requests = requests  # type: ignore[method-assign]
-    world.chores.read_requests_soon()
-    await world.settle()
+    parts.store.requests = requests  # type: ignore[method-assign]
+    parts.chores.read_requests_soon()
+    await parts.settle()
     assert "listen: away" in caplog.text
-    world.chores.closed = True
-    world.chores.read_requests_soon()
-    assert world.spawned == []
+    parts.chores.closed = True
+    parts.chores.read_requests_soon()
+    assert parts.spawned == []
 
 
 async def test_strays_are_handed_back_on_second_sight_and_calls_that_are_known_or_broken_are_not() -> None:
-    world = World()
-    known, stray, broken = (world.pending("echo", id=id) for id in "abc")
-    world.live.remove(stray)
-    world.live.remove(broken)
-    world.recovery.broken = {broken.entry.key}
-    await world.chores.recover()
-    assert world.store.is_owned(stray), "the claim may still be in transit"
-    await world.chores.recover()
-    assert [world.store.is_owned(call) for call in (known, stray, broken)] == [True, False, True]
-    assert world.logged("recover") == [None, None]
+    parts = Parts()
+    known, stray, broken = (parts.pending("echo", id=id) for id in "abc")
+    parts.live.remove(stray)
+    parts.live.remove(broken)
+    parts.recovery.broken = {broken.entry.key}
+    await parts.chores.recover()
+    assert parts.store.is_owned(stray), "the claim may still be in transit"
+    await parts.chores.recover()
+    assert [parts.store.is_owned(call) for call in (known, stray, broken)] == [True, False, True]
+    assert parts.logged("recover") == [None, None]
 
 
 async def test_idle_sessions_are_closed_and_those_of_live_calls_are_kept() -> None:
-    world = World()
-    world.running("echo", thread="t1", caller="ann")
+    parts = Parts()
+    parts.running("echo", thread="t1", caller="ann")
     swept: list[frozenset[Any]] = []
-    (registered,) = world.registry
+    (registered,) = parts.registry
 
     async def sweep(in_use: frozenset[Any]) -> None:
         swept.append(in_use)
 
     registered.sweep = sweep  # type: ignore[method-assign]
-    await world.chores.sweep_all()
+    await parts.chores.sweep_all()
     assert len(swept[0]) == 1
 
 
 async def test_a_call_that_waits_here_and_belongs_to_another_process_is_let_go_on_second_sight() -> None:
-    world = World()
-    lost, ours = world.pending("echo", id="lost"), world.pending("echo", id="ours")
-    world.live.add(lost)
-    world.live.add(ours)
-    world.store.disown(lost)  # another process claimed it while this one slept
-    await world.chores.lose_waiting()
-    assert world.logged("lost") == [], "the write may still be in transit"
-    await world.chores.lose_waiting()
-    assert world.logged("lost") == [lost]
+    parts = Parts()
+    lost, ours = parts.pending("echo", id="lost"), parts.pending("echo", id="ours")
+    parts.live.add(lost)
+    parts.live.add(ours)
+    parts.store.disown(lost)  # another process claimed it while this one slept
+    await parts.chores.lose_waiting()
+    assert parts.logged("lost") == [], "the write may still be in transit"
+    await parts.chores.lose_waiting()
+    assert parts.logged("lost") == [lost]

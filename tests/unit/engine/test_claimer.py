@@ -11,7 +11,7 @@ from clicket.engine.claimer import WorkClaimer
 from clicket.testing import StepClock
 
 
-class World:
+class Parts:
     """Calls that wait for any process, by tool, and the free slots of each tool here."""
 
     def __init__(self, waiting: dict[str, int], rooms: dict[str, int]) -> None:
@@ -47,47 +47,47 @@ class World:
 
 
 async def test_a_tool_with_less_room_is_claimed_by_its_own_bound() -> None:
-    world = World({"many": 2, "few": 9}, {"many": 10, "few": 2})
-    await world.claimer.claim()
-    assert (world.claimed.count("many"), world.claimed.count("few")) == (2, 2)
-    assert world.asked[0] == (frozenset({"many"}), 10)
+    parts = Parts({"many": 2, "few": 9}, {"many": 10, "few": 2})
+    await parts.claimer.claim()
+    assert (parts.claimed.count("many"), parts.claimed.count("few")) == (2, 2)
+    assert parts.asked[0] == (frozenset({"many"}), 10)
 
 
 async def test_a_slot_of_a_tool_that_had_more_is_a_reason_to_look_also_when_other_tools_have_room() -> None:
-    world = World({"few": 9}, {"many": 10, "few": 2})
-    await world.claimer.claim()
-    assert world.claimed == ["few", "few"]
-    world.rooms["few"] = 1  # a call of it has ended
-    world.free()
+    parts = Parts({"few": 9}, {"many": 10, "few": 2})
+    await parts.claimer.claim()
+    assert parts.claimed == ["few", "few"]
+    parts.rooms["few"] = 1  # a call of it has ended
+    parts.free()
     await StepClock().settle()
-    assert world.claimed == ["few"] * 3, "otherwise it waits for the next poll, a quarter of a second"
+    assert parts.claimed == ["few"] * 3, "otherwise it waits for the next poll, a quarter of a second"
 
 
 async def test_tools_with_the_same_room_are_claimed_together() -> None:
-    world = World({}, {"a": 3, "b": 3, "c": 3})
-    await world.claimer.claim()
-    assert world.asked == [(frozenset("abc"), 3)]
+    parts = Parts({}, {"a": 3, "b": 3, "c": 3})
+    await parts.claimer.claim()
+    assert parts.asked == [(frozenset("abc"), 3)]
 
 
 async def test_nothing_is_claimed_when_nothing_could_start() -> None:
-    world = World({"a": 3}, {"a": 0})
-    await world.claimer.claim()
-    assert (world.asked, world.claimer.has_more) == ([], True)
+    parts = Parts({"a": 3}, {"a": 0})
+    await parts.claimer.claim()
+    assert (parts.asked, parts.claimer.has_more) == ([], True)
 
 
 async def test_a_free_slot_is_a_reason_to_look_only_when_there_was_more() -> None:
-    world = World({"a": 3}, {"a": 0})
-    world.free()
-    assert world.tasks == []
-    await world.claimer.claim()
-    world.rooms["a"] = 5
-    world.free()
+    parts = Parts({"a": 3}, {"a": 0})
+    parts.free()
+    assert parts.tasks == []
+    await parts.claimer.claim()
+    parts.rooms["a"] = 5
+    parts.free()
     await StepClock().settle()
-    assert world.claimed == ["a"] * 3
-    assert not world.claimer.has_more
+    assert parts.claimed == ["a"] * 3
+    assert not parts.claimer.has_more
 
 
 async def test_two_looks_at_once_do_not_claim_for_the_same_room() -> None:
-    world = World({"a": 10}, {"a": 3})
-    await asyncio.gather(world.claimer.claim(), world.claimer.claim())
-    assert len(world.claimed) == 3
+    parts = Parts({"a": 10}, {"a": 3})
+    await asyncio.gather(parts.claimer.claim(), parts.claimer.claim())
+    assert len(parts.claimed) == 3

@@ -24,7 +24,7 @@ async def echo() -> str:
     return "echo"
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self, *, shares: bool = True, grace: float = 0.05) -> None:
         super().__init__(echo)
         self.tasks = Tasks()
@@ -71,97 +71,97 @@ class World(Lower):
 
 
 async def test_an_idle_runtime_closes_its_parts_in_order() -> None:
-    world = World()
-    await world.closing.close(patience=10.0)
-    assert world.order == ["processes", "runner", "store"]
-    assert (world.admission.closing, world.first.closed, world.last.closed) == (True, True, True)
+    parts = Parts()
+    await parts.closing.close(patience=10.0)
+    assert parts.order == ["processes", "runner", "store"]
+    assert (parts.admission.closing, parts.first.closed, parts.last.closed) == (True, True, True)
 
 
 async def test_a_running_call_gets_time_to_finish() -> None:
-    world = World()
-    call = world.running("echo")
-    closing = asyncio.ensure_future(world.closing.close(patience=30.0))
-    await world.clock.settle()
+    parts = Parts()
+    call = parts.running("echo")
+    closing = asyncio.ensure_future(parts.closing.close(patience=30.0))
+    await parts.clock.settle()
     assert call.stopping is None
-    world.finish(call)
+    parts.finish(call)
     await closing
     assert call.result is not None
     assert call.result.state is State.COMPLETED
 
 
 async def test_a_call_that_does_not_finish_in_time_is_stopped() -> None:
-    world = World()
-    call = world.running("echo")
-    set_stopper(attempt_of(call), lambda: world.finish(call, "in a hurry"))
-    await world.closing.close(patience=0.0)
+    parts = Parts()
+    call = parts.running("echo")
+    set_stopper(attempt_of(call), lambda: parts.finish(call, "in a hurry"))
+    await parts.closing.close(patience=0.0)
     assert (call.stopping, call.cancel_reason) == ("shutdown", "the runtime was closed")
     assert call.result is not None
 
 
 async def test_a_waiting_call_goes_back_to_the_store_at_once_and_its_waiters_hear() -> None:
-    world = World()
-    call = world.queued("echo")
-    waiter = asyncio.ensure_future(world.ending.outcome(call))
-    await world.clock.settle()
-    await world.closing.close(patience=30.0)
+    parts = Parts()
+    call = parts.queued("echo")
+    waiter = asyncio.ensure_future(parts.ending.outcome(call))
+    await parts.clock.settle()
+    await parts.closing.close(patience=30.0)
     with pytest.raises(Closed, match="waits for the next one"):
         await waiter
-    assert (world.store.is_owned(call), world.store.record(call).state) == (False, State.PENDING)
-    assert (world.limiter.queued, list(world.live)) == (0, [])
+    assert (parts.store.is_owned(call), parts.store.record(call).state) == (False, State.PENDING)
+    assert (parts.limiter.queued, list(parts.live)) == (0, [])
 
 
 async def test_where_nothing_outlives_the_runtime_a_waiting_call_is_cancelled() -> None:
-    world = World(shares=False)
-    call = world.queued("echo")
-    await world.closing.close(patience=30.0)
+    parts = Parts(shares=False)
+    call = parts.queued("echo")
+    await parts.closing.close(patience=30.0)
     assert call.result is not None
     assert call.result.state is State.CANCELLED
 
 
 async def test_a_store_that_takes_nothing_back_does_not_keep_the_runtime_open() -> None:
-    world = World()
-    call = world.queued("echo")
-    world.store.shut()
-    await world.closing.close(patience=0.0)
+    parts = Parts()
+    call = parts.queued("echo")
+    parts.store.shut()
+    await parts.closing.close(patience=0.0)
     assert call.failure is not None
 
 
 async def test_a_call_whose_outcome_cannot_be_stored_is_dismissed_with_that_reason() -> None:
-    world = World()
-    call = world.running("echo")
-    world.store.holding = True
-    world.finish(call)
-    waiter = asyncio.ensure_future(world.ending.outcome(call))
-    await world.clock.settle()
+    parts = Parts()
+    call = parts.running("echo")
+    parts.store.holding = True
+    parts.finish(call)
+    waiter = asyncio.ensure_future(parts.ending.outcome(call))
+    await parts.clock.settle()
     call.result = result_from(call)  # so that the test does not wait for the real clock
-    await world.closing.close(patience=0.0)
+    await parts.closing.close(patience=0.0)
     with pytest.raises(Closed, match="before the outcome of call a could be stored"):
         await waiter
 
 
 async def test_a_part_that_cannot_be_closed_does_not_keep_the_others_open(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
+    parts = Parts()
 
     async def broken() -> None:
         raise RuntimeError("broken")
 
     async def feature() -> None:
-        world.order.append("feature")
+        parts.order.append("feature")
 
-    (registered,) = world.registry
+    (registered,) = parts.registry
     registered.close = broken  # type: ignore[method-assign]
-    world.closing.on_close += [broken, feature]
-    await world.closing.close(patience=0.0)
-    assert world.order == ["feature", "processes", "runner", "store"]
+    parts.closing.on_close += [broken, feature]
+    await parts.closing.close(patience=0.0)
+    assert parts.order == ["feature", "processes", "runner", "store"]
     assert "tool echo could not be closed" in caplog.text
     assert "a part of the runtime could not be closed" in caplog.text
 
 
 async def test_no_task_outlives_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+    parts = Parts()
     wait = asyncio.wait
     monkeypatch.setattr(asyncio, "wait", lambda tasks, timeout=None: wait(tasks, timeout=min(timeout, 0.01)))
-    world.tasks.spawn(asyncio.Event().wait())
-    await world.closing.close(patience=0.0)
-    await world.clock.settle()
-    assert world.tasks.running == set()
+    parts.tasks.spawn(asyncio.Event().wait())
+    await parts.closing.close(patience=0.0)
+    await parts.clock.settle()
+    assert parts.tasks.running == set()

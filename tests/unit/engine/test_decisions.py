@@ -33,7 +33,7 @@ async def pay(amount: int = 0, key: str = "") -> str:
 SECRET = "hunter2hunter2"
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self, policy: Policy | None = None) -> None:
         super().__init__(pay, policy=policy)
         self.stored_calls = StoredCalls(
@@ -91,14 +91,14 @@ class World(Lower):
 
 
 async def test_a_decision_is_written_audited_and_applied_to_a_call_of_ours() -> None:
-    world = World()
+    parts = Parts()
     requests: list[str] = []
-    world.on_request = lambda entry, events: requests.extend(event.type for event in events)
-    call = world.asked()
-    assert await world.decide(call, reason="fine")
-    assert world.given(call) == [{"approved": True, "by": "ann", "reason": "fine"}]
+    parts.on_request = lambda entry, events: requests.extend(event.type for event in events)
+    call = parts.asked()
+    assert await parts.decide(call, reason="fine")
+    assert parts.given(call) == [{"approved": True, "by": "ann", "reason": "fine"}]
     assert requests == ["approval_given"], "this process reads its own decision like another process's"
-    ((who, what, details),) = world.audited
+    ((who, what, details),) = parts.audited
     assert (who, what, details["call"], details["caller"], details["edited"]) == (
         "ann",
         "call.approved",
@@ -109,36 +109,36 @@ async def test_a_decision_is_written_audited_and_applied_to_a_call_of_ours() -> 
 
 
 async def test_of_two_decisions_at_once_one_is_first() -> None:
-    world = World()
-    call = world.asked(here=False)
-    stored = world.store.of(call)
-    both = [world.decisions.decide(stored, Approver("ann"), approved=yes, reason="") for yes in (True, False)]
+    parts = Parts()
+    call = parts.asked(here=False)
+    stored = parts.store.of(call)
+    both = [parts.decisions.decide(stored, Approver("ann"), approved=yes, reason="") for yes in (True, False)]
     assert await asyncio.gather(*both) == [True, False]
-    assert (len(world.given(call)), len(world.audited)) == (1, 1)
+    assert (len(parts.given(call)), len(parts.audited)) == (1, 1)
 
 
 async def test_a_call_that_is_not_here_is_looked_for_by_the_process_that_has_it() -> None:
-    world = World()
-    call = world.asked(here=False)
-    assert await world.decide(call, approved=False)
-    assert world.claimer.names == ["nudge"], "the call may have no owner"
-    assert world.audited[0][1] == "call.denied"
+    parts = Parts()
+    call = parts.asked(here=False)
+    assert await parts.decide(call, approved=False)
+    assert parts.claimer.names == ["nudge"], "the call may have no owner"
+    assert parts.audited[0][1] == "call.denied"
 
 
 async def test_a_call_that_does_not_wait_takes_no_decision() -> None:
-    world = World()
-    call = world.pending("pay")
-    assert not await world.decide(call)
-    assert not await world.decide(call, arguments={"amount": 2})
-    assert (world.given(call), world.audited) == ([], [])
+    parts = Parts()
+    call = parts.pending("pay")
+    assert not await parts.decide(call)
+    assert not await parts.decide(call, arguments={"amount": 2})
+    assert (parts.given(call), parts.audited) == ([], [])
 
 
 async def test_other_arguments_come_with_the_decision_and_the_same_ones_do_not() -> None:
-    world = World()
-    call = world.asked()
-    assert await world.decide(call, arguments={"amount": 1})
-    assert "arguments" not in world.given(call)[0]
-    other = World()
+    parts = Parts()
+    call = parts.asked()
+    assert await parts.decide(call, arguments={"amount": 1})
+    assert "arguments" not in parts.given(call)[0]
+    other = Parts()
     call = other.asked()
     assert await other.decide(call, arguments={"amount": 7})
     assert other.given(call)[0]["arguments"] == {"amount": 7}
@@ -146,28 +146,28 @@ async def test_other_arguments_come_with_the_decision_and_the_same_ones_do_not()
 
 
 async def test_arguments_that_do_not_fit_are_refused_before_anything_is_written() -> None:
-    world = World()
-    call = world.asked()
+    parts = Parts()
+    call = parts.asked()
     with pytest.raises(InvalidInput) as raised:
-        await world.decide(call, arguments={"amount": "much", "key": SECRET})
+        await parts.decide(call, arguments={"amount": "much", "key": SECRET})
     assert SECRET not in repr((str(raised.value), raised.value.details, raised.value.problems))
-    assert world.given(call) == []
+    assert parts.given(call) == []
 
 
 async def test_arguments_that_the_policy_denies_are_refused() -> None:
     def rule(request: Any) -> Any:
         return "deny" if (request.arguments or {}).get("amount") == 500 else None
 
-    world = World(Policy(rule=rule))
-    call = world.asked()
+    parts = Parts(Policy(rule=rule))
+    call = parts.asked()
     with pytest.raises(PermissionDenied):
-        await world.decide(call, arguments={"amount": 500})
+        await parts.decide(call, arguments={"amount": 500})
 
 
 async def test_a_tool_that_is_not_here_cannot_judge_its_arguments_but_the_policy_can() -> None:
-    world = World()
-    call = world.asked()
-    record = world.store.record(call)
+    parts = Parts()
+    call = parts.asked()
+    record = parts.store.record(call)
     nothing = Registry()
     assert examine(nothing, Policy(), record, {"amount": "much"}, max_size=1_000) == {"amount": "much"}
     with pytest.raises(PermissionDenied):
@@ -177,81 +177,81 @@ async def test_a_tool_that_is_not_here_cannot_judge_its_arguments_but_the_policy
 
 
 async def test_a_secret_in_the_reason_is_hidden() -> None:
-    world = World()
-    call = world.asked({"key": SECRET})
-    assert await world.decide(call, approved=False, reason=f"it shows {SECRET}")
-    assert SECRET not in msgspec.json.encode((world.store.events_of(call), world.audited)).decode()
+    parts = Parts()
+    call = parts.asked({"key": SECRET})
+    assert await parts.decide(call, approved=False, reason=f"it shows {SECRET}")
+    assert SECRET not in msgspec.json.encode((parts.store.events_of(call), parts.audited)).decode()
 
 
 # Cancellation.
 
 
 async def test_a_live_call_has_ended_when_its_cancel_returns() -> None:
-    world = World()
-    call = world.queued("pay")
-    assert await world.decisions.cancel("a", "t", "", "enough")
+    parts = Parts()
+    call = parts.queued("pay")
+    assert await parts.decisions.cancel("a", "t", "", "enough")
     assert call.result is not None
     assert call.result.state is State.CANCELLED
 
 
 async def test_a_call_that_completes_before_the_cancel_took_effect_was_not_cancelled() -> None:
-    world = World()
-    call = world.running("pay")
-    world.store.holding = True
-    world.finish(call)
-    cancelling = asyncio.ensure_future(world.decisions.cancel("a", "t", "", ""))
-    await world.settle()
-    world.store.let_through()
+    parts = Parts()
+    call = parts.running("pay")
+    parts.store.holding = True
+    parts.finish(call)
+    cancelling = asyncio.ensure_future(parts.decisions.cancel("a", "t", "", ""))
+    await parts.settle()
+    parts.store.let_through()
     assert not await cancelling
 
 
 async def test_a_cancel_of_a_call_elsewhere_is_written_and_a_call_without_an_owner_is_taken() -> None:
-    world = World()
-    call = world.asked(here=False)
-    assert await world.decisions.cancel("a", "t", "bob", "enough")
-    assert world.store.record(call).cancel_requested
-    assert world.taken == [call.entry.key]
+    parts = Parts()
+    call = parts.asked(here=False)
+    assert await parts.decisions.cancel("a", "t", "bob", "enough")
+    assert parts.store.record(call).cancel_requested
+    assert parts.taken == [call.entry.key]
 
 
 async def test_a_call_that_has_ended_cannot_be_cancelled() -> None:
-    world = World()
-    call = world.running("pay")
-    world.finish(call)
-    assert not await world.decisions.cancel("a", "t", None, "")
-    assert world.taken == []
+    parts = Parts()
+    call = parts.running("pay")
+    parts.finish(call)
+    assert not await parts.decisions.cancel("a", "t", None, "")
+    assert parts.taken == []
 
 
 async def test_a_request_for_a_call_of_another_process_goes_there() -> None:
-    world = World()
-    call = world.running("pay")
-    cancelling = asyncio.ensure_future(world.decisions.cancel("a", "t", "", "enough"))
-    await world.settle()
-    world.ending.let_go(call, Fenced("in other hands"))
+    parts = Parts()
+    call = parts.running("pay")
+    cancelling = asyncio.ensure_future(parts.decisions.cancel("a", "t", "", "enough"))
+    await parts.settle()
+    parts.ending.let_go(call, Fenced("in other hands"))
     assert await cancelling
-    assert [event.type for event in world.store.events_of(call)].count("cancel_requested") == 2
+    assert [event.type for event in parts.store.events_of(call)].count("cancel_requested") == 2
 
 
 async def test_an_unknown_call_and_a_name_of_several_calls_are_errors() -> None:
-    world = World()
+    parts = Parts()
     with pytest.raises(NotFound):
-        await world.decisions.cancel("none", None, None, "")
-    world.pending("pay", thread="t1")
-    world.pending("pay", thread="t2")
+        await parts.decisions.cancel("none", None, None, "")
+    parts.pending("pay", thread="t1")
+    parts.pending("pay", thread="t2")
     with pytest.raises(UsageError):
-        await world.decisions.cancel("a", None, None, "")
+        await parts.decisions.cancel("a", None, None, "")
 
 
 async def test_a_call_that_is_not_durable_yet_is_not_there() -> None:
-    world = World()
-    call = world.admitted("pay")
-    world.live.add(call)
-    assert await world.decisions.find_live("a", "t", "") is None
+    parts = Parts()
+    call = parts.admitted("pay")
+    parts.live.add(call)
+    assert await parts.decisions.find_live("a", "t", "") is None
 
 
 async def test_a_name_that_is_live_once_and_stored_twice_needs_its_thread() -> None:
-    world = World()
-    live, other = world.pending("pay", thread="t1"), world.pending("pay", thread="t2")
-    world.live.remove(other)
-    assert await world.decisions.find_live("a", "t1", None) is live
+    parts = Parts()
+    live, other = parts.pending("pay", thread="t1"), parts.pending("pay", thread="t2")
+    parts.live.remove(other)
+    assert await parts.decisions.find_live("a", "t1", None) is live
     with pytest.raises(UsageError):
-        await world.decisions.find_live("a", None, None)
+        await parts.decisions.find_live("a", None, None)

@@ -19,7 +19,7 @@ async def job(ctx: ToolContext) -> None:
     pass
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self) -> None:
         super().__init__(job)
         self.stopping = Stopping(self.journal, self.pipeline, self.limiter, self.ending, self.external)
@@ -49,26 +49,26 @@ class World(Lower):
 
 
 async def test_it_waits_without_a_slot_and_takes_the_result() -> None:
-    world = World()
-    record = await world.parked()
+    parts = Parts()
+    record = await parts.parked()
     assert (record.state, record.waiting_for) == (State.RUNNING, "external")
-    assert world.logged("release") == [world.call]
-    await world.step(30)
-    await world.write("reported", {"output": {"n": 1}})
-    assert (world.record.state, world.record.output) == (State.COMPLETED, {"n": 1})
-    assert world.record.stages["execute"].duration == pytest.approx(30, abs=1)
+    assert parts.logged("release") == [parts.call]
+    await parts.step(30)
+    await parts.write("reported", {"output": {"n": 1}})
+    assert (parts.record.state, parts.record.output) == (State.COMPLETED, {"n": 1})
+    assert parts.record.stages["execute"].duration == pytest.approx(30, abs=1)
 
 
 async def test_silence_and_time_end_it() -> None:
-    world = World()
-    await world.parked()
+    parts = Parts()
+    await parts.parked()
     for _ in range(2):
-        await world.step(35)
-        await world.write("heartbeat", {})
-    assert world.record.state is State.RUNNING, "heartbeats hold off the idle limit"
-    await world.step(31)
-    assert (world.record.state, world.record.metadata["phase"]) == (State.TIMEOUT, "attempt")
-    other = World()
+        await parts.step(35)
+        await parts.write("heartbeat", {})
+    assert parts.record.state is State.RUNNING, "heartbeats hold off the idle limit"
+    await parts.step(31)
+    assert (parts.record.state, parts.record.metadata["phase"]) == (State.TIMEOUT, "attempt")
+    other = Parts()
     await other.parked()
     await other.step(41)
     assert (other.record.state, other.record.metadata["phase"]) == (State.TIMEOUT, "idle")
@@ -77,41 +77,41 @@ async def test_silence_and_time_end_it() -> None:
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
 async def test_a_result_that_was_on_record_first_is_the_outcome(how: str) -> None:
     """This process has not read it yet when the time is up, or when the caller cancels."""
-    world = World()
-    await world.parked()
-    await world.write("reported", {"output": "in time"}, told=False)
+    parts = Parts()
+    await parts.parked()
+    await parts.write("reported", {"output": "in time"}, told=False)
     if how == "timeout":
-        await world.step(101)
+        await parts.step(101)
     else:
-        world.stopping.cancel(world.call, "not needed")
-        await world.settle()
-    assert (world.record.state, world.record.output) == (State.COMPLETED, "in time")
-    assert sum(event.is_terminal for event in world.record.events) == 1
+        parts.stopping.cancel(parts.call, "not needed")
+        await parts.settle()
+    assert (parts.record.state, parts.record.output) == (State.COMPLETED, "in time")
+    assert sum(event.is_terminal for event in parts.record.events) == 1
 
 
 async def test_a_failure_from_outside_is_the_tools() -> None:
-    world = World()
-    await world.parked()
-    await world.write("reported", {"error": {"code": "tool_error", "message": "no", "type": "Fire"}})
-    assert (world.record.error and world.record.error.type, world.call.is_blameless) == ("Fire", False)
+    parts = Parts()
+    await parts.parked()
+    await parts.write("reported", {"error": {"code": "tool_error", "message": "no", "type": "Fire"}})
+    assert (parts.record.error and parts.record.error.type, parts.call.is_blameless) == ("Fire", False)
 
 
 async def test_output_makes_it_stream_and_a_report_of_progress_counts_as_life() -> None:
-    world = World()
-    await world.parked()
-    await world.write("output", {"content": "a", "offset": 0})
-    assert (world.record.state, world.record.waiting_for) == (State.STREAMING, "external")
-    await world.write("output", {"content": "b", "offset": 1})
-    await world.write("reported", {"output": None})
-    assert (world.record.state, world.record.output) == (State.COMPLETED, "ab")
+    parts = Parts()
+    await parts.parked()
+    await parts.write("output", {"content": "a", "offset": 0})
+    assert (parts.record.state, parts.record.waiting_for) == (State.STREAMING, "external")
+    await parts.write("output", {"content": "b", "offset": 1})
+    await parts.write("reported", {"output": None})
+    assert (parts.record.state, parts.record.output) == (State.COMPLETED, "ab")
 
 
 async def test_a_closed_wait_is_ended_by_the_process_that_takes_it_over() -> None:
-    world = World()
-    await world.parked()
-    await world.write("note", {"text": "", "external_closed": "cancel"}, told=False)
-    await world.requests.read(world.call.entry)
-    attempt_of(world.call).wait = None
-    world.external.wait_again(world.call, world.record)
-    await world.settle()
-    assert world.record.state is State.CANCELLED
+    parts = Parts()
+    await parts.parked()
+    await parts.write("note", {"text": "", "external_closed": "cancel"}, told=False)
+    await parts.requests.read(parts.call.entry)
+    attempt_of(parts.call).wait = None
+    parts.external.wait_again(parts.call, parts.record)
+    await parts.settle()
+    assert parts.record.state is State.CANCELLED

@@ -45,7 +45,7 @@ class Slots:
         self.given.append(name)
 
 
-class World:
+class Parts:
     def __init__(self, *, shares: bool = True) -> None:
         self.low, slots = Lower(limited, free), Slots()
         self.slots = slots
@@ -79,81 +79,81 @@ class World:
 
 
 async def test_a_call_starts_at_once_where_nothing_is_shared() -> None:
-    assert World(shares=False).gate.admits(World(shares=False).call())
-    world = World()
-    assert world.gate.admits(world.call("free")), "a tool without a limit"
-    assert world.slots.asked == []
+    assert Parts(shares=False).gate.admits(Parts(shares=False).call())
+    parts = Parts()
+    assert parts.gate.admits(parts.call("free")), "a tool without a limit"
+    assert parts.slots.asked == []
 
 
 async def test_a_call_takes_what_another_call_here_gave_back() -> None:
-    world = World()
-    call = world.call()
-    world.slots.spare = 1
-    assert world.gate.admits(call)
-    assert (call.shared_slot, world.slots.asked) == (True, [])
-    assert world.gate.admits(call), "its next attempt has the slot already"
-    world.gate.release(call)
-    assert (world.slots.given, call.slot, call.shared_slot) == (["tool:limited"], False, False)
-    world.gate.release(call)
-    assert world.slots.given == ["tool:limited"], "released once"
+    parts = Parts()
+    call = parts.call()
+    parts.slots.spare = 1
+    assert parts.gate.admits(call)
+    assert (call.shared_slot, parts.slots.asked) == (True, [])
+    assert parts.gate.admits(call), "its next attempt has the slot already"
+    parts.gate.release(call)
+    assert (parts.slots.given, call.slot, call.shared_slot) == (["tool:limited"], False, False)
+    parts.gate.release(call)
+    assert parts.slots.given == ["tool:limited"], "released once"
 
 
 async def test_a_call_starts_when_the_store_grants_a_slot() -> None:
-    world = World()
-    call = world.call()
-    assert not world.gate.admits(call)
-    await world.answered(True)
-    assert (world.log, call.shared_slot) == ([("start", call)], True)
-    assert world.slots.asked == [("tool:limited", 2)]
+    parts = Parts()
+    call = parts.call()
+    assert not parts.gate.admits(call)
+    await parts.answered(True)
+    assert (parts.log, call.shared_slot) == ([("start", call)], True)
+    assert parts.slots.asked == [("tool:limited", 2)]
 
 
 async def test_a_call_that_gets_none_waits_in_the_queue_and_tries_again() -> None:
-    world = World()
-    call = world.call()
-    assert not world.gate.admits(call)
-    await world.answered(False)
-    assert (world.log, call.queued, call.slot, call.shared_slot) == ([("wait", call)], True, False, False)
-    assert world.low.limiter.used == {}, "meanwhile its slot here is free for others"
-    world.low.clock.advance(0.1)
-    assert world.low.logged("start") == [call], "the limiter starts it, and start asks the gate again"
+    parts = Parts()
+    call = parts.call()
+    assert not parts.gate.admits(call)
+    await parts.answered(False)
+    assert (parts.log, call.queued, call.slot, call.shared_slot) == ([("wait", call)], True, False, False)
+    assert parts.low.limiter.used == {}, "meanwhile its slot here is free for others"
+    parts.low.clock.advance(0.1)
+    assert parts.low.logged("start") == [call], "the limiter starts it, and start asks the gate again"
 
 
 async def test_an_unreachable_store_grants_nothing() -> None:
-    world = World()
-    call = world.call()
-    assert not world.gate.admits(call)
-    await world.answered(StoreUnavailable("away"))
-    assert (world.log, call.queued) == ([("wait", call)], True)
+    parts = Parts()
+    call = parts.call()
+    assert not parts.gate.admits(call)
+    await parts.answered(StoreUnavailable("away"))
+    assert (parts.log, call.queued) == ([("wait", call)], True)
 
 
 async def test_a_call_that_was_stopped_meanwhile_does_not_start() -> None:
-    world = World()
-    call = world.call()
-    assert not world.gate.admits(call)
+    parts = Parts()
+    call = parts.call()
+    assert not parts.gate.admits(call)
     call.stopping = "cancel"
-    await world.answered(True)
-    assert world.log == [("stopped", call)]
+    await parts.answered(True)
+    assert parts.log == [("stopped", call)]
     assert call.shared_slot, "the part that ends the call releases it"
 
 
 async def test_a_call_that_ended_meanwhile_gives_back_what_it_was_granted() -> None:
-    world = World()
-    call = world.call()
-    assert not world.gate.admits(call)
+    parts = Parts()
+    call = parts.call()
+    assert not parts.gate.admits(call)
     call.seal()
-    await world.answered(True)
-    assert (world.slots.given, call.slot) == (["tool:limited"], False)
-    assert world.log == [], "it neither starts nor waits"
+    await parts.answered(True)
+    assert (parts.slots.given, call.slot) == (["tool:limited"], False)
+    assert parts.log == [], "it neither starts nor waits"
 
 
 async def test_nothing_starts_after_closing() -> None:
-    world = World()
-    call = world.call()
-    assert not world.gate.admits(call)
-    await world.answered(False)
-    world.gate.closed = True
-    world.gate.look_again()
-    assert world.low.logged("start") == []
+    parts = Parts()
+    call = parts.call()
+    assert not parts.gate.admits(call)
+    await parts.answered(False)
+    parts.gate.closed = True
+    parts.gate.look_again()
+    assert parts.low.logged("start") == []
 
 
 # Rates.
@@ -164,7 +164,7 @@ async def rated() -> str:
     return ""
 
 
-class RatedWorld(World):
+class RatedWorld(Parts):
     def __init__(self) -> None:
         super().__init__()
         self.low.registry.add(rated)
@@ -172,24 +172,24 @@ class RatedWorld(World):
 
 
 async def test_a_call_without_a_token_gives_its_slots_back_and_waits() -> None:
-    world = RatedWorld()
-    first, second = world.call("rated"), world.call("rated")
-    assert not world.gate.admits(first)
-    await world.low.settle()
-    assert world.log == [("start", first)]
-    assert world.gate.admits(first), "it has a token"
-    assert not world.gate.admits(second)
-    await world.low.settle()
-    assert world.log[1:] == [("wait", second)]
-    assert (second.slot, second.queued, second.shared_slot, world.slots.given) == (False, True, False, ["tool:rated"])
-    world.gate.note_wait(second)
+    parts = RatedWorld()
+    first, second = parts.call("rated"), parts.call("rated")
+    assert not parts.gate.admits(first)
+    await parts.low.settle()
+    assert parts.log == [("start", first)]
+    assert parts.gate.admits(first), "it has a token"
+    assert not parts.gate.admits(second)
+    await parts.low.settle()
+    assert parts.log[1:] == [("wait", second)]
+    assert (second.slot, second.queued, second.shared_slot, parts.slots.given) == (False, True, False, ["tool:rated"])
+    parts.gate.note_wait(second)
     assert second.entry.waiting_for == "rate"
 
 
 async def test_a_call_that_was_stopped_while_the_store_was_asked_does_not_start() -> None:
-    world = RatedWorld()
-    call = world.call("rated")
-    assert not world.gate.admits(call)
+    parts = RatedWorld()
+    call = parts.call("rated")
+    assert not parts.gate.admits(call)
     call.seal()
-    await world.low.settle()
-    assert (world.log, call.slot) == ([], False)
+    await parts.low.settle()
+    assert (parts.log, call.slot) == ([], False)

@@ -34,7 +34,7 @@ async def mail(to: str = "") -> str:
     return "sent"
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self, policy: Policy = POLICY) -> None:
         super().__init__(pay, mail, policy=policy)
         self.audited: list[tuple[str, str, dict[str, Any]]] = []
@@ -66,150 +66,150 @@ class World(Lower):
 
 
 async def test_a_grant_is_used_as_often_as_it_says() -> None:
-    world = World()
-    stored = await world.given({"uses": 2})
-    results = await asyncio.gather(*(world.used() for _ in range(5)))
+    parts = Parts()
+    stored = await parts.given({"uses": 2})
+    results = await asyncio.gather(*(parts.used() for _ in range(5)))
     assert sorted(results, key=str) == [None, None, None, stored.grant.id, stored.grant.id]
-    [grant] = await world.grants.listed()
+    [grant] = await parts.grants.listed()
     assert (grant.used, grant.state) == (2, "used_up")
-    assert [what for _, what, _ in world.audited] == ["grant.used", "grant.used"]
+    assert [what for _, what, _ in parts.audited] == ["grant.used", "grant.used"]
 
 
 async def test_it_holds_for_its_tool_caller_and_thread() -> None:
-    world = World()
-    stored = await world.given({"thread": "t1"})
-    assert await world.used(thread="t1") == stored.grant.id
-    assert await world.used(thread="t2") is None
-    assert await world.used(thread="t1", caller="eve") is None
-    assert await world.used(thread="t1", tool="mail") is None
+    parts = Parts()
+    stored = await parts.given({"thread": "t1"})
+    assert await parts.used(thread="t1") == stored.grant.id
+    assert await parts.used(thread="t2") is None
+    assert await parts.used(thread="t1", caller="eve") is None
+    assert await parts.used(thread="t1", tool="mail") is None
 
 
 async def test_it_expires_by_the_clock_of_the_runtime() -> None:
-    world = World()
-    stored = await world.given({"seconds": 10})
-    world.clock.advance(9.9)
-    assert await world.used() == stored.grant.id
-    world.clock.advance(0.1)
-    assert await world.used() is None
-    assert [grant.state for grant in await world.grants.listed()] == ["expired"]
+    parts = Parts()
+    stored = await parts.given({"seconds": 10})
+    parts.clock.advance(9.9)
+    assert await parts.used() == stored.grant.id
+    parts.clock.advance(0.1)
+    assert await parts.used() is None
+    assert [grant.state for grant in await parts.grants.listed()] == ["expired"]
 
 
 async def test_arguments_count_with_the_defaults_of_the_tool() -> None:
-    world = World()
-    small = await world.given({"arguments": {"properties": {"amount": {"maximum": 10}}}})
-    assert await world.used({"amount": 10}) == small.grant.id
-    assert await world.used({"amount": 11}) is None
-    assert await world.used({}) is None, "the default is 50"
-    named = await world.given({"arguments": {"required": ["amount"], "properties": {"amount": {"const": 50}}}})
-    assert await world.used({}) == named.grant.id
+    parts = Parts()
+    small = await parts.given({"arguments": {"properties": {"amount": {"maximum": 10}}}})
+    assert await parts.used({"amount": 10}) == small.grant.id
+    assert await parts.used({"amount": 11}) is None
+    assert await parts.used({}) is None, "the default is 50"
+    named = await parts.given({"arguments": {"required": ["amount"], "properties": {"amount": {"const": 50}}}})
+    assert await parts.used({}) == named.grant.id
 
 
 async def test_it_answers_the_rule_that_asked_and_no_other() -> None:
     """A narrower rule of the policy wins: who approved small payments has not approved big ones."""
-    world = World()
-    small = await world.given({}, arguments={"amount": 5})
-    assert await world.used({"amount": 100}) == small.grant.id
-    assert await world.used({"amount": 101}) is None
-    big = await world.given({}, arguments={"amount": 500})
-    assert await world.used({"amount": 101}) == big.grant.id
-    assert await world.used({"amount": 5}) == small.grant.id
+    parts = Parts()
+    small = await parts.given({}, arguments={"amount": 5})
+    assert await parts.used({"amount": 100}) == small.grant.id
+    assert await parts.used({"amount": 101}) is None
+    big = await parts.given({}, arguments={"amount": 500})
+    assert await parts.used({"amount": 101}) == big.grant.id
+    assert await parts.used({"amount": 5}) == small.grant.id
 
 
 async def test_another_reason_is_the_same_rule_and_another_condition_is_another() -> None:
     rules = [msgspec.structs.replace(BIG, reason="big"), msgspec.structs.replace(BIG, timeout=5.0)]
     other = Rule(verdict="ask", tools=["pay"], when=[Condition(path="/amount", op=">", value=99)])
     first, same, again, changed = (
-        World(Policy(rules=[rule])).asking({"amount": 500}).question.rule for rule in (BIG, *rules, other)
+        Parts(Policy(rules=[rule])).asking({"amount": 500}).question.rule for rule in (BIG, *rules, other)
     )
     assert first == same == again != changed
 
 
-async def test_it_lets_nobody_approve_their_own_calls() -> None:
-    world = World()
+async def test_self_approval_is_refused() -> None:
+    parts = Parts()
     for caller, name, holder in (("k1", "ann", ""), ("k2", "ci", "ann"), ("k3", "bob", "")):
-        await world.store.put_document(API_KEY, caller, msgspec.json.encode({"name": name, "holder": holder}), 0)
-    stored = await world.given({"caller": "*"}, by="ann", caller="k3")
-    assert await world.used(caller="k3") == stored.grant.id
-    assert await world.used(caller="eve") == stored.grant.id
+        await parts.store.put_document(API_KEY, caller, msgspec.json.encode({"name": name, "holder": holder}), 0)
+    stored = await parts.given({"caller": "*"}, by="ann", caller="k3")
+    assert await parts.used(caller="k3") == stored.grant.id
+    assert await parts.used(caller="eve") == stored.grant.id
     for own in ("ann", "k1", "k2"):
-        assert await world.used(caller=own) is None, own
-    free = World(Policy(ask=["pay"], self_approval=True))
+        assert await parts.used(caller=own) is None, own
+    free = Parts(Policy(ask=["pay"], self_approval=True))
     mine = await free.given({}, by="ann", caller="ann")
     assert await free.used(caller="ann") == mine.grant.id
 
 
 async def test_a_rule_with_two_approvers_has_no_grants() -> None:
-    world = World(Policy(ask=["pay"], approvers=2))
-    await world.given({})
-    assert await world.used() is None
+    parts = Parts(Policy(ask=["pay"], approvers=2))
+    await parts.given({})
+    assert await parts.used() is None
 
 
 async def test_revoked_at_once_and_only_once() -> None:
-    world = World()
-    stored = await world.given({})
-    grant, done = await world.grants.revoke(stored.grant.id, by="boss")
+    parts = Parts()
+    stored = await parts.given({})
+    grant, done = await parts.grants.revoke(stored.grant.id, by="boss")
     assert (grant.state, grant.revoked_by, done) == ("revoked", "boss", True)
-    assert await world.used() is None
-    assert not (await world.grants.revoke(stored.grant.id, by="eve"))[1]
-    [grant] = await world.grants.listed()
+    assert await parts.used() is None
+    assert not (await parts.grants.revoke(stored.grant.id, by="eve"))[1]
+    [grant] = await parts.grants.listed()
     assert (grant.state, grant.revoked_by) == ("revoked", "boss")
     with pytest.raises(NotFound, match="no grant 'gr_0'"):
-        await world.grants.revoke("gr_0", by="boss")
+        await parts.grants.revoke("gr_0", by="boss")
 
 
 async def test_a_grant_counts_only_if_its_approval_is_on_record() -> None:
-    world = World()
-    lost = await world.given({}, confirmed=False)
-    assert await world.used() is None, "the process ended before it wrote the approval"
-    assert await world.grants.listed() == []
+    parts = Parts()
+    lost = await parts.given({}, confirmed=False)
+    assert await parts.used() is None, "the process ended before it wrote the approval"
+    assert await parts.grants.listed() == []
     with pytest.raises(NotFound):
-        await world.grants.revoke(lost.grant.id, by="boss")
-    written = await world.given({}, confirmed=False)
-    call = next(call for call in world.store._calls.values() if call.id == written.grant.call)
-    events = await world.store.load(call.id, call.thread, call.caller)
+        await parts.grants.revoke(lost.grant.id, by="boss")
+    written = await parts.given({}, confirmed=False)
+    call = next(call for call in parts.store._calls.values() if call.id == written.grant.call)
+    events = await parts.store.load(call.id, call.thread, call.caller)
     approval = {"approved": True, "by": "ann", "reason": "", "grant": written.grant.id}
-    assert await world.requests.write(events[0], "approval_given", approval)
-    assert [grant.id for grant in await world.grants.listed()] == [written.grant.id]
-    assert await world.used() == written.grant.id, "and after it, nothing is lost"
+    assert await parts.requests.write(events[0], "approval_given", approval)
+    assert [grant.id for grant in await parts.grants.listed()] == [written.grant.id]
+    assert await parts.used() == written.grant.id, "and after it, nothing is lost"
 
 
 async def test_a_call_that_was_made_before_uses_none() -> None:
-    world = World()
-    stored = await world.given({"uses": 1})
-    call = world.pending("pay", {}, caller="bob", id="again")
-    assert await world.grants.use(call) is None
-    assert await world.used() == stored.grant.id
+    parts = Parts()
+    stored = await parts.given({"uses": 1})
+    call = parts.pending("pay", {}, caller="bob", id="again")
+    assert await parts.grants.use(call) is None
+    assert await parts.used() == stored.grant.id
 
 
 async def test_what_is_over_is_kept_for_a_while_and_then_swept() -> None:
-    world = World()
-    await world.given({"uses": 1})
-    await world.given({"seconds": 5.0}, tool="mail")
-    forever = await world.given({"thread": "x"}, tool="mail")
-    await world.given({}, confirmed=False)
-    await world.used()
-    assert await world.grants.sweep() == 0
-    world.clock.advance(1e9)  # documents have the date of the machine
-    assert await world.grants.sweep() == 3
-    assert [grant.id for grant in await world.grants.listed()] == [forever.grant.id]
+    parts = Parts()
+    await parts.given({"uses": 1})
+    await parts.given({"seconds": 5.0}, tool="mail")
+    forever = await parts.given({"thread": "x"}, tool="mail")
+    await parts.given({}, confirmed=False)
+    await parts.used()
+    assert await parts.grants.sweep() == 0
+    parts.clock.advance(1e9)  # documents have the date of the machine
+    assert await parts.grants.sweep() == 3
+    assert [grant.id for grant in await parts.grants.listed()] == [forever.grant.id]
 
 
 async def test_what_cannot_be_read_lets_no_call_run() -> None:
-    world = World()
-    await world.store.put_document(GRANT, "pay/gr_1", b"{", 0)
-    await world.store.put_document(GRANT, "pay/gr_2", b'{"grant": {"id": "gr_2"}}', 0)
-    assert await world.used() is None
-    assert await world.grants.listed() == []
+    parts = Parts()
+    await parts.store.put_document(GRANT, "pay/gr_1", b"{", 0)
+    await parts.store.put_document(GRANT, "pay/gr_2", b'{"grant": {"id": "gr_2"}}', 0)
+    assert await parts.used() is None
+    assert await parts.grants.listed() == []
 
 
 async def test_a_question_of_no_rule_has_no_grant() -> None:
-    world = World()
-    call = world.asking()
+    parts = Parts()
+    call = parts.asking()
     nobodys = msgspec.structs.replace(call.question, rule="")
-    ask_for_approval(world.journal, call, nobodys, purpose="recovery", reason="", timeout=None)
-    world.journal.commit(call.entry)
+    ask_for_approval(parts.journal, call, nobodys, purpose="recovery", reason="", timeout=None)
+    parts.journal.commit(call.entry)
     with pytest.raises(UsageError, match="no rule"):
-        await world.grants.propose(read(call.id, call.entry.events), {}, Approver("ann"), by="ann", reason="")
+        await parts.grants.propose(read(call.id, call.entry.events), {}, Approver("ann"), by="ann", reason="")
 
 
 # Properties.
@@ -249,32 +249,32 @@ def test_uses_are_counted_and_the_narrowest_grant_is_used(plan: list[Any], threa
 
 
 async def _play(plan: list[Any], thread: str) -> None:
-    world, known, counted = World(), list[str](), dict[str, int]()
+    parts, known, counted = Parts(), list[str](), dict[str, int]()
     for step, what, caller in plan:
         if step == "give":
-            known.append((await world.given(what, caller=caller)).grant.id)
+            known.append((await parts.given(what, caller=caller)).grant.id)
         elif step == "wait":
-            world.clock.advance(what)
+            parts.clock.advance(what)
         elif step == "revoke":
             if known:
-                await world.grants.revoke(known[what % len(known)], by="boss")
+                await parts.grants.revoke(known[what % len(known)], by="boss")
         else:
             count, amount = what
             for _ in range(count):
-                await _use(world, amount, caller, thread, counted)
-    for grant in await world.grants.listed():
+                await _use(parts, amount, caller, thread, counted)
+    for grant in await parts.grants.listed():
         assert grant.used == counted.get(grant.id, 0)
         assert grant.uses is None or grant.used <= grant.uses
 
 
-async def _use(world: World, amount: int, caller: str, thread: str, counted: dict[str, int]) -> None:
+async def _use(parts: Parts, amount: int, caller: str, thread: str, counted: dict[str, int]) -> None:
     fits = {
         grant.id: grant
-        for grant in await world.grants.listed()
+        for grant in await parts.grants.listed()
         if grant.state == "active" and grant.covers("pay", caller, thread)
         and (grant.arguments is None or ("properties" in grant.arguments and amount <= 10) or "required" in grant.arguments)
     }  # fmt: skip
-    used = await world.used({"amount": amount, "to": "x"}, caller=caller, thread=thread)
+    used = await parts.used({"amount": amount, "to": "x"}, caller=caller, thread=thread)
     assert (used is None) is (not fits)
     if used is not None:
         counted[used] = counted.get(used, 0) + 1

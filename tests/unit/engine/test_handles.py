@@ -24,7 +24,7 @@ async def echo() -> str:
     return "echo"
 
 
-class World(Lower):
+class Parts(Lower):
     def __init__(self) -> None:
         super().__init__(echo)
         self.cancelled: list[tuple[Any, ...]] = []
@@ -62,89 +62,89 @@ class Reader:
 
 
 async def test_events_are_replayed_and_then_live() -> None:
-    world = World()
-    call = world.running("echo")
-    whole, rest = Reader(world.handles.of(call)), Reader(world.handles.of(call), after=6)
-    await world.settle()
+    parts = Parts()
+    call = parts.running("echo")
+    whole, rest = Reader(parts.handles.of(call)), Reader(parts.handles.of(call), after=6)
+    await parts.settle()
     assert (whole.numbers, rest.numbers) == ([1, 2, 3, 4, 5, 6, 7], [7])
-    world.journal.record(call.entry, "note", {"text": "live"})
-    world.journal.commit(call.entry)
-    await world.settle()
+    parts.journal.record(call.entry, "note", {"text": "live"})
+    parts.journal.commit(call.entry)
+    await parts.settle()
     assert (whole.numbers[-1], whole.task.done()) == (8, False)
-    world.finish(call)
-    await world.settle()
+    parts.finish(call)
+    await parts.settle()
     assert whole.task.done()
-    assert whole.seen == world.store.events_of(call)
+    assert whole.seen == parts.store.events_of(call)
     assert rest.seen == whole.seen[6:]
-    assert [event async for event in world.handles.of(call).events(after=100)] == []
+    assert [event async for event in parts.handles.of(call).events(after=100)] == []
 
 
 async def test_nothing_is_shown_before_it_is_durable() -> None:
-    world = World()
-    call = world.running("echo")
-    reader = Reader(world.handles.of(call))
-    world.store.holding = True
-    world.journal.record(call.entry, "note", {"text": "held"})
-    world.journal.commit(call.entry)
-    await world.settle()
+    parts = Parts()
+    call = parts.running("echo")
+    reader = Reader(parts.handles.of(call))
+    parts.store.holding = True
+    parts.journal.record(call.entry, "note", {"text": "held"})
+    parts.journal.commit(call.entry)
+    await parts.settle()
     assert reader.numbers == [1, 2, 3, 4, 5, 6, 7]
-    world.store.let_through()
-    await world.settle()
+    parts.store.let_through()
+    await parts.settle()
     assert reader.numbers[-1] == 8
-    world.finish(call)
-    await world.settle()
+    parts.finish(call)
+    await parts.settle()
 
 
 async def test_a_reader_goes_on_in_the_store_when_another_process_takes_the_call() -> None:
-    world = World()
-    call = world.running("echo")
-    handle = world.handles.of(call)
+    parts = Parts()
+    call = parts.running("echo")
+    handle = parts.handles.of(call)
     reader, result = Reader(handle), asyncio.ensure_future(handle.result())
-    await world.settle()
-    stored = world.store.steal(call)
-    world.ending.let_go(call, Fenced("in other hands"))
-    await world.settle()
-    there = world.made("echo")
-    world.pipeline.find(there)
-    world.journal.adopt(stored, there.entry, attempts=1, started_at=None, state=State.RUNNING)
-    world.finish(there, "from there")
-    await world.clock.run(1.0)
+    await parts.settle()
+    stored = parts.store.steal(call)
+    parts.ending.let_go(call, Fenced("in other hands"))
+    await parts.settle()
+    there = parts.made("echo")
+    parts.pipeline.find(there)
+    parts.journal.adopt(stored, there.entry, attempts=1, started_at=None, state=State.RUNNING)
+    parts.finish(there, "from there")
+    await parts.clock.run(1.0)
     await reader.task
-    assert reader.seen == world.store.events_of(call)
+    assert reader.seen == parts.store.events_of(call)
     assert reader.numbers == list(range(1, len(reader.seen) + 1)), "no gap, and no event twice"
     assert (await result).output == "from there"
     assert not isinstance(handle.call, type(call)), "from now on the handle reads the store"
 
 
 async def test_a_runtime_that_closes_ends_its_subscriptions() -> None:
-    world = World()
-    call = world.running("echo")
-    reader = Reader(world.handles.of(call))
-    await world.settle()
-    world.ending.dismiss(call, Closed("the runtime was closed"))
+    parts = Parts()
+    call = parts.running("echo")
+    reader = Reader(parts.handles.of(call))
+    await parts.settle()
+    parts.ending.dismiss(call, Closed("the runtime was closed"))
     with pytest.raises(Closed):
         await reader.task
 
 
 async def test_a_handle_is_found_live_or_in_the_store() -> None:
-    world = World()
-    call = world.running("echo", caller="ann")
-    live = await world.handles.find("a", None, None)
+    parts = Parts()
+    call = parts.running("echo", caller="ann")
+    live = await parts.handles.find("a", None, None)
     assert (live.call, live.thread, live.caller) == (call, "t", "ann")
-    world.finish(call, "done")
-    stored = await world.handles.find("a", "t", "ann")
+    parts.finish(call, "done")
+    stored = await parts.handles.find("a", "t", "ann")
     assert (stored.id, stored.thread, stored.caller) == ("a", "t", "ann")
     assert (await stored.result()).output == "done"
     assert [event.seq async for event in stored.events(after=9)] == [10, 11]
     with pytest.raises(NotFound):
-        await world.handles.find("none", None, None)
+        await parts.handles.find("none", None, None)
 
 
 async def test_a_cancel_names_the_whole_call_and_a_caller_that_left_need_not_hear_of_it() -> None:
-    world = World()
-    handle = world.handles.of(world.running("echo", caller="ann"))
+    parts = Parts()
+    handle = parts.handles.of(parts.running("echo", caller="ann"))
     assert await handle.cancel("enough")
-    assert world.cancelled == [("a", "t", "ann", "enough")]
+    assert parts.cancelled == [("a", "t", "ann", "enough")]
     with pytest.raises(NotFound):
         await handle.cancel("broken")
     await handle.leave("broken")
@@ -153,15 +153,15 @@ async def test_a_cancel_names_the_whole_call_and_a_caller_that_left_need_not_hea
 
 async def test_a_call_that_was_given_away_is_not_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that wrote it has its events: it reads only what another process wrote later."""
-    world = World()
-    call = world.pending("echo")
-    world.journal.give_up_ownership(call.entry)
-    world.journal.commit(call.entry)
-    given = len(world.store.events_of(call))
-    world.stored_calls.given_away(call.entry.key)
-    world.ending.let_go(call, Fenced("given away"))
+    parts = Parts()
+    call = parts.pending("echo")
+    parts.journal.give_up_ownership(call.entry)
+    parts.journal.commit(call.entry)
+    given = len(parts.store.events_of(call))
+    parts.stored_calls.given_away(call.entry.key)
+    parts.ending.let_go(call, Fenced("given away"))
     reads: list[int] = []
-    events = world.store.events
+    events = parts.store.events
 
     async def counted(key: int, id: str, after: int) -> list[Event]:
         reads.append(after)
@@ -170,12 +170,12 @@ async def test_a_call_that_was_given_away_is_not_read_back(monkeypatch: pytest.M
     async def load(*_: Any) -> Any:
         raise AssertionError("it was loaded")
 
-    monkeypatch.setattr(world.store, "events", counted)
-    monkeypatch.setattr(world.store, "load", load)
-    waiting = asyncio.ensure_future(world.handles.of(call).result())
-    await world.settle()
+    monkeypatch.setattr(parts.store, "events", counted)
+    monkeypatch.setattr(parts.store, "load", load)
+    waiting = asyncio.ensure_future(parts.handles.of(call).result())
+    await parts.settle()
     assert reads == []
-    await world.clock.run(POLL_FIRST)
+    await parts.clock.run(POLL_FIRST)
     assert reads == [given - 1]
     waiting.cancel()
-    await world.settle()
+    await parts.settle()

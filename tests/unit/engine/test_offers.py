@@ -12,7 +12,7 @@ from clicket.kernel import State
 from clicket.model import Event, dump_unit, rows_of
 
 
-class World:
+class Parts:
     def __init__(self, room: int = 1) -> None:
         self.room = room
         self.started: list[Any] = []
@@ -33,49 +33,49 @@ def offer(tool: str = "t", fence: int = 1) -> bytes:
 
 
 def test_an_offer_is_started_with_the_next_fence() -> None:
-    world = World()
-    world.offers.on_offer(7, offer(fence=3))
-    (stored,) = world.started
+    parts = Parts()
+    parts.offers.on_offer(7, offer(fence=3))
+    (stored,) = parts.started
     assert (stored.key, stored.id, stored.fence, stored.owner, len(stored.events)) == (7, "a", 4, None, 1)
-    assert "nudge" not in world.claimer.names
+    assert "nudge" not in parts.claimer.names
 
 
 def test_a_worker_without_room_looks_when_a_slot_is_free_and_says_that_it_is_full() -> None:
-    world = World(room=0)
-    world.offers.on_offer(7, offer())
-    assert world.started == []
-    assert world.claimer.names == ["expect_more"]
-    assert world.notices.names == ["post"]
+    parts = Parts(room=0)
+    parts.offers.on_offer(7, offer())
+    assert parts.started == []
+    assert parts.claimer.names == ["expect_more"]
+    assert parts.notices.names == ["post"]
 
 
 def test_the_offer_that_fills_the_worker_makes_it_look_later() -> None:
-    world = World(room=1)
-    world.offers.on_offer(7, offer())
-    assert world.claimer.names == ["expect_more"]
+    parts = Parts(room=1)
+    parts.offers.on_offer(7, offer())
+    assert parts.claimer.names == ["expect_more"]
 
 
 def test_what_cannot_start_or_be_read_is_left_to_the_claims_of_waiting_calls() -> None:
-    world = World()
-    world.starts = False
-    world.offers.on_offer(7, offer())
-    assert world.claimer.names == ["nudge"]
+    parts = Parts()
+    parts.starts = False
+    parts.offers.on_offer(7, offer())
+    assert parts.claimer.names == ["nudge"]
     for body in (b"", b"[]", b'["a",1,1.0,{"no":"unit"}]', b'["a",1,1.0,[]]'):
-        world.claimer.calls.clear()
-        world.offers.on_offer(7, body)
-        assert world.claimer.names == ["nudge"]
+        parts.claimer.calls.clear()
+        parts.offers.on_offer(7, body)
+        assert parts.claimer.names == ["nudge"]
 
 
-def test_room_is_told_when_it_comes_or_goes_and_not_else() -> None:
-    world = World(room=2)
-    world.offers.announce_changes()
-    world.room = 1
-    world.offers.announce_changes()
-    assert world.notices.names == ["post"]
-    world.room = 0
-    world.offers.announce_changes()
-    assert world.notices.names == ["post"] * 2
-    world.notices.trouble = "away"
-    world.offers.announce_room()
-    world.notices.trouble = None
-    world.offers.announce_changes()
-    assert world.notices.names == ["post"] * 3, "again, after notices were unavailable"
+def test_free_slots_are_announced_only_when_they_appear_or_vanish() -> None:
+    parts = Parts(room=2)
+    parts.offers.announce_changes()
+    parts.room = 1
+    parts.offers.announce_changes()
+    assert parts.notices.names == ["post"]
+    parts.room = 0
+    parts.offers.announce_changes()
+    assert parts.notices.names == ["post"] * 2
+    parts.notices.trouble = "away"
+    parts.offers.announce_room()
+    parts.notices.trouble = None
+    parts.offers.announce_changes()
+    assert parts.notices.names == ["post"] * 3, "again, after notices were unavailable"

@@ -24,7 +24,7 @@ def test_the_worker_with_most_room_for_the_tool_gets_the_call() -> None:
     assert place.choose("b") < 0, "calls of the other tool use its free slots"
 
 
-def test_without_a_worker_all_are_told_and_asked_once() -> None:
+def test_without_a_worker_every_process_gets_one_notice() -> None:
     place, notices, _ = placement()
     assert (place.choose("a"), place.choose("a")) == (0, 0)
     assert notices.names == ["post"]
@@ -35,7 +35,7 @@ def test_without_a_worker_all_are_told_and_asked_once() -> None:
     assert notices.names == ["post", "post"], "again, after notices were unavailable"
 
 
-def test_full_workers_are_told_in_turn_that_there_is_work() -> None:
+def test_full_workers_are_notified_in_turn() -> None:
     place, _, _ = placement()
     place.on_room(5, b'{"a":0}')
     place.on_room(6, b'{"a":0}')

@@ -36,7 +36,7 @@ def worker(id: str, state: WorkerState = "active", **tools: str) -> WorkerInfo:
     )  # fmt: skip
 
 
-class World:
+class Parts:
     def __init__(self, *labels: str, gives_away: bool = False) -> None:
         self.registry = Registry([price, train, Counter])
         self.workers: list[WorkerInfo] = []
@@ -63,22 +63,22 @@ class World:
 
 
 def test_a_worker_offers_tools_whose_labels_it_has_and_none_if_it_gives_calls_away() -> None:
-    assert World().queues.offered() == {"price": "2", "counter": "1"}
-    assert World("gpu", "eu").queues.offered() == {"price": "2", "counter": "1", "train": "1"}
-    assert World("gpu", gives_away=True).queues.offered() == {}
+    assert Parts().queues.offered() == {"price": "2", "counter": "1"}
+    assert Parts("gpu", "eu").queues.offered() == {"price": "2", "counter": "1", "train": "1"}
+    assert Parts("gpu", gives_away=True).queues.offered() == {}
 
 
 async def test_a_queue_of_another_version_is_left_to_a_worker_that_takes_calls() -> None:
-    world = World()
-    assert not await world.adopted("price", "price", worker("old", price="1"))
-    assert await world.adopted("price", "price", worker("new", price="2"))
-    assert not await world.adopted("price", "price", worker("old", price="1")), "such a worker is back"
-    assert await world.adopted("price", "price"), "all such workers have gone"
+    parts = Parts()
+    assert not await parts.adopted("price", "price", worker("old", price="1"))
+    assert await parts.adopted("price", "price", worker("new", price="2"))
+    assert not await parts.adopted("price", "price", worker("old", price="1")), "such a worker is back"
+    assert await parts.adopted("price", "price"), "all such workers have gone"
 
 
 @pytest.mark.parametrize("state", ["cordoned", "draining"])
 async def test_a_worker_that_takes_no_calls_serves_no_queue(state: WorkerState) -> None:
-    assert await World().adopted("price", "price", worker("old", state, price="1"))
+    assert await Parts().adopted("price", "price", worker("old", state, price="1"))
     assert not is_served(QueueName("price", "2"), [worker("a", state, price="2")])
     assert is_served(QueueName("price", "2"), [worker("a", state, price="2"), worker("b", price="2")])
 
@@ -86,19 +86,19 @@ async def test_a_worker_that_takes_no_calls_serves_no_queue(state: WorkerState) 
 @pytest.mark.parametrize("state", ["active", "cordoned", "draining"])
 async def test_a_living_worker_holds_its_sessions(state: WorkerState) -> None:
     """Another worker that claimed such a call would open a second session while a call may still run in the first."""
-    world = World()
+    parts = Parts()
     holder, queue = worker("holder", state, counter="1"), "counter#holder"
-    assert not await world.adopted("counter", queue, holder)
-    assert await world.queues.is_held(world.registry.find("counter").tool, "holder")
+    assert not await parts.adopted("counter", queue, holder)
+    assert await parts.queues.is_held(parts.registry.find("counter").tool, "holder")
     assert is_served(QueueName.of(queue), [holder, worker("other", counter="1")]) is (state == "active")
-    assert await world.adopted("counter", queue, worker("holder", counter="2")), "the holder has another version now"
-    assert await world.adopted("counter", queue, worker("other", counter="1")), "the holder is gone"
-    assert not await world.queues.is_held(world.registry.find("counter").tool, "holder")
+    assert await parts.adopted("counter", queue, worker("holder", counter="2")), "the holder has another version now"
+    assert await parts.adopted("counter", queue, worker("other", counter="1")), "the holder is gone"
+    assert not await parts.queues.is_held(parts.registry.find("counter").tool, "holder")
 
 
 async def test_the_workers_are_listed_only_if_calls_wait_that_are_not_for_this_one() -> None:
-    world = World()
-    world.waiting = ["price@2", "counter#me", "counter", "train", "another"]
-    await world.queues.refresh()
-    assert world.lists == 0
-    assert world.queues.all() == {"price@2", "price", "counter", "counter#me", "price#later", "counter#later"}
+    parts = Parts()
+    parts.waiting = ["price@2", "counter#me", "counter", "train", "another"]
+    await parts.queues.refresh()
+    assert parts.lists == 0
+    assert parts.queues.all() == {"price@2", "price", "counter", "counter#me", "price#later", "counter#later"}

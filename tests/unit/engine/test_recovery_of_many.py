@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.engine.recovery_kit import World, asked
+from tests.unit.engine.recovery_kit import Parts, asked
 
 from clicket import tool
 from clicket.errors import StoreUnavailable
@@ -18,57 +18,57 @@ from clicket.ports import Stored
 
 
 async def test_a_call_whose_tool_is_not_here_is_handed_back_untouched() -> None:
-    world = World()
-    call = world.pending("plain")
-    before = len(world.store.events_of(call))
-    world.registry.remove("plain")
-    world.die(call)
-    await world.recovery.resume([world.store.steal(call)])
-    await world.settle()
-    assert (world.store.is_owned(call), len(world.store.events_of(call))) == (False, before)
+    parts = Parts()
+    call = parts.pending("plain")
+    before = len(parts.store.events_of(call))
+    parts.registry.remove("plain")
+    parts.die(call)
+    await parts.recovery.resume([parts.store.steal(call)])
+    await parts.settle()
+    assert (parts.store.is_owned(call), len(parts.store.events_of(call))) == (False, before)
 
 
 @pytest.mark.parametrize("why", ["cancel", "deadline"])
 async def test_a_call_without_its_tool_can_still_be_ended(why: str) -> None:
-    world = World()
-    call = world.pending("plain", deadline=5.0)
+    parts = Parts()
+    call = parts.pending("plain", deadline=5.0)
     if why == "cancel":
-        world.store.write(call, "cancel_requested", reason="")
+        parts.store.write(call, "cancel_requested", reason="")
     else:
-        world.clock.advance(6.0)
-    world.registry.remove("plain")
-    what, record = await world.recover(call)
+        parts.clock.advance(6.0)
+    parts.registry.remove("plain")
+    what, record = await parts.recover(call)
     assert (what, record.state) == ("cancelled", State.CANCELLED if why == "cancel" else State.TIMEOUT)
 
 
 async def test_a_started_call_without_its_tool_is_left_to_a_process_that_has_it() -> None:
-    world = World()
-    call = world.running("plain")
-    world.store.write(call, "cancel_requested", reason="")
-    world.registry.remove("plain")
-    _, record = await world.recover(call)
-    assert (record.state, world.store.is_owned(call)) == (State.RUNNING, False)
+    parts = Parts()
+    call = parts.running("plain")
+    parts.store.write(call, "cancel_requested", reason="")
+    parts.registry.remove("plain")
+    _, record = await parts.recover(call)
+    assert (record.state, parts.store.is_owned(call)) == (State.RUNNING, False)
 
 
 async def test_a_tool_that_does_not_take_the_arguments_any_more() -> None:
-    world = World()
-    call = world.pending("plain", {"n": 1})
+    parts = Parts()
+    call = parts.pending("plain", {"n": 1})
 
     @tool(name="plain")
     async def changed(n: str) -> str:
         return n
 
-    world.registry.remove("plain")
-    world.registry.add(changed)
-    what, record = await world.recover(call)
+    parts.registry.remove("plain")
+    parts.registry.add(changed)
+    what, record = await parts.recover(call)
     assert what == "unavailable"
     assert record.error is not None
     assert record.error.code == "tool_unavailable"
 
 
 async def test_a_secret_that_no_key_opens_ends_the_call() -> None:
-    world = World()
-    what, record = await world.recover(world.pending("secretive", {"key": "hunter2hunter2"}))
+    parts = Parts()
+    what, record = await parts.recover(parts.pending("secretive", {"key": "hunter2hunter2"}))
     assert what == "unavailable"
     assert record.error is not None
     assert record.error.code == "arguments_lost"
@@ -78,10 +78,10 @@ async def test_edited_arguments_are_judged_by_this_processs_policy_too() -> None
     def rule(request: Any) -> Any:
         return "deny" if (request.arguments or {}).get("n") == 9 else None
 
-    world = World(policy=Policy(rule=rule))
-    call = asked(world)
-    world.store.write(call, "approval_given", approved=True, by="ann", arguments={"n": 9})
-    what, record = await world.recover(call)
+    parts = Parts(policy=Policy(rule=rule))
+    call = asked(parts)
+    parts.store.write(call, "approval_given", approved=True, by="ann", arguments={"n": 9})
+    what, record = await parts.recover(call)
     assert what == "unavailable"
     assert record.error is not None
     assert record.error.code == "permission_denied"
@@ -91,14 +91,14 @@ async def test_edited_arguments_are_judged_by_this_processs_policy_too() -> None
 
 
 async def test_a_call_that_was_lost_and_claimed_anew_is_held_once() -> None:
-    world = World()
-    old = world.running("repeatable")
-    stored = world.store.steal(old)
-    await world.recovery.resume([stored])
-    (new,) = world.resumed
-    assert (list(world.live), world.ending.superseded, old.entry.fenced) == ([new], {old}, True)
+    parts = Parts()
+    old = parts.running("repeatable")
+    stored = parts.store.steal(old)
+    await parts.recovery.resume([stored])
+    (new,) = parts.resumed
+    assert (list(parts.live), parts.ending.superseded, old.entry.fenced) == ([new], {old}, True)
     with pytest.raises(Fenced):
-        await world.ending.outcome(old)
+        await parts.ending.outcome(old)
     assert old.slot, "its body still runs"
 
 
@@ -106,57 +106,57 @@ async def test_a_call_that_was_lost_and_claimed_anew_is_held_once() -> None:
 
 
 async def test_all_orphans_are_taken_in_steps_and_then_what_waits() -> None:
-    world = World()
-    calls = [world.pending("plain", id=f"c{n}") for n in range(450)]
+    parts = Parts()
+    calls = [parts.pending("plain", id=f"c{n}") for n in range(450)]
     seen: list[int] = []
-    orphans = [world.store.steal(call) for call in calls]
+    orphans = [parts.store.steal(call) for call in calls]
     for call in calls:
-        world.die(call)
+        parts.die(call)
 
     async def claim_orphans(tools: frozenset[str], limit: int) -> list[Stored]:
-        assert tools == world.registry.names | {f"{name}#later" for name in world.registry.names}
+        assert tools == parts.registry.names | {f"{name}#later" for name in parts.registry.names}
         claimed, orphans[:] = orphans[:limit], orphans[limit:]
         return claimed
 
-    world.store.claim_orphans = claim_orphans  # type: ignore[method-assign]
-    report = await world.recovery.recover(lambda so_far: seen.append(so_far.total))
-    assert (report.queued, seen, world.claims) == (450, [200, 400, 450], 1)
+    parts.store.claim_orphans = claim_orphans  # type: ignore[method-assign]
+    report = await parts.recovery.recover(lambda so_far: seen.append(so_far.total))
+    assert (report.queued, seen, parts.claims) == (450, [200, 400, 450], 1)
 
 
 async def test_a_closing_runtime_hands_back_what_it_has_just_claimed() -> None:
-    world = World()
-    call = world.pending("plain")
-    world.die(call)
-    world.recovery.closing = True
-    await world.recovery.resume([world.store.steal(call)])
-    assert (world.store.is_owned(call), world.resumed) == (False, [])
+    parts = Parts()
+    call = parts.pending("plain")
+    parts.die(call)
+    parts.recovery.closing = True
+    await parts.recovery.resume([parts.store.steal(call)])
+    assert (parts.store.is_owned(call), parts.resumed) == (False, [])
 
 
 async def test_an_outcome_that_cannot_be_stored_yet_does_not_hold_up_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = World()
-    call = world.running("plain")
-    world.die(call)
-    stored = world.store.steal(call)
-    world.store.steal(call)  # and the next process has claimed it already
-    await world.recovery.resume([stored])
-    await world.settle()
+    parts = Parts()
+    call = parts.running("plain")
+    parts.die(call)
+    stored = parts.store.steal(call)
+    parts.store.steal(call)  # and the next process has claimed it already
+    await parts.recovery.resume([stored])
+    await parts.settle()
     assert "not stored yet" in caplog.text
 
 
 async def test_a_call_that_cannot_be_handed_back_is_a_stray_later(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
-    call = world.pending("plain")
-    world.registry.remove("plain")
-    world.die(call)
-    stored = world.store.steal(call)
+    parts = Parts()
+    call = parts.pending("plain")
+    parts.registry.remove("plain")
+    parts.die(call)
+    stored = parts.store.steal(call)
 
     async def hand_back(keys: Any) -> None:
         raise StoreUnavailable("away")
 
-    world.store.hand_back = hand_back  # type: ignore[method-assign]
-    await world.recovery.resume([stored])
-    await world.settle()
+    parts.store.hand_back = hand_back  # type: ignore[method-assign]
+    await parts.recovery.resume([stored])
+    await parts.settle()
     assert "could not be released yet" in caplog.text
-    assert list(world.live) == []
+    assert list(parts.live) == []

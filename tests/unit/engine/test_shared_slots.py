@@ -185,7 +185,7 @@ class Slots:
         return self.lines
 
 
-class World:
+class Parts:
     def __init__(self, store: Waiting, *tools: str, fills: bool = True) -> None:
         self.slots, self.tasks, self.taken = Slots(), Tasks(), []  # type: ignore[var-annotated]
         self.fills = fills
@@ -209,71 +209,71 @@ class World:
 
 async def test_no_more_is_claimed_than_can_start_here() -> None:
     store = Waiting(*["a"] * 10)
-    world = World(store, "a")
-    await world.nudge()
-    assert len(world.taken) == 3
-    await world.nudge()
-    assert len(world.taken) == 3
-    world.slots.used[ALL] = 1
-    assert world.claimer.has_more  # from the last claim
-    world.claimer.nudge()
-    await world.tasks.rest()
-    assert len(world.taken) == 5
+    parts = Parts(store, "a")
+    await parts.nudge()
+    assert len(parts.taken) == 3
+    await parts.nudge()
+    assert len(parts.taken) == 3
+    parts.slots.used[ALL] = 1
+    assert parts.claimer.has_more  # from the last claim
+    parts.claimer.nudge()
+    await parts.tasks.rest()
+    assert len(parts.taken) == 5
 
 
 async def test_a_freed_slot_is_no_reason_to_look_when_there_was_no_more() -> None:
     store = Waiting("a")
-    world = World(store, "a")
-    await world.nudge()
-    assert not world.claimer.has_more
+    parts = Parts(store, "a")
+    await parts.nudge()
+    assert not parts.claimer.has_more
 
 
 async def test_tools_that_are_not_here_or_have_a_line_here_are_left_to_others() -> None:
     store = Waiting("a", "b", "c")
-    world = World(store, "a", "b")
-    world.slots.lines = {"b"}
-    await world.nudge()
-    assert world.taken == ["a"]
+    parts = Parts(store, "a", "b")
+    parts.slots.lines = {"b"}
+    await parts.nudge()
+    assert parts.taken == ["a"]
     assert store.calls == ["b", "c"]
-    idle = World(store)
+    idle = Parts(store)
     await idle.nudge()
     assert store.calls == ["b", "c"]
 
 
 async def test_calls_that_take_no_slot_are_claimed_until_there_is_none() -> None:
     store = Waiting(*["a"] * 10)
-    world = World(store, "a", fills=False)  # for example, they wait for an approval
-    await world.nudge()
-    assert len(world.taken) == 10
+    parts = Parts(store, "a", fills=False)  # for example, they wait for an approval
+    await parts.nudge()
+    assert len(parts.taken) == 10
 
 
 async def test_a_nudge_while_it_looks_makes_it_look_again() -> None:
     store = Waiting()
-    world = World(store, "a")
-    world.claimer.nudge()
+    parts = Parts(store, "a")
+    parts.claimer.nudge()
     for _ in range(5):
-        world.claimer.nudge()
+        parts.claimer.nudge()
     await asyncio.sleep(0)
     store.calls.append("a")
-    world.claimer.nudge()
-    await world.tasks.rest()
-    assert world.taken == ["a"]
+    parts.claimer.nudge()
+    await parts.tasks.rest()
+    assert parts.taken == ["a"]
     assert len(store.asked) <= 3
 
 
 async def test_it_goes_on_after_an_error_and_not_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
     store = Waiting("a")
-    world = World(store, "a")
+    parts = Parts(store, "a")
     store.error = StoreUnavailable("gone")
-    await world.nudge()
+    await parts.nudge()
     assert "gone" in caplog.text
     store.error = None
-    await world.nudge()
-    assert world.taken == ["a"]
+    await parts.nudge()
+    assert parts.taken == ["a"]
     store.calls.append("a")
-    world.claimer.closed = True
-    await world.nudge()
-    assert world.taken == ["a"]
+    parts.claimer.closed = True
+    await parts.nudge()
+    assert parts.taken == ["a"]
 
 
 async def test_a_slot_granted_to_a_cancelled_waiter_is_given_back() -> None:

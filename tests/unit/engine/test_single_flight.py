@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.engine.caching_kit import World
+from tests.unit.engine.caching_kit import Parts
 
 from clicket.engine.ending import result_from
 from clicket.errors import StoreUnavailable
@@ -14,148 +14,148 @@ from clicket.ports import CacheItem
 
 
 async def test_a_call_is_served_from_the_cache() -> None:
-    world = World()
-    call = world.call()
-    world.put(call, {"n": 1})
-    world.flights.enter(call)
-    assert world.log == [("serve", (call, {"n": 1}))]
+    parts = Parts()
+    call = parts.call()
+    parts.put(call, {"n": 1})
+    parts.flights.enter(call)
+    assert parts.log == [("serve", (call, {"n": 1}))]
 
 
 @pytest.mark.parametrize("body", [b"not json", b""])
 async def test_a_cached_result_that_cannot_be_read_is_none(body: bytes) -> None:
-    world = World()
-    call = world.call()
-    world.put(call, 1)
-    world.cached[call.cache_key or ""] = CacheItem(
+    parts = Parts()
+    call = parts.call()
+    parts.put(call, 1)
+    parts.cached[call.cache_key or ""] = CacheItem(
         key="", body=body, tags=(), created_at=0.0, expires_at=9e9, accessed_at=0.0
     )
-    world.flights.enter(call)
-    assert world.log == [("run", call)]
+    parts.flights.enter(call)
+    assert parts.log == [("run", call)]
 
 
 async def test_an_unreachable_cache_stops_no_call() -> None:
-    world = World(shared=True)
-    world.lookup_error = StoreUnavailable("away")
-    call = world.call()
-    world.flights.enter(call)
-    assert world.log == [("run", call)]
+    parts = Parts(shared=True)
+    parts.lookup_error = StoreUnavailable("away")
+    call = parts.call()
+    parts.flights.enter(call)
+    assert parts.log == [("run", call)]
 
 
 async def test_of_equal_calls_at_once_one_runs_and_all_get_its_result() -> None:
-    world = World()
-    leader, *followers = (world.call(id=id) for id in "abc")
+    parts = Parts()
+    leader, *followers = (parts.call(id=id) for id in "abc")
     for call in (leader, *followers):
-        world.flights.enter(call)
-    assert world.log == [("run", leader), *(("keep", follower) for follower in followers)]
-    world.end(leader, State.COMPLETED, "result")
-    assert world.log[3:] == [("serve", (follower, "result")) for follower in followers]
-    late = world.call(id="d")
-    world.flights.enter(late)
-    assert world.log[-1] == ("run", late), "the flight leaves nothing"
+        parts.flights.enter(call)
+    assert parts.log == [("run", leader), *(("keep", follower) for follower in followers)]
+    parts.end(leader, State.COMPLETED, "result")
+    assert parts.log[3:] == [("serve", (follower, "result")) for follower in followers]
+    late = parts.call(id="d")
+    parts.flights.enter(late)
+    assert parts.log[-1] == ("run", late), "the flight leaves nothing"
 
 
 async def test_a_failure_is_not_shared_and_the_followers_run_on_their_own() -> None:
-    world = World()
-    leader, *followers = (world.call(id=id) for id in "abc")
+    parts = Parts()
+    leader, *followers = (parts.call(id=id) for id in "abc")
     for call in (leader, *followers):
-        world.flights.enter(call)
-    world.log.clear()
-    world.end(leader, State.FAILED)
-    assert world.log == [("run", follower) for follower in followers]
+        parts.flights.enter(call)
+    parts.log.clear()
+    parts.end(leader, State.FAILED)
+    assert parts.log == [("run", follower) for follower in followers]
 
 
 @pytest.mark.parametrize("outcome", [State.CANCELLED, State.TIMEOUT])
 async def test_a_leader_that_was_stopped_is_succeeded_by_one_follower(outcome: State) -> None:
-    world = World()
-    leader, second, third = (world.call(id=id) for id in "abc")
+    parts = Parts()
+    leader, second, third = (parts.call(id=id) for id in "abc")
     for call in (leader, second, third):
-        world.flights.enter(call)
-    world.log.clear()
-    world.end(leader, outcome)
-    assert world.log == [("run", second)]
-    world.end(second, State.COMPLETED, "result")
-    assert world.log[-1] == ("serve", (third, "result"))
+        parts.flights.enter(call)
+    parts.log.clear()
+    parts.end(leader, outcome)
+    assert parts.log == [("run", second)]
+    parts.end(second, State.COMPLETED, "result")
+    assert parts.log[-1] == ("serve", (third, "result"))
 
 
 async def test_a_follower_that_was_stopped_is_neither_served_nor_run() -> None:
-    world = World()
-    leader, stopped, waits = (world.call(id=id) for id in "abc")
+    parts = Parts()
+    leader, stopped, waits = (parts.call(id=id) for id in "abc")
     for call in (leader, stopped, waits):
-        world.flights.enter(call)
+        parts.flights.enter(call)
     stopped.seal()
-    world.flights.left(stopped)
-    world.end(leader, State.COMPLETED, "result")
-    assert world.logged("serve") == [(waits, "result")]
+    parts.flights.left(stopped)
+    parts.end(leader, State.COMPLETED, "result")
+    assert parts.logged("serve") == [(waits, "result")]
 
 
 async def test_a_result_that_is_too_old_by_the_time_it_is_shared_is_made_anew() -> None:
-    world = World()
-    leader, follower = world.call(id="a"), world.call(id="b")
+    parts = Parts()
+    leader, follower = parts.call(id="a"), parts.call(id="b")
     for call in (leader, follower):
-        world.flights.enter(call)
+        parts.flights.enter(call)
     leader.outcome, leader.output, leader.slot = State.COMPLETED, "old", True
-    world.flights.use_of(leader)
-    world.clock.advance(61.0)
+    parts.flights.use_of(leader)
+    parts.clock.advance(61.0)
     leader.result = result_from(leader)
-    world.flights.left(leader)
-    assert (world.logged("serve"), world.logged("run")) == ([], [leader, follower])
+    parts.flights.left(leader)
+    assert (parts.logged("serve"), parts.logged("run")) == ([], [leader, follower])
 
 
 async def test_after_closing_no_follower_is_resumed() -> None:
-    world = World()
-    leader, follower = world.call(id="a"), world.call(id="b")
+    parts = Parts()
+    leader, follower = parts.call(id="a"), parts.call(id="b")
     for call in (leader, follower):
-        world.flights.enter(call)
-    world.flights.closed = True
-    world.log.clear()
-    world.end(leader, State.COMPLETED, "result")
-    assert world.log == []
+        parts.flights.enter(call)
+    parts.flights.closed = True
+    parts.log.clear()
+    parts.end(leader, State.COMPLETED, "result")
+    assert parts.log == []
 
 
 # Several processes.
 
 
 async def test_among_processes_the_one_that_has_the_slot_runs() -> None:
-    world = World(shared=True)
-    call = world.call()
-    world.flights.enter(call)
-    await world.settle()
-    assert (world.logged("run"), call.flight) == ([call], f"flight:{call.cache_key}")
-    world.end(call, State.COMPLETED, "result")
-    assert (world.slots.given, call.flight) == ([f"flight:{call.cache_key}"], None)
+    parts = Parts(shared=True)
+    call = parts.call()
+    parts.flights.enter(call)
+    await parts.settle()
+    assert (parts.logged("run"), call.flight) == ([call], f"flight:{call.cache_key}")
+    parts.end(call, State.COMPLETED, "result")
+    assert (parts.slots.given, call.flight) == ([f"flight:{call.cache_key}"], None)
 
 
 async def test_the_others_are_durable_and_wait_until_the_cache_is_filled() -> None:
-    world = World(shared=True)
-    world.slots.taken = True
-    call = world.call()
-    world.flights.enter(call)
-    await world.clock.run(1.0)
-    assert (world.logged("run"), set(world.logged("keep"))) == ([], {call})
-    world.put(call, "from there")
-    world.flights.slot_freed()
-    await world.settle()
-    assert (world.logged("serve"), world.clock.pending) == ([(call, "from there")], [])
+    parts = Parts(shared=True)
+    parts.slots.taken = True
+    call = parts.call()
+    parts.flights.enter(call)
+    await parts.clock.run(1.0)
+    assert (parts.logged("run"), set(parts.logged("keep"))) == ([], {call})
+    parts.put(call, "from there")
+    parts.flights.slot_freed()
+    await parts.settle()
+    assert (parts.logged("serve"), parts.clock.pending) == ([(call, "from there")], [])
 
 
 async def test_when_the_other_process_failed_this_one_runs() -> None:
-    world = World(shared=True)
-    world.slots.taken = True
-    call = world.call()
-    world.flights.enter(call)
-    await world.clock.run(1.0)
-    world.slots.taken = False
-    await world.clock.run(0.3)
-    assert world.logged("run") == [call]
+    parts = Parts(shared=True)
+    parts.slots.taken = True
+    call = parts.call()
+    parts.flights.enter(call)
+    await parts.clock.run(1.0)
+    parts.slots.taken = False
+    await parts.clock.run(0.3)
+    assert parts.logged("run") == [call]
 
 
 async def test_a_result_that_came_between_look_and_slot_is_served_and_the_slot_given_back() -> None:
-    world = World(shared=True)
-    call = world.call()
-    world.flights.enter(call)
-    world.put(call, "just now")
-    await world.settle()
-    assert (world.logged("serve"), world.logged("run"), world.slots.given) == (
+    parts = Parts(shared=True)
+    call = parts.call()
+    parts.flights.enter(call)
+    parts.put(call, "just now")
+    await parts.settle()
+    assert (parts.logged("serve"), parts.logged("run"), parts.slots.given) == (
         [(call, "just now")],
         [],
         [f"flight:{call.cache_key}"],
@@ -163,21 +163,21 @@ async def test_a_result_that_came_between_look_and_slot_is_served_and_the_slot_g
 
 
 async def test_a_call_that_ends_while_it_waits_for_another_process_leaves_no_timer() -> None:
-    world = World(shared=True)
-    world.slots.taken = True
-    call = world.call()
-    world.flights.enter(call)
-    await world.settle()
+    parts = Parts(shared=True)
+    parts.slots.taken = True
+    call = parts.call()
+    parts.flights.enter(call)
+    await parts.settle()
     call.seal()
-    world.flights.left(call)
-    await world.settle()
-    assert (world.clock.pending, world.logged("run"), world.spawned) == ([], [], [])
+    parts.flights.left(call)
+    await parts.settle()
+    assert (parts.clock.pending, parts.logged("run"), parts.spawned) == ([], [], [])
 
 
 async def test_without_a_look_at_other_processes_the_call_runs() -> None:
-    world = World(shared=True)
-    world.slots.broken = True
-    call = world.call()
-    world.flights.enter(call)
-    await world.settle()
-    assert (world.logged("run"), call.flight) == ([call], None)
+    parts = Parts(shared=True)
+    parts.slots.broken = True
+    call = parts.call()
+    parts.flights.enter(call)
+    await parts.settle()
+    assert (parts.logged("run"), call.flight) == ([call], None)

@@ -42,7 +42,7 @@ class Store(MemoryStore):
         return await super().put_document(kind, key, body, expect)
 
 
-class World:
+class Parts:
     def __init__(self) -> None:
         self.store, self.clock = Store(), StepClock(start=1_000_000.0)
         self.states: list[WorkerState] = []
@@ -71,123 +71,123 @@ class World:
 
 
 async def test_it_is_renewed_by_one_write_and_has_what_the_worker_offers() -> None:
-    world = World()
-    entry = await world.open()
+    parts = Parts()
+    entry = await parts.open()
     for _ in range(3):
         await entry.renew()
-    assert world.store.writes == 4
-    (worker,) = await listed_workers(world.store)
+    assert parts.store.writes == 4
+    (worker,) = await listed_workers(parts.store)
     assert (worker.id, worker.host, worker.pid, worker.role) == (entry.id, "web1", 7, "worker")
     assert (worker.tools, worker.labels, worker.running, worker.capacity) == ({"add": "1"}, ("gpu",), 2, 10)
     await entry.remove()
     await entry.renew()
-    assert await listed_workers(world.store) == []
+    assert await listed_workers(parts.store) == []
 
 
 async def test_a_state_that_an_operator_wrote_is_found_by_the_next_renewal() -> None:
-    world = World()
-    entry = await world.open()
-    assert await set_worker_state(world.store, entry.id, "cordoned") == ((await listed_workers(world.store))[0], True)
-    assert world.states == []
+    parts = Parts()
+    entry = await parts.open()
+    assert await set_worker_state(parts.store, entry.id, "cordoned") == ((await listed_workers(parts.store))[0], True)
+    assert parts.states == []
     await entry.renew()
-    assert (entry.state, world.states, entry.is_active) == ("cordoned", ["cordoned"], False)
+    assert (entry.state, parts.states, entry.is_active) == ("cordoned", ["cordoned"], False)
     await entry.renew()
-    assert (await world.state(entry.id), world.states) == ("cordoned", ["cordoned"])
-    worker, changed = await set_worker_state(world.store, entry.id, "cordoned")
+    assert (await parts.state(entry.id), parts.states) == ("cordoned", ["cordoned"])
+    worker, changed = await set_worker_state(parts.store, entry.id, "cordoned")
     assert (worker.state, changed) == ("cordoned", False)
 
 
 async def test_an_operator_and_the_worker_that_write_at_once_both_win() -> None:
-    world = World()
-    entry = await world.open()
+    parts = Parts()
+    entry = await parts.open()
     renewals = [asyncio.ensure_future(entry.renew()) for _ in range(10)]
-    await set_worker_state(world.store, entry.id, "cordoned")
+    await set_worker_state(parts.store, entry.id, "cordoned")
     await asyncio.gather(*renewals)
     await entry.renew()
-    assert (entry.state, await world.state(entry.id)) == ("cordoned", "cordoned")
+    assert (entry.state, await parts.state(entry.id)) == ("cordoned", "cordoned")
 
 
 async def test_an_entry_that_was_removed_or_damaged_is_written_anew_in_the_same_state() -> None:
-    world = World()
-    entry = await world.open(role="server")
-    await set_worker_state(world.store, entry.id, "draining")
+    parts = Parts()
+    entry = await parts.open(role="server")
+    await set_worker_state(parts.store, entry.id, "draining")
     await entry.renew()
-    await world.store.delete_document(WORKER, entry.id)
+    await parts.store.delete_document(WORKER, entry.id)
     await entry.renew()
-    assert await world.state(entry.id) == "draining"
-    await world.store.put_document(WORKER, entry.id, b"{not json", None)
-    assert await listed_workers(world.store) == [], "an unreadable entry is not listed"
+    assert await parts.state(entry.id) == "draining"
+    await parts.store.put_document(WORKER, entry.id, b"{not json", None)
+    assert await listed_workers(parts.store) == [], "an unreadable entry is not listed"
     with pytest.raises(NotFound):
-        await set_worker_state(world.store, entry.id, "active")
+        await set_worker_state(parts.store, entry.id, "active")
     await entry.renew()
-    assert (await world.state(entry.id), world.states) == ("draining", ["draining"])
+    assert (await parts.state(entry.id), parts.states) == ("draining", ["draining"])
 
 
 async def test_a_worker_has_the_tools_that_its_entry_has() -> None:
-    world = World()
-    await world.store.open(ME)
-    entry = world.make()
+    parts = Parts()
+    await parts.store.open(ME)
+    entry = parts.make()
     add, new = (Registry([tool(name="add", version=version)(lambda: None)]).find("add").tool for version in ("1", "2"))
-    world.store.down = True
+    parts.store.down = True
     with pytest.raises(StoreUnavailable):
         await entry.update()
     assert not entry.has(add), "no other process can see it"
-    world.store.down = False
+    parts.store.down = False
     await entry.update()
     assert (entry.has(add), entry.has(new)) == (True, False)
-    writes = world.store.writes
+    writes = parts.store.writes
     await entry.update()
-    assert world.store.writes == writes, "the entry is unchanged"
-    world.load = msgspec.structs.replace(world.load, tools={"add": "2"})
-    world.store.down = True
+    assert parts.store.writes == writes, "the entry is unchanged"
+    parts.load = msgspec.structs.replace(parts.load, tools={"add": "2"})
+    parts.store.down = True
     entry.renew_soon()
-    await world.settle()
+    await parts.settle()
     assert (entry.has(add), entry.has(new)) == (True, False), "the change is not stored yet"
-    world.store.down = False
+    parts.store.down = False
     entry.renew_soon()
     entry.renew_soon()
-    assert len(world.tasks) == 1, "concurrent changes are one write"
-    await world.settle()
+    assert len(parts.tasks) == 1, "concurrent changes are one write"
+    await parts.settle()
     assert (entry.has(add), entry.has(new)) == (False, True)
-    assert [worker.tools for worker in await living_workers(world.store)] == [{"add": "2"}]
+    assert [worker.tools for worker in await living_workers(parts.store)] == [{"add": "2"}]
 
 
 async def test_a_runtime_without_tools_is_no_worker_until_it_has_some() -> None:
-    world = World()
-    world.load = Load(listed=False, tools={}, running=0, capacity=10)
-    entry = await world.open(role="runtime")
-    assert await listed_workers(world.store) == []
-    world.load = Load(listed=True, tools={"add": "1"}, running=0, capacity=10)
+    parts = Parts()
+    parts.load = Load(listed=False, tools={}, running=0, capacity=10)
+    entry = await parts.open(role="runtime")
+    assert await listed_workers(parts.store) == []
+    parts.load = Load(listed=True, tools={"add": "1"}, running=0, capacity=10)
     entry.renew_soon()
-    await asyncio.gather(*world.tasks)
-    assert await world.state(entry.id) == "active"
+    await asyncio.gather(*parts.tasks)
+    assert await parts.state(entry.id) == "active"
 
 
 async def test_a_worker_whose_owner_is_dead_is_lost_for_an_hour() -> None:
-    world = World()
-    mine, theirs = await world.open(), await world.open(OTHER)
-    del world.store.alive[OTHER.pid]
-    found = {worker.id: (worker.state, worker.running) for worker in await listed_workers(world.store)}
+    parts = Parts()
+    mine, theirs = await parts.open(), await parts.open(OTHER)
+    del parts.store.alive[OTHER.pid]
+    found = {worker.id: (worker.state, worker.running) for worker in await listed_workers(parts.store)}
     assert found == {mine.id: ("active", 2), theirs.id: ("lost", 0)}
-    assert [worker.id for worker in await living_workers(world.store)] == [mine.id]
+    assert [worker.id for worker in await living_workers(parts.store)] == [mine.id]
     with pytest.raises(Conflict, match="lost"):
-        await set_worker_state(world.store, theirs.id, "draining")
-    (document,) = [each for each in await world.store.documents(WORKER) if each.key == theirs.id]
+        await set_worker_state(parts.store, theirs.id, "draining")
+    (document,) = [each for each in await parts.store.documents(WORKER) if each.key == theirs.id]
     for moment, removed in ((document.updated_at + LOST_FOR - 1, 0), (document.updated_at + LOST_FOR + 1, 1)):
-        assert await sweep_lost_workers(world.store, StepClock(start=moment)) == removed
-    assert [worker.id for worker in await listed_workers(world.store)] == [mine.id]
+        assert await sweep_lost_workers(parts.store, StepClock(start=moment)) == removed
+    assert [worker.id for worker in await listed_workers(parts.store)] == [mine.id]
 
 
 async def test_many_workers_are_listed_in_pages() -> None:
-    world = World()
-    entry = await world.open()
-    (document,) = await world.store.documents(WORKER)
+    parts = Parts()
+    entry = await parts.open()
+    (document,) = await parts.store.documents(WORKER)
     stored = msgspec.json.decode(document.body, type=StoredWorker)
     for number in range(1_200):
         worker = msgspec.structs.replace(stored.worker, id=f"w-{number:04}", started_at=float(number))
         body = msgspec.json.encode(msgspec.structs.replace(stored, worker=worker))
-        await world.store.put_document(WORKER, worker.id, body, 0)
-    listed = await listed_workers(world.store)
+        await parts.store.put_document(WORKER, worker.id, body, 0)
+    listed = await listed_workers(parts.store)
     assert (len(listed), listed[0].id, listed[-1].id) == (1_201, "w-0000", entry.id)
 
 

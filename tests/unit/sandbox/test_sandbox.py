@@ -222,7 +222,7 @@ async def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
                 await made.isolation()
 
 
-async def test_a_program_that_says_nothing_fails_with_its_last_words(tmp_path: Path) -> None:
+async def test_a_program_that_fails_at_start_reports_its_last_output(tmp_path: Path) -> None:
     (tmp_path / "silent.py").write_text(
         "import os\ndef main(*_):\n    os.write(2, b'my last words')\n    os._exit(9)\n"
     )

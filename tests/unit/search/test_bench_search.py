@@ -52,7 +52,7 @@ def test_figures_by_hand() -> None:
     assert not figures.has(["Parisian life."], "Paris")  # a part of a word is not the answer
 
 
-def test_data_that_is_absent_or_half_is_refused_in_words(data: Path, tmp_path: Path) -> None:
+def test_absent_or_incomplete_data_gets_a_clear_error(data: Path, tmp_path: Path) -> None:
     for folder, match in ((None, "not part of the repository"), (str(tmp_path / "no"), "is not a folder")):
         with pytest.raises(DataMissing, match=match):
             load(folder)

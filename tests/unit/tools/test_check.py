@@ -48,7 +48,7 @@ def test_what_was_cut_to_be_looked_at_is_no_problem() -> None:
     assert "items" in short["message"]
 
 
-async def test_big_arguments_of_wrong_types_are_refused_with_few_words() -> None:
+async def test_the_error_for_big_arguments_of_wrong_types_is_short() -> None:
     @tool
     def take(a: list[str] | None) -> str:
         return "never"

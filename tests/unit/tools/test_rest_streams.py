@@ -99,7 +99,7 @@ async def test_a_stream_that_ends_too_soon_is_no_result(mapping: dict[str, str])
             await stream(rows({"p": 1}), mapping, NDJSON, method, **options)
 
 
-async def test_a_connection_that_breaks_is_told_apart() -> None:
+async def test_a_broken_connection_is_a_separate_error() -> None:
     async with serving() as server, rest("s", "POST", f"{server.url}/", stream={"output": "/p"}) as tool:
         whole = answer(rows({"p": 1}, {"p": 2}), content_type=NDJSON)
         server.answers = [Cut(whole[:-4])]

@@ -119,14 +119,14 @@ COMMANDS: dict[str, Entry] = {
 
 GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     "grants": (
-        "List or revoke approvals that also let later calls run. Without a second word: list.",
+        "List or revoke approvals that also let later calls run. Without a subcommand: list.",
         {
             "list": Entry("grants", "list_grants", "List the approvals that also let later calls run."),
             "revoke": Entry("grants", "revoke", "Revoke a grant: at once, for every process over this store."),
         },
     ),
     "workers": (
-        "List the workers over the store, drain or cordon them. Without a second word: list.",
+        "List the workers over the store, drain or cordon them. Without a subcommand: list.",
         {
             "list": Entry(
                 "workers", "list_workers", "List the workers: host, process, tools, load, state and last sign of life."
@@ -139,7 +139,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         },
     ),
     "schedules": (
-        "Calls that are made again and again: add, pause, resume, remove. Without a second word: list.",
+        "Calls that are made again and again: add, pause, resume, remove. Without a subcommand: list.",
         {
             "list": Entry(
                 "schedules", "list_schedules", "List the schedules: when, what, and what became of the last times."
@@ -169,8 +169,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         },
     ),
 }
-"""Commands of two words: the first word, its help, and the second words."""
+"""Commands with subcommands: the name, its help, and the subcommands."""
 
-ALONE = frozenset({"grants", "workers"})
-ALONE = frozenset({"schedules", "workers"})
+ALONE = frozenset({"grants", "schedules", "workers"})
 """First words that may stand alone: they mean `list`."""

@@ -110,7 +110,7 @@ def test_threads_left_and_variables_changed_are_reported() -> None:
     assert [(v.name, v.value, v.change) for v in result.variables] == [("x", "2", "created"), ("y", "2", "changed")]
 
 
-def test_an_error_without_words_is_an_error_all_the_same() -> None:
+def test_an_error_without_a_message_is_still_an_error() -> None:
     result = report(BlockEnd(status="error")).result(ISOLATION)
     assert result.error is not None
     assert (result.status, result.error.block_index, result.error.fatal) == ("error", 0, False)

@@ -151,7 +151,7 @@ def test_the_space_has_the_name_of_its_weights_and_length(folder: Path) -> None:
         ),
     ],
 )
-def test_damaged_weights_are_refused_in_words(tmp_path: Path, content: bytes) -> None:
+def test_damaged_weights_get_a_clear_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(UsageError, match=r"model\.safetensors"):
         tensors(tmp_path / "model.safetensors")

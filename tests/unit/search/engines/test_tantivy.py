@@ -62,7 +62,7 @@ async def test_a_folder_is_there_again_and_a_failed_add_leaves_nothing(tmp_path:
         assert (engine.count, await ids(engine, "绍兴")) == (2, [])
 
 
-def test_a_place_that_is_no_index_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_path_that_is_no_index_gets_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_text("{}")
     with pytest.raises(UsageError, match="cannot be opened"):
         Tantivy(tmp_path)

@@ -16,7 +16,7 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.ports import Append, Done, Found, NoNotices, OnHint, Owner
 from clicket.stores.liveness import host_clock
 
-__all__ = ["Door", "Traffic"]
+__all__ = ["FaultyStore", "Traffic"]
 
 LEASE = 1e9
 """No lease expires by itself: the test expires it."""
@@ -29,24 +29,24 @@ class Traffic:
 
     def __init__(self, settle: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._settle = settle
-        self._questions: deque[tuple[Door, Callable[[], None], bool]] = deque()
+        self._questions: deque[tuple[FaultyStore, Callable[[], None], bool]] = deque()
 
-    def add(self, door: Door, ask: Callable[[], None], *, is_append: bool) -> None:
-        self._questions.append((door, ask, is_append))
+    def add(self, faulty_store: FaultyStore, ask: Callable[[], None], *, is_append: bool) -> None:
+        self._questions.append((faulty_store, ask, is_append))
 
     async def flow(self) -> None:
         """Until the event loop is idle and no request is in transit."""
         await self._settle()
         while self._questions:
-            door, ask, is_append = self._questions.popleft()
+            faulty_store, ask, is_append = self._questions.popleft()
             ask()
-            while is_append and self._questions and self._questions[0][::2] == (door, True):
+            while is_append and self._questions and self._questions[0][::2] == (faulty_store, True):
                 self._questions.popleft()[1]()  # appends that arrive together are written together
-            await door.quiet()
+            await faulty_store.quiet()
             await self._settle()
 
 
-class Door:
+class FaultyStore:
     """One process's connection to the store. Without traffic the store answers immediately."""
 
     def __init__(self, place: SharedMemory | Path, traffic: Traffic | None) -> None:
@@ -113,7 +113,7 @@ class Door:
 
     # Controlled by the test.
 
-    async def give_up(self, observer: Door) -> None:
+    async def give_up(self, observer: FaultyStore) -> None:
         """Expire its lease, as if the process slept or died."""
         if isinstance(self.inner, Side):
             self.inner.give_up()
@@ -153,7 +153,7 @@ class Door:
             self._idle.append(idle)
             await idle
 
-    async def cut(self, observer: Door) -> None:
+    async def cut(self, observer: FaultyStore) -> None:
         """The process is dead: its requests do not arrive, it gets no answers, and its lease expires."""
         self.is_cut = True
         self._held.clear()

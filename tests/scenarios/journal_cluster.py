@@ -16,7 +16,7 @@ import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from tests.scenarios.journal_doors import Traffic
+from tests.scenarios.journal_faulty_store import Traffic
 from tests.scenarios.journal_laws import (
     MAY_REPEAT,
     check_cached,
@@ -33,10 +33,10 @@ from clicket.model import Event, fold, result_of
 from clicket.ports import Query
 from clicket.testing import StepClock
 
-__all__ = ["World"]
+__all__ = ["Cluster"]
 
 
-class World:
+class Cluster:
     """Processes over one store, and the invariants that hold at every moment."""
 
     def __init__(self, kind: str, *, hints: bool = False, waits: bool = True) -> None:
@@ -93,7 +93,7 @@ class World:
         await process.open()
         self.processes.append(process)
         if slow:
-            process.door.hold_up(after=1)
+            process.faulty_store.hold_up(after=1)
         process.send(process.engine.recovery.recover())
         await self.settle()
         assert slow or not process.errands, "a runtime cannot be opened"
@@ -103,7 +103,7 @@ class World:
         process.given_up = process.ever_given_up = True
         for body in self.bodies:
             body.stale |= body.process is process
-        await process.door.give_up(self.observer.door)
+        await process.faulty_store.give_up(self.observer.faulty_store)
 
     async def submit(self, process: Process, name: str, stubborn: bool, deadline: float | None, direct: bool) -> None:
         id = f"c{len(self.ids)}"
@@ -125,12 +125,12 @@ class World:
 
     async def advance(self, seconds: float) -> None:
         self.now += seconds
-        if any(process.door.is_holding for process in self.processes):
+        if any(process.faulty_store.is_holding for process in self.processes):
             self.delay += seconds
         for process in [*self.processes, self.observer]:
             process.clock.advance(seconds)
             if self.hints:
-                process.door.look()
+                process.faulty_store.look()
         await self.settle()
 
     def cancel(self, process: Process, id: str) -> None:
@@ -181,13 +181,13 @@ class World:
 
     async def leave(self, process: Process) -> None:
         """Close the runtime."""
-        process.door.heal()
+        process.faulty_store.heal()
         await self.settle()
         # A body that does not stop is abandoned by design, and would stay here for ever. The next queued call runs.
         while stubborn := [body for body in self.bodies if body.process is process and body.stubborn]:
             await self.tell(stubborn[0], "return")
         stopped = [body for body in self.bodies if body.process is process and not process.ever_given_up]
-        owner = process.door.owner
+        owner = process.faulty_store.owner
         self.processes.remove(process)
         process.chores.closed = True
         closing = asyncio.ensure_future(process.engine.closing.close(patience=0))
@@ -208,7 +208,7 @@ class World:
     # Invariants.
 
     async def check(self) -> None:
-        stored = await self.observer.door.inner.history(Query(limit=1_000))
+        stored = await self.observer.faulty_store.inner.history(Query(limit=1_000))
         events = {each.id: each.events for each in stored}
         assert len(events) == len(stored)
         changed = [id for id in self.ids if self._has_changed(id, events.get(id, []))]
@@ -254,7 +254,7 @@ class World:
         equal: dict[bool, list[str]] = defaultdict(list)
         for body in self.bodies:
             first = body.tool == "cached" and body.ctx.attempt == 1 and running_in_store(self.seen[body.id])
-            if first and not body.stale and not body.process.door.stumbled:
+            if first and not body.stale and not body.process.faulty_store.stumbled:
                 equal[body.stubborn].append(body.id)
         for stubborn, ids in equal.items():
             assert len(ids) <= 1 or stubborn in self.failed, f"{ids} are equal, but run at once"
@@ -268,9 +268,9 @@ class World:
         for id, waiter in process.waiters.items():
             assert waiter.done() or id in self.left, f"{id}: a closed runtime left its caller waiting"
         self._check_callers(process)
-        for stored in await self.observer.door.inner.history(Query(active=True, limit=1_000)):
+        for stored in await self.observer.faulty_store.inner.history(Query(active=True, limit=1_000)):
             assert stored.owner != owner, f"{stored.id} belongs to a closed runtime"
-        assert owner not in {holder for _, holder in self.observer.door.slots()}, "it still holds a slot"
+        assert owner not in {holder for _, holder in self.observer.faulty_store.slots()}, "it still holds a slot"
         for body in stopped:
             change = end_of_attempt(self.seen[body.id], body.ctx.attempt)
             wanted = State.RETRYING if body.tool in MAY_REPEAT else State.FAILED
@@ -280,7 +280,7 @@ class World:
         """Everything ends by itself: bodies return or time out, queues advance, orphans are recovered."""
         try:
             for process in self.processes:
-                process.door.heal()
+                process.faulty_store.heal()
             await self.settle()
             if not any(process.kind == "runner" for process in self.processes):
                 await self.reopen(alone=False)
@@ -332,9 +332,9 @@ class World:
     async def _check_end(self) -> None:
         for id, events in self.seen.items():
             assert not events or events[-1].state.is_terminal, f"{id} was lost: {events[-1].state}"
-        door = self.observer.door
+        faulty_store = self.observer.faulty_store
         for state in {events[-1].state for events in self.seen.values() if events}:
-            listed = {stored.id for stored in await door.inner.history(Query(state=state, limit=1_000))}
+            listed = {stored.id for stored in await faulty_store.inner.history(Query(state=state, limit=1_000))}
             wanted = {id for id, events in self.seen.items() if events and events[-1].state is state}
             assert listed == wanted, "the index disagrees with the records"
         for by, (id, counted) in self.answers.items():
@@ -342,8 +342,8 @@ class World:
             assert said == counted, f"{id}: {by!r} was acknowledged {counted} times, and recorded {said} times"
         for process in self.processes:
             await self._check_idle(process)
-        assert door.slots() == [], "slots are still held"
-        stats = await door.inner.cache_stats()
+        assert faulty_store.slots() == [], "slots are still held"
+        stats = await faulty_store.inner.cache_stats()
         assert stats.hits == sum(fold(events).cached for events in self.seen.values() if events)
 
     async def _check_idle(self, process: Process) -> None:

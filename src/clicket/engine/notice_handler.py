@@ -1,6 +1,6 @@
-"""What this process does when it hears of others: hints of the store, and notices with a body.
+"""Handles messages of other processes: hints of the store, and notices with a body.
 
-Nothing heard decides anything. A hint makes a part look at the store sooner; what a notice says is checked by the next commit.
+A message decides nothing. A hint makes a part look at the store sooner; what a notice says is checked by the next commit.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from clicket.engine.stored_calls import StoredCalls
 from clicket.hub import Hub
 from clicket.model import load_events
 
-__all__ = ["Hearing"]
+__all__ = ["NoticeHandler"]
 
 _decode_events = msgspec.json.Decoder(tuple[str, msgspec.Raw]).decode
 """The call's id, and a unit of its events as it is stored."""
 
 
-class Hearing:
+class NoticeHandler:
     def __init__(
         self,
         stored_calls: StoredCalls,

@@ -24,7 +24,7 @@ MAX_LINES = 450  # about 400 is where to stop and split
 # Modules where sync meets threads. Everything else is single-threaded asyncio.
 THREADS = {
     "bridge.py": "the one crossing between sync and async",
-    "execution/sink.py": "a tool in a worker thread waits there when the loop lags behind",
+    "execution/thread_sink.py": "a tool in a worker thread waits there when the loop lags behind",
     "execution/processes": "the child's lifeline, and the writer of its frames",
     "execution/ray": "calls of Ray block, and a body on the cluster runs beside the stream of its frames",
     "interpreter/inside": "threads of the program in the sandbox are counted, and a lock keeps its frames whole",

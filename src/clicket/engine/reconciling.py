@@ -21,7 +21,8 @@ from clicket.call import Call
 from clicket.engine.ending import Ending
 from clicket.errors import ClicketError
 from clicket.execution import CallSink, Stopped, backoff, describe
-from clicket.execution.sink import ThreadSink, context_for
+from clicket.execution.sink import context_for
+from clicket.execution.thread_sink import ThreadSink
 from clicket.journal import Journal
 from clicket.pipeline import Pipeline
 from clicket.ports import sleep

@@ -9,7 +9,7 @@
 - `clocks`, `deadlines`: timeout, idle limit and grace of an attempt; many deadlines on few timers
 - `retry`: which failures are retried, and after how long
 - `limiter`: slots and their queue, with callers in turn
-- `sink`, `spool`: output, progress and heartbeats as events; the whole output of a call
+- `sink`, `thread_sink`, `spool`: output, progress and heartbeats as events; the whole output of a call
 - `lent_credentials`: the caller's tokens for an attempt
 - `checkpoints`, `turn_log`: what a tool keeps for its next attempt; the steps of an agent's turn
 - `inputs`: questions of a running body to a person

@@ -11,8 +11,9 @@ from typing import Any
 from clicket.bridge import Workers, fulfil
 from clicket.call import Call, Late
 from clicket.execution.clocks import Clocks
-from clicket.execution.sink import ThreadSink, context_for
+from clicket.execution.sink import context_for
 from clicket.execution.stopping import Stopped, abandon, attempt_of, keep_late, set_stopper
+from clicket.execution.thread_sink import ThreadSink
 from clicket.tools import Tool
 
 __all__ = ["ThreadLane"]

@@ -60,7 +60,9 @@ class Parts(Lower):
             processes,
             workers,
             self.ending,
-            Stopping(self.journal, self.pipeline, self.limiter, self.ending, self.external),
+            Stopping(
+                self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
+            ),
             self.tasks,
             shares=shares,
             cancel_grace=grace,

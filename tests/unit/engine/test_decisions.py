@@ -65,7 +65,9 @@ class Parts(Lower):
             self.claimer,
             self.ending,
             handover,
-            Stopping(self.journal, self.pipeline, self.limiter, self.ending, self.external),
+            Stopping(
+                self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
+            ),
             max_arguments_size=10_000,
         )
 

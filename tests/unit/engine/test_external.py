@@ -22,7 +22,9 @@ async def job(ctx: ToolContext) -> None:
 class Parts(Lower):
     def __init__(self) -> None:
         super().__init__(job)
-        self.stopping = Stopping(self.journal, self.pipeline, self.limiter, self.ending, self.external)
+        self.stopping = Stopping(
+            self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
+        )
         self.on_request = lambda entry, events: self.external.take(self.call, events)
         self.timers._expire = self.stopping.expire
 

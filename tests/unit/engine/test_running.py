@@ -58,7 +58,9 @@ class Parts(Lower):
             self.timers,
             self.ending,
             handover,
-            Stopping(self.journal, self.pipeline, self.limiter, self.ending, self.external),
+            Stopping(
+                self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
+            ),
             share,
             self.tasks,
             self.limits,

@@ -66,7 +66,10 @@ class Basic:
 
 def imported() -> Any:
     remote = mcp_types.Tool(name="far", input_schema=NO_ARGUMENTS, output_schema=NO_ARGUMENTS)
-    return ImportedTool(SimpleNamespace(name="there"), remote, prefix="", options={}, trust_hints=False)  # type: ignore[arg-type]
+    requests: Any = SimpleNamespace()
+    return ImportedTool(
+        SimpleNamespace(name="there"), requests, requests, remote, prefix="", options={}, trust_hints=False
+    )  # type: ignore[arg-type]
 
 
 def question() -> Any:

@@ -92,7 +92,8 @@ class IndexWriter:
 
     def _insert(self, key: int | None, row: Row, hashed: bytes) -> None:
         execute, one = self.connection.execute, row.document
-        called, cut = own_names(one.title, one.text[:LEAD]), passages(one.text)
+        called = own_names(one.title, one.text[:LEAD])
+        cut = passages(one.text, [offset for offset, _ in row.headings if 0 < offset < len(one.text)])
         read = [_terms(one.title, _headings(row, start), one.text[start:stop]) for start, stop in cut]
         page = pack_profile(one.title, one.text, called, [term for each in read for term in each.body])
         execute(_DOCUMENT, (key, *map(encoded, (one.id, one.title, one.text, one.url, one.source)), hashed, page))

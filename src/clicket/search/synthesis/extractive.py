@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from clicket.errors import UsageError
 from clicket.model.document import Citation
 from clicket.search.findings import Findings, Synthesis
 from clicket.search.protocols import Collection
 from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
-from clicket.search.synthesis.sentence_selection import SelectedSentence, select_sentences
+from clicket.search.synthesis.sentence_selection import Question, SelectedSentence, candidates_of, select_sentences
 from clicket.search.synthesis.source_documents import SourceDocument, split_documents
 from clicket.search.text.names import leading_name, names
 from clicket.search.text.terms import terms
@@ -44,9 +45,8 @@ class ExtractiveSynthesizer:
 
     def extract(self, findings: Findings) -> Synthesis:
         sources = split_documents(findings.ranked[:_MAX_DOCUMENTS], findings.documents)
-        chosen = select_sentences(
-            findings.question, sources, lambda asked: self._term_weights(asked, sources), self._max_sentences
-        )
+        asked = Question(findings.question, lambda terms: self._term_weights(terms, sources))
+        chosen = select_sentences(asked, candidates_of(asked, sources), self._max_sentences)
         lines, citations = _paragraphs(chosen)
         missing = list(_missing(findings, sources))
         if not lines:
@@ -69,12 +69,12 @@ class ExtractiveSynthesizer:
 
 
 def _paragraphs(chosen: Sequence[SelectedSentence]) -> tuple[list[str], list[Citation]]:
-    """A paragraph for each document, the best first, its sentences in the order of the text."""
+    """The sentences, the best first. Neighbours of the same document are one paragraph."""
     citations: list[Citation] = []
     lines: list[str] = []
-    for source in sorted({one.document.rank: one.document for one in chosen}.values(), key=lambda one: one.rank):
+    for source, group in groupby(chosen, key=lambda one: one.document):
         parts: list[str] = []
-        for one in sorted((one for one in chosen if one.document is source), key=lambda one: one.sentence.start):
+        for one in group:
             citation = source.document.cite(one.sentence.start, one.sentence.end)
             citations.append(citation)
             parts.append(f"{_plain(citation.text)} [{len(citations)}]")

@@ -19,7 +19,7 @@ from clicket.search.index.postings import Postings
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
-from clicket.search.text.terms import all_terms
+from clicket.search.text.terms import all_terms, identifiers
 
 __all__ = ["IndexReader"]
 
@@ -90,7 +90,8 @@ class IndexReader:
 
     def find(self, query: str, k: int) -> list[Document]:
         """The best documents. Passages are ranked, and the score of a document is that of its best passage."""
-        query_terms: Mapping[str, int] = Counter(all_terms(query[:_MAX_QUERY]))
+        query = query[:_MAX_QUERY]
+        query_terms: Mapping[str, int] = Counter(all_terms(query) + identifiers(query))
         with self.snapshot() as postings:
             if k < 1 or not postings.size:
                 return []

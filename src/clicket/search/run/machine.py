@@ -274,6 +274,7 @@ class Machine:
         return SearchResult(
             question=self._spec.question,
             answer=synthesis.answer,
+            answered=synthesis.answered,
             citations=synthesis.citations,
             documents=tuple(findings.best(len(findings.ranked))),
             rounds=findings.rounds,

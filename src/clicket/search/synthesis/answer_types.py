@@ -132,6 +132,8 @@ _RELATED = (
     "religion religious church faith denomination",
     "occupation profession job",
     "long length km miles kilometres metres feet",
+    "meet met",
+    "buy bought sell sold",
 )
 
 

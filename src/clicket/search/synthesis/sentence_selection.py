@@ -61,6 +61,7 @@ _READ_WHOLE, _SHORT_DOCUMENT = 8, 40
 """The best documents, if they have no more statements than this: all of them are scored. Of others, those with terms of the question."""
 _ENOUGH = 0.8
 """If the best statement covers less of the question than this, several documents are needed."""
+_ABOUT_AS_GOOD = 4.0
 _SCORE = attrgetter("score")
 _FOLLOWED = attrgetter("followed")
 _EXACT = re.compile(r"[\w-]*\d[\w.-]*\w|\d|\w+(?:[._/:-]+\w+)+|/\w[\w/.-]*")
@@ -100,6 +101,8 @@ class Candidate(msgspec.Struct, eq=False):
     """The score, less what was taken already covers."""
     has: dict[int, float] = {}
     covers: float = 0.0
+    is_mentioned: bool = False
+    """Does another document mention its document?"""
     mentioned: tuple[SourceDocument, ...] = ()
 
 
@@ -161,7 +164,15 @@ def select_sentences(asked: Question, candidates: list[Candidate], most: int) ->
             if more or less:
                 one.score = round(one.score + more, 6)
                 one.followed = round(one.followed + more - less, 6)
-    return [SelectedSentence(one.document, one.sentence, one.covers) for one in chosen]
+    return [SelectedSentence(one.document, one.sentence, one.covers) for one in _needed(chosen)]
+
+
+def _needed(chosen: list[Candidate]) -> list[Candidate]:
+    """Those that are about as good as the best one, if it covers the question and no other document is needed for it."""
+    if not chosen or chosen[0].covers < _ENOUGH or chosen[0].mentioned or chosen[0].is_mentioned:
+        return chosen
+    least = chosen[0].score - _ABOUT_AS_GOOD
+    return [one for one in chosen if one.score >= least]
 
 
 def _follows(chosen: Sequence[Candidate]) -> bool:
@@ -235,6 +246,7 @@ def _score(
         own, context = (sum([weights[number] * share for number, share in each.items()]) for each in (has, near))
         outer = sum([weights[number] * (1 - near.get(number, 0.0)) for number in title])
         one.covers = context + outer
+        one.is_mentioned = source is not None
         text = one.sentence.text
         one.features = [
             own,

@@ -19,7 +19,8 @@ __all__ = ["Context", "Statement", "statements"]
 
 _BLOCK = re.compile(r"[^\n]+(?:\n(?!\s*\n)[^\n]*)*")
 _MARKED = re.compile(r"\s*(?:[-*+•·‣>]|#{1,6}|\d{1,3}[.)]|[一二三四五六七八九十]{1,3}、)\s|\s*```")
-_NUMBERED = re.compile(r"(?:Chapter|Appendix|Section|Part)\s+\w{1,5}\.?\s|(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})*\.?\s+\S|[A-Z]\.\d")
+_NUMBERED = re.compile(r"(?:Chapter|Appendix|Section|Part)\s+\w{1,5}\.?\s|(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})+\.?\s+\S|[A-Z]\.\d{1,3}\.?\s")
+"""A numbered heading. A single number may be that of a step."""
 _UNDERLINE = re.compile(r"[=\-~^*]{3,}\s*$")
 _SIGNATURE = re.compile(r"(?:class |async |exception |classmethod |staticmethod |abstractmethod )*[A-Za-z_][\w.]*\(")
 _CODE = re.compile(r"(?:>>> |\.\.\. |\$ |# |    |\t)")
@@ -28,8 +29,9 @@ _TABLE_OF_CONTENTS = re.compile(r"(?:table of )?contents|目录", re.IGNORECASE)
 _MAX_HEADING = 150
 _MAX_LABEL = 80
 _MAX_SIGNATURE = 300
-_SHORT_REPLY = 12
-"""Characters of a reply such as "Yes.", which is read with the next sentence."""
+_REPLY = re.compile(r"(?:yes|no|maybe|perhaps|sometimes|not really|not yet|of course|是的?|不是|不能|不可以|可以|能)[.,!。，！]?", re.IGNORECASE)
+"""A reply that is read with the next sentence."""
+_MAX_REPLY = 12
 _MIN_LETTERS = 3
 """Letters and digits of a statement; what has fewer is a rule, the number of a list item or a stray mark."""
 _LONG = 40
@@ -127,7 +129,7 @@ class _Reader:
         if "```" in block or sum(_CODE.match(line) is not None for line in lines) * 2 >= len(lines):
             yield from self._after_open(start, end, "example")
             yield from self._pieces(start, end, "code")
-        elif " | " in block and sum(" | " in line for line in lines) * 2 > len(lines):
+        elif sum(" | " in line for line in lines) * 2 > len(lines):
             yield from self._table(start, lines)
         elif _is_wrapped(lines) or any(_MARKED.match(line) for line in lines):
             yield from self._after_open(start, end)
@@ -149,7 +151,7 @@ class _Reader:
                 yield from self._heading(start, end)
             return
         if " | " in line:
-            if self._header is not None or _NAVIGATION.match(line.rsplit(" | ", 1)[1]) is None:
+            if _NAVIGATION.match(line.rsplit(" | ", 1)[1]) is None:
                 yield from self._table(start, [line])
             return
         self._header = None
@@ -210,9 +212,10 @@ class _Reader:
         number = 0
         while number < len(spans):
             first, last = spans[number]
-            if last - first <= _SHORT_REPLY and number + 1 < len(spans) and spans[number + 1][1] - first <= MAX_SENTENCE:
-                number += 1
-                last = spans[number][1]
+            if number + 1 < len(spans) and last - first <= _MAX_REPLY and _REPLY.fullmatch(text, first, last):
+                if spans[number + 1][1] - first <= MAX_SENTENCE:
+                    number += 1
+                    last = spans[number][1]
             number += 1
             if last - first <= _LONG and sum(map(str.isalnum, text[first:last])) < _MIN_LETTERS:
                 continue
@@ -232,9 +235,12 @@ class _Reader:
             return
         first, before = self._open
         self._open = None
-        last = end
+        last, text = end, self._text[start:end]
+        if kind == "lead" and "\n" not in text:  # a paragraph: its first sentence completes what was before
+            last = start + next((stop for _, stop in sentences(text)), 0)
         if last - first > MAX_SENTENCE:
-            last = max((start + stop for _, stop in sentences(self._text[start:end]) if start + stop - first <= MAX_SENTENCE), default=0)
+            ends = [start + stop for _, stop in sentences(text)]
+            last = max((stop for stop in ends if stop - first <= MAX_SENTENCE), default=0)
         if last > start:
             yield self._statement(first, last, kind, tuple(terms(self._text[first:last])), before)
 

@@ -91,7 +91,9 @@ _ANSWERS = {
     ),
     "how": (
         re.compile(r"(?<![\w-])--?\w|[/_]\w|\w\(|\$ |=\w"),
-        re.compile(r"\b(?:[Uu]s(?:e|ing)|[Rr]un|[Ee]xecut|[Tt]ype|[Ee]dit|[Aa]dd|[Ss]et|[Ii]nstall|[Cc]reate|[Cc]all|command|[Pp]ass)"),
+        re.compile(
+            r"\b(?:[Uu]s(?:e|ing)|[Rr]un|[Ee]xecut|[Tt]ype|[Ee]dit|[Aa]dd|[Ss]et|[Ii]nstall|[Cc]reate|[Cc]all|command|[Pp]ass)"
+        ),
         re.compile("[使用运行执行输入编辑]"),
     ),
     "reason": (
@@ -99,7 +101,9 @@ _ANSWERS = {
         re.compile("因为|由于|所以"),
     ),
     "definition": (
-        re.compile(r" (?:is|are|was|were|means?|stands? for|refers? to|called|known as|allows?|provides?|returns?|does)\b"),
+        re.compile(
+            r" (?:is|are|was|were|means?|stands? for|refers? to|called|known as|allows?|provides?|returns?|does)\b"
+        ),
         re.compile("是|称为|指"),
     ),
 }

@@ -12,7 +12,7 @@ from math import log1p
 
 from clicket.search.synthesis.sentence_selection import Candidate, Question, SelectedSentence
 from clicket.search.synthesis.source_documents import SourceDocument
-from clicket.search.text.names import flattened, names
+from clicket.search.text.names import flattened, is_cjk, names
 from clicket.search.text.terms import terms
 
 __all__ = ["is_answered"]
@@ -27,7 +27,8 @@ _LOST = -3.0
 """The share that is names which none of the best documents has."""
 _LENGTH = 1.5
 """The logarithm of the number of terms: a statement covers less of a long question."""
-_LEAST = 7.0
+_LEAST, _LEAST_UNSPACED = 7.0, 6.0
+"""The value from which on a question counts as answered. Pairs of characters across two words are seldom in a document."""
 _BEST = 5
 
 
@@ -53,7 +54,7 @@ def is_answered(
         + _LOST * asked.weight(frozenset(lost))
         + _LENGTH * log1p(len(asked.numbered))
     )
-    return round(value, 6) >= _LEAST
+    return round(value, 6) >= (_LEAST_UNSPACED if is_cjk(text) else _LEAST)
 
 
 def _has_name(flat: str, name: str) -> bool:

@@ -91,9 +91,19 @@ def _paragraphs(chosen: Sequence[SelectedSentence]) -> tuple[list[str], list[Cit
         for one in group:
             citation = source.document.cite(one.sentence.start, one.sentence.end)
             citations.append(citation)
-            parts.append(f"{_plain(citation.text)} [{len(citations)}]")
+            parts.append(f"{_lead(one)}{_plain(citation.text)} [{len(citations)}]")
         lines.append(f"{_title(source)}: {' '.join(parts)}")
     return lines, citations
+
+
+def _lead(one: SelectedSentence) -> str:
+    """What a list item or a row of a table must be read with: the sentence that leads to the list, or the header."""
+    statement = one.sentence.statement
+    if statement.lead is None or statement.kind not in ("item", "row"):
+        return ""
+    start, end = statement.lead
+    lead = _plain(one.sentence.part[start:end])
+    return f"{lead} " if lead.endswith((":", "：")) else f"{lead}: " if len(lead) <= _MAX_TITLE else ""
 
 
 def _plain(text: str) -> str:

@@ -68,7 +68,9 @@ _EXACT = re.compile(r"[\w-]*\d[\w.-]*\w|\d|\w+(?:[._/:-]+\w+)+|/\w[\w/.-]*")
 """Numbers, versions, identifiers, names of files."""
 _QUESTION_WORDS = re.compile(r"\bhow (?:many|much|often|long|old|far|big|large)\b", re.IGNORECASE)
 _COUNTED = re.compile(r"\bhow many ((?:[\w-]+ ?){1,3})", re.IGNORECASE)
-_NUMBER_WORDS = frozenset(terms("one two three four five six seven eight nine ten eleven twelve dozen hundred thousand million billion"))
+_NUMBER_WORDS = frozenset(
+    terms("one two three four five six seven eight nine ten eleven twelve dozen hundred thousand million billion")
+)
 _UNCOUNTED = 0.3
 """What a number counts that is not a number of the things that are asked for."""
 _NEAR = 3
@@ -114,8 +116,7 @@ class Question:
     def __init__(self, question: str, weigh: Callable[[Sequence[str]], Sequence[float]]) -> None:
         asked = list(dict.fromkeys(terms(_QUESTION_WORDS.sub(" ", question))))
         weights = [
-            weight * (_LIGHT_SHARE if term in _LIGHT else 1.0)
-            for term, weight in zip(asked, weigh(asked), strict=True)
+            weight * (_LIGHT_SHARE if term in _LIGHT else 1.0) for term, weight in zip(asked, weigh(asked), strict=True)
         ]
         total = sum(weights) or 1.0
         related = related_terms(asked)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from clicket.search.text.sentences import MAX_SENTENCE, sentences
@@ -19,7 +20,9 @@ __all__ = ["Context", "Statement", "statements"]
 
 _BLOCK = re.compile(r"[^\n]+(?:\n(?!\s*\n)[^\n]*)*")
 _MARKED = re.compile(r"\s*(?:[-*+•·‣>]|#{1,6}|\d{1,3}[.)]|[一二三四五六七八九十]{1,3}、)\s|\s*```")
-_NUMBERED = re.compile(r"(?:Chapter|Appendix|Section|Part)\s+\w{1,5}\.?\s|(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})+\.?\s+\S|[A-Z]\.\d{1,3}\.?\s")
+_NUMBERED = re.compile(
+    r"(?:Chapter|Appendix|Section|Part)\s+\w{1,5}\.?\s|(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})+\.?\s+\S|[A-Z]\.\d{1,3}\.?\s"
+)
 """A numbered heading. A single number may be that of a step."""
 _UNDERLINE = re.compile(r"[=\-~^*]{3,}\s*$")
 _SIGNATURE = re.compile(r"(?:class |async |exception |classmethod |staticmethod |abstractmethod )*[A-Za-z_][\w.]*\(")
@@ -29,7 +32,10 @@ _TABLE_OF_CONTENTS = re.compile(r"(?:table of )?contents|目录", re.IGNORECASE)
 _MAX_HEADING = 150
 _MAX_LABEL = 80
 _MAX_SIGNATURE = 300
-_REPLY = re.compile(r"(?:yes|no|maybe|perhaps|sometimes|not really|not yet|of course|是的?|不是|不能|不可以|可以|能)[.,!。，！]?", re.IGNORECASE)
+_REPLY = re.compile(
+    r"(?:yes|no|maybe|perhaps|sometimes|not really|not yet|of course|是的?|不是|不能|不可以|可以|能)[.,!。，！]?",
+    re.IGNORECASE,
+)
 """A reply that is read with the next sentence."""
 _MAX_REPLY = 12
 _MIN_LETTERS = 3
@@ -145,19 +151,25 @@ class _Reader:
 
     def _line(self, start: int, end: int, line: str) -> Iterator[Statement]:
         """A block of one line: a heading, a label, a row, or a paragraph."""
-        ended = line.rstrip(_CLOSERS)[-1:] in _ENDS
-        if len(line) <= _MAX_HEADING and ((line.endswith(("?", "？")) and self._open is None) or (not ended and _NUMBERED.match(line))):
-            if _TABLE_OF_CONTENTS.fullmatch(line) is None:
-                yield from self._heading(start, end)
-            return
         if " | " in line:
             if _NAVIGATION.match(line.rsplit(" | ", 1)[1]) is None:
                 yield from self._table(start, [line])
             return
+        ended = line.rstrip(_CLOSERS)[-1:] in _ENDS
+        if len(line) <= _MAX_HEADING and (
+            (line.endswith(("?", "？")) and self._open is None) or (not ended and _NUMBERED.match(line))
+        ):
+            if _TABLE_OF_CONTENTS.fullmatch(line) is None:
+                yield from self._heading(start, end)
+            return
         self._header = None
         if not ended and _TABLE_OF_CONTENTS.fullmatch(line):
             return
-        if not ended and (len(line) <= _MAX_LABEL or (len(line) <= _MAX_SIGNATURE and _SIGNATURE.match(line))) and line[-1] not in ":：,，;；":
+        if (
+            not ended
+            and (len(line) <= _MAX_LABEL or (len(line) <= _MAX_SIGNATURE and _SIGNATURE.match(line)))
+            and line[-1] not in ":：,，;；"
+        ):
             completes = self._open is not None
             yield from self._after_open(start, end)
             yield from self._label(start, end, opens=not completes)
@@ -186,6 +198,8 @@ class _Reader:
 
     def _table(self, start: int, lines: list[str]) -> Iterator[Statement]:
         self._open = None
+        if len(lines) > 1:
+            self._header = None
         at = start
         for line in lines:
             end = at + len(line.rstrip())
@@ -202,7 +216,9 @@ class _Reader:
             yield self._statement(start, end, kind, tuple(terms(self._text[start:end])))
             return
         for first, last in sentences(self._text[start:end]):
-            yield self._statement(start + first, start + last, kind, tuple(terms(self._text[start + first : start + last])))
+            yield self._statement(
+                start + first, start + last, kind, tuple(terms(self._text[start + first : start + last]))
+            )
 
     def _sentences(self, start: int, end: int, kind: str) -> Iterator[Statement]:
         text = self._text
@@ -212,22 +228,32 @@ class _Reader:
         number = 0
         while number < len(spans):
             first, last = spans[number]
-            if number + 1 < len(spans) and last - first <= _MAX_REPLY and _REPLY.fullmatch(text, first, last):
-                if spans[number + 1][1] - first <= MAX_SENTENCE:
-                    number += 1
-                    last = spans[number][1]
+            following = spans[number + 1][1] if number + 1 < len(spans) else 0
+            if (
+                last - first <= _MAX_REPLY
+                and 0 < following - first <= MAX_SENTENCE
+                and _REPLY.fullmatch(text, first, last)
+            ):
+                number += 1
+                last = following
             number += 1
             if last - first <= _LONG and sum(map(str.isalnum, text[first:last])) < _MIN_LETTERS:
                 continue
             order = tuple(terms(text[first:last]))
-            if number == len(spans) and "\n" in text and text[first:last].rstrip(_CLOSERS)[-1:] not in _ENDS:
-                if kind != "item" or text[last - 1] in ":：":
-                    self._open = (first, before)
-                    self._lead, self._lead_terms = (first, last), frozenset(order)
-                    yield self._statement(first, last, "open", order, before)
-                    return
+            if number == len(spans) and self._is_open(first, last, kind):
+                self._open = (first, before)
+                self._lead, self._lead_terms = (first, last), frozenset(order)
+                yield self._statement(first, last, "open", order, before)
+                return
             yield self._statement(first, last, kind, order, before)
             before = frozenset(order)
+
+    def _is_open(self, first: int, last: int, kind: str) -> bool:
+        """Does the last sentence of a block lead to the next block? Items of a list often end without a full stop."""
+        text = self._text
+        if "\n" not in text or text[first:last].rstrip(_CLOSERS)[-1:] in _ENDS:
+            return False
+        return kind != "item" or text[last - 1] in ":："
 
     def _after_open(self, start: int, end: int, kind: str = "lead") -> Iterator[Statement]:
         """The statement that was left open, with the block that completes it."""
@@ -255,7 +281,16 @@ class _Reader:
         lead = self._lead if self._lead is not None and self._lead[0] != start else None
         place, self._place = self._place, self._place + 1
         return Statement(
-            start, end, order, frozenset(order), kind, self._section, place, lead, self._lead_terms if lead else _NONE, before
+            start,
+            end,
+            order,
+            frozenset(order),
+            kind,
+            self._section,
+            place,
+            lead,
+            self._lead_terms if lead else _NONE,
+            before,
         )
 
 
@@ -266,5 +301,5 @@ def _is_wrapped(lines: list[str]) -> bool:
         return False
     return all(
         len(line) + 1 + len(after.split(None, 1)[0] if after.strip() else "") > width - 8
-        for line, after in zip(lines, lines[1:], strict=False)
+        for line, after in pairwise(lines)
     )

@@ -120,6 +120,11 @@ INTRODUCTION = (
     "the same. The three public sets are mixed with questions of another one of them."
 )
 
+BEFORE = (
+    "Before these rules (commit 995ef2da), on both halves together: Debian's documents 7.1 / 40.8 / 55.1 % of 98 in the first sentence, "
+    "the first three, all eight; Python's documentation 7.6 / 30.3 / 39.4 % of 66; no question without an answer was recognised."
+)
+
 
 def section(rows: Mapping[str, Any]) -> str:
     heads = [
@@ -146,7 +151,7 @@ def section(rows: Mapping[str, Any]) -> str:
         ]
         for name, row in rows.items()
     ]
-    return table(heads, body)
+    return f"{table(heads, body)}\n\n{BEFORE}"
 
 
 def _share(found: Mapping[str, Any]) -> str:

@@ -33,6 +33,11 @@ ERROR | 40
 
 Chapter 8. Users | Chapter 10. Networks
 """
+WRAPPED = (
+    "This text was wrapped by an editor that breaks lines at about\n"
+    "seventy characters, so that a sentence goes on in the next\n"
+    "line of the text."
+)
 
 
 def found(text: str) -> dict[str, tuple[str, str]]:
@@ -89,12 +94,7 @@ def test_navigation_and_tables_of_contents_are_left_out() -> None:
             "first line of a list that is not wrapped at all, because it is short\nsecond\nthird one",
             {"second", "third one"},
         ),
-        (
-            "This text was wrapped by an editor that breaks lines at about\nseventy characters, so that a sentence goes on in the next\nline of the text.",
-            {
-                "This text was wrapped by an editor that breaks lines at about\nseventy characters, so that a sentence goes on in the next\nline of the text."
-            },
-        ),
+        (WRAPPED, {WRAPPED}),
     ],
 )
 def test_lines(text: str, expected: set[str]) -> None:

@@ -34,7 +34,6 @@ KEPT = CACHE / "figures.json"
 PAGE = ROOT / "benchmarks" / "SEARCH.md"
 PLOT = ROOT / "docs" / "guides" / "search-recall.svg"
 EXTRA = ("answers", "indexing", "scale", "folder", "embedding")
-DOCUMENTS = CACHE / "documents"
 
 
 def main(words: list[str] | None = None) -> int:
@@ -130,10 +129,11 @@ def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
 
 def _documents() -> Path | None:
     """The folder with the documentation; None, with the reason, if it is not there."""
-    if DOCUMENTS.is_dir():
-        return DOCUMENTS
-    folder = DOCUMENTS.relative_to(ROOT)
-    print(f"without the documentation: python -m benchmarks.search.documents {folder} gets it", file=sys.stderr)
+    folder = CACHE / "documents"
+    if folder.is_dir():
+        return folder
+    command = f"python -m benchmarks.search.documents {_relative(folder, ROOT)}"
+    print(f"without the documentation, which this gets: {command}", file=sys.stderr)
     return None
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
+from clicket.errors import ClicketError
 from clicket.search.protocols import Collection
 from clicket.search.text.chinese_words import to_chinese, to_english
 from clicket.search.text.names import is_cjk
@@ -47,8 +48,16 @@ class ReadQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_question(question: str, collection: Collection | None) -> ReadQuestion:
+    """The question as it is searched for; as it is given if the collection cannot be asked."""
     if collection is None or len(question) > _MAX_READ:
         return ReadQuestion(text=question)
+    try:
+        return _read(question, collection)
+    except ClicketError:  # the search itself reports it
+        return ReadQuestion(text=question)
+
+
+def _read(question: str, collection: Collection) -> ReadQuestion:
     wanted = list(dict.fromkeys(terms(question)))
     counts = dict(zip(wanted, collection.frequencies(wanted), strict=True))
     translated = _translated(question, counts, collection)

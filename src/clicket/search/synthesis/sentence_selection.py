@@ -214,7 +214,7 @@ def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[
 
 def _context_has(sentence: Sentence, wanted: frozenset[str]) -> bool:
     statement = sentence.statement
-    return not (wanted.isdisjoint(statement.section.heading) and wanted.isdisjoint(statement.lead_terms))
+    return not (wanted.isdisjoint(statement.heading) and wanted.isdisjoint(statement.lead_terms))
 
 
 def _score(
@@ -233,7 +233,7 @@ def _score(
     sections: dict[frozenset[str], tuple[dict[int, float], float]] = {}
     for one in candidates:
         statement = one.sentence.statement
-        heading = statement.section.heading
+        heading = statement.heading
         if heading not in sections:
             sections[heading] = _heading_match(asked, heading)
         heading_has, match = sections[heading]

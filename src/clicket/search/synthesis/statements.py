@@ -16,7 +16,7 @@ from typing import NamedTuple
 from clicket.search.text.sentences import MAX_SENTENCE, sentences
 from clicket.search.text.terms import terms
 
-__all__ = ["Context", "Statement", "statements"]
+__all__ = ["Statement", "statements"]
 
 _BLOCK = re.compile(r"[^\n]+(?:\n(?!\s*\n)[^\n]*)*")
 _MARKED = re.compile(r"\s*(?:[-*+•·‣>]|#{1,6}|\d{1,3}[.)]|[一二三四五六七八九十]{1,3}、)\s|\s*```")
@@ -46,15 +46,6 @@ _ENDS = ".!?…。！？；｡"
 _CLOSERS = "\"'”’»)]」』）】》*_` "
 
 
-class Context(NamedTuple):
-    """What statements of one section are read with: terms of its heading, and its number in the text."""
-
-    number: int
-    heading: frozenset[str]
-    start: int
-    end: int
-
-
 class Statement(NamedTuple):
     """`start` and `end` are offsets in the text. `kind`: sentence, item, row, code, lead (with what follows), example (the same with
     code), open (without it), label or heading."""
@@ -65,7 +56,8 @@ class Statement(NamedTuple):
     """Its terms, in order."""
     terms: frozenset[str]
     kind: str
-    section: Context
+    heading: frozenset[str]
+    """Terms of the heading of its section."""
     place: int
     """Its number in the section, from 0."""
     lead: tuple[int, int] | None
@@ -76,7 +68,6 @@ class Statement(NamedTuple):
 
 
 _NONE: frozenset[str] = frozenset()
-_START = Context(0, _NONE, 0, 0)
 
 
 @lru_cache(maxsize=4096)
@@ -90,7 +81,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._section = _START
+        self._heading_terms = _NONE
         self._place = 0
         self._lead: tuple[int, int] | None = None
         self._lead_terms = _NONE
@@ -131,7 +122,8 @@ class _Reader:
             yield from self._line(start, end, first)
             return
         if len(lines) > 2 and all(_NUMBERED.match(line) and len(line) <= _MAX_HEADING for line in lines):
-            return  # a table of contents
+            self._open = None  # a table of contents
+            return
         if "```" in block or sum(_CODE.match(line) is not None for line in lines) * 2 >= len(lines):
             yield from self._after_open(start, end, "example")
             yield from self._pieces(start, end, "code")
@@ -159,11 +151,11 @@ class _Reader:
         if len(line) <= _MAX_HEADING and (
             (line.endswith(("?", "？")) and self._open is None) or (not ended and _NUMBERED.match(line))
         ):
-            if _TABLE_OF_CONTENTS.fullmatch(line) is None:
-                yield from self._heading(start, end)
+            yield from self._heading(start, end)
             return
         self._header = None
         if not ended and _TABLE_OF_CONTENTS.fullmatch(line):
+            self._open = None
             return
         if (
             not ended
@@ -181,7 +173,7 @@ class _Reader:
     def _heading(self, start: int, end: int) -> Iterator[Statement]:
         self._open = None
         order = tuple(terms(self._text[start:end]))
-        self._section = Context(self._section.number + 1, frozenset(order), start, end)
+        self._heading_terms = frozenset(order)
         self._place, self._lead, self._lead_terms, self._header = 0, None, _NONE, None
         if not self._text[start:end].rstrip().endswith(("?", "？")):
             yield self._statement(start, end, "heading", order)
@@ -286,7 +278,7 @@ class _Reader:
             order,
             frozenset(order),
             kind,
-            self._section,
+            self._heading_terms,
             place,
             lead,
             self._lead_terms if lead else _NONE,

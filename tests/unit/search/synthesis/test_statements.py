@@ -71,8 +71,8 @@ def test_a_short_reply_is_read_with_its_reason() -> None:
 
 def test_statements_know_their_heading_and_questions_are_no_statements() -> None:
     by_text = {PAGE[one.start : one.end]: one for one in statements(PAGE)}
-    assert {"quota"} <= by_text["The quota system limits disk space."].section.heading
-    assert {"limit", "exceed"} <= by_text["WARNING | 30"].section.heading
+    assert {"quota"} <= by_text["The quota system limits disk space."].heading
+    assert {"limit", "exceed"} <= by_text["WARNING | 30"].heading
     assert "9.9.1. Can a limit be exceeded?" not in by_text
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.report import table
+from benchmarks.search import answers
 from benchmarks.search.data import KNOWN
 from benchmarks.search.methods import METHODS
 from benchmarks.search.published import CAVEATS, PUBLISHED, SOURCES
@@ -42,6 +43,13 @@ def tables(kept: Mapping[str, Any]) -> str:
         parts += ["### Papers, recall at 2 / 5", _papers(sets), SOURCES, "\n".join(f"- {one}" for one in CAVEATS)]
         parts += ["## Answers, citations and cost", _ANSWERS, _answers(sets)]
         parts += ["## What `completeness_score` is worth", _CALIBRATION, _calibration(sets), _bins(sets)]
+    if found := kept.get("answers"):
+        parts += [
+            "## The first sentence, and questions without an answer",
+            answers.INTRODUCTION,
+            answers.section(found["answers"]),
+        ]
+        parts += [_sources({"answers": found})]
     if size := _size(kept):
         parts += ["## Size", size]
     return "\n\n".join(parts)

@@ -22,6 +22,7 @@ sys.path[0] = str(ROOT)  # so that `benchmarks` is a package however this file i
 
 from benchmarks.report import commit, machine  # noqa: E402  # after the line above
 from benchmarks.search import page, picture, scale  # noqa: E402
+from benchmarks.search.answers import measure_answers  # noqa: E402
 from benchmarks.search.data import DataMissing, Set, load  # noqa: E402
 from benchmarks.search.measure import figures, measure  # noqa: E402
 from benchmarks.search.methods import METHODS  # noqa: E402
@@ -32,7 +33,7 @@ CACHE = ROOT / ".cache" / "bench" / "search"
 KEPT = CACHE / "figures.json"
 PAGE = ROOT / "benchmarks" / "SEARCH.md"
 PLOT = ROOT / "docs" / "guides" / "search-recall.svg"
-EXTRA = ("indexing", "scale", "folder", "embedding")
+EXTRA = ("answers", "indexing", "scale", "folder", "embedding")
 
 
 def main(words: list[str] | None = None) -> int:
@@ -64,6 +65,7 @@ def main(words: list[str] | None = None) -> int:
         PAGE.write_text(page.page(kept, machine(), _relative(PLOT, PAGE.parent)), encoding="utf-8")
         print(f"\nwritten: {PAGE.relative_to(ROOT)}, {PLOT.relative_to(ROOT)}")
     wrong = sum(row["wrong_citations"] for part in made.values() for row in part.get("rows", {}).values())
+    wrong += sum(row["wrong"] for row in made.get("answers", {}).get("answers", {}).values())
     if wrong:
         print(f"\n{wrong} citations are not what the passages say", file=sys.stderr)
     return 1 if wrong else 0
@@ -105,6 +107,7 @@ def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
         passages = [row for one in sets for row in one.passages]
         parts: dict[str, Callable[[], dict[str, Any]]] = {
             **{one.name: lambda one=one: figures(one, measure(one, methods, place, vectors)) for one in sets},
+            "answers": lambda: measure_answers(sets, _documents(), place),
             "indexing": lambda: scale.indexing(
                 [{**row, "id": f"{at}"} for at, row in enumerate(passages)], place / "all.db"
             ),
@@ -122,6 +125,16 @@ def _measured(options: argparse.Namespace, sets: list[Set]) -> dict[str, Any]:
                 **where,
             }
         return out
+
+
+def _documents() -> Path | None:
+    """The folder with the documentation; None, with the reason, if it is not there."""
+    folder = CACHE / "documents"
+    if folder.is_dir():
+        return folder
+    command = f"python -m benchmarks.search.documents {_relative(folder, ROOT)}"
+    print(f"without the documentation, which this gets: {command}", file=sys.stderr)
+    return None
 
 
 def _vectors() -> Path | None:

@@ -75,6 +75,8 @@ class Synthesis(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
     unsupported: tuple[str, ...] = ()
     """Statements of a model that no document supports; they are not in the answer."""
+    answered: bool = True
+    """Do the documents answer the question?"""
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +137,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
     usage: Usage = Usage()
+    answered: bool = True
+    """False if the documents do not answer the question: then the answer says so, and nothing is cited."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -168,6 +172,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return {
             "question": self.question,
+            "answered": self.answered,
             "answer": self.answer,
             "citations": [msgspec.structs.asdict(one) for one in self.citations],
             "documents": documents,

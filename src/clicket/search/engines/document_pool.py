@@ -139,10 +139,10 @@ class DocumentPool:
 
 
 def _union(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
-    """No spans mean the whole text, so the union with them is the whole text."""
+    """Both, the earlier found first. No spans mean the whole text, so the union with them is the whole text."""
     if one == other or not one:
         return one
-    return tuple(sorted({*one, *other})) if other else ()
+    return tuple(dict.fromkeys((*one, *other))) if other else ()
 
 
 def _content(document: Document, loose: bool) -> Hashable:

@@ -13,7 +13,7 @@ from clicket.search.extract.extracted_text import Extracted, Unreadable
 
 __all__ = ["MAX_FILE", "READER", "extract", "kind_of", "no_reader"]
 
-READER = 2
+READER = 3
 """The version of the readers. Raise it when they return another text than before: then unchanged files are read again."""
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a file that is read as a whole."""

@@ -36,6 +36,9 @@ _CONTAINERS = (
 )
 _BREAKS = frozenset("p li dt dd tr h1 h2 h3 h4 h5 h6 pre hr address caption figcaption summary legend option".split())
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_TERM_LEVEL = 7
+"""The level of a term of a list of definitions, which is a heading for its definition."""
+_MAX_TERM = 200
 _INLINE_HIDDEN = {
     "sup": ("reference",),
     "span": ("editsection", "sr-only", "visually-hidden", "screen-reader"),
@@ -279,13 +282,15 @@ def _joined(blocks: Sequence[Block]) -> tuple[str, tuple[Heading, ...]]:
     parts: list[str] = []
     headings: list[Heading] = []
     at, before = 0, ""
-    for block in blocks:
+    for number, block in enumerate(blocks):
         if parts:
             gap = "\n" if block.kind == before and block.kind in ("li", "tr", "dt", "dd") else "\n\n"
             parts.append(gap)
             at += len(gap)
         if block.kind in _HEADINGS:
             headings.append(Heading(text=block.text, start=at, level=_HEADINGS[block.kind]))
+        elif block.kind == "dt" and number + 1 < len(blocks) and blocks[number + 1].kind == "dd":
+            headings.append(Heading(text=block.text[:_MAX_TERM], start=at, level=_TERM_LEVEL))
         parts.append(block.text)
         at += len(block.text)
         before = block.kind

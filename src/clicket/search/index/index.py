@@ -212,6 +212,10 @@ class Index:
     def frequencies(self, terms: Sequence[str]) -> Sequence[int]:
         return self._read(lambda: self._reader.frequencies(terms))
 
+    def similar_terms(self, term: str, min_count: int) -> Sequence[tuple[str, int]]:
+        """Terms of about the same length that begin with the same letter, each with the number of passages that contain it."""
+        return self._read(lambda: self._reader.similar_terms(term, min_count))
+
     def named(self, names: Sequence[str]) -> Sequence[Sequence[str]]:
         return self._read(lambda: self._reader.named(names))
 

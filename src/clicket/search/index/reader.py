@@ -19,7 +19,7 @@ from clicket.search.index.postings import Postings
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
-from clicket.search.text.terms import all_terms
+from clicket.search.text.terms import all_terms, identifiers
 
 __all__ = ["IndexReader"]
 
@@ -29,6 +29,8 @@ _NAMED = (
 )
 _EXISTING_NAMES = """SELECT json_group_array(j.key) FROM json_each(?) j
     WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
+_SIMILAR = """SELECT term, passages FROM frequencies
+    WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? AND passages >= ?"""
 _integers = msgspec.json.Decoder(list[int]).decode
 _MAX_NAMED = 100
 _MAX_NAMES = 100_000
@@ -88,7 +90,8 @@ class IndexReader:
 
     def find(self, query: str, k: int) -> list[Document]:
         """The best documents. Passages are ranked, and the score of a document is that of its best passage."""
-        query_terms: Mapping[str, int] = Counter(all_terms(query[:_MAX_QUERY]))
+        query = query[:_MAX_QUERY]
+        query_terms: Mapping[str, int] = Counter(all_terms(query) + identifiers(query))
         with self.snapshot() as postings:
             if k < 1 or not postings.size:
                 return []
@@ -172,6 +175,12 @@ class IndexReader:
     def frequencies(self, wanted: Sequence[str]) -> list[int]:
         with self.snapshot() as postings:
             return [postings.frequency(term) for term in wanted]
+
+    def similar_terms(self, term: str, min_count: int) -> list[tuple[str, int]]:
+        first, size = term[:1], len(term)
+        with self.snapshot():
+            rows = self._connection.execute(_SIMILAR, (first, chr(ord(first) + 1), size - 2, size + 2, min_count))
+            return [(str(one), int(count)) for one, count in rows] if first else []
 
     def named(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         with self.snapshot():

@@ -1,12 +1,13 @@
 """Where texts are cut: the text of a file into documents, and the text of a document into passages.
 
-Pieces are adjacent and together are the whole text. They end where a reader would stop.
+Pieces are adjacent and together are the whole text. They end where a reader would stop: a passage does not reach beyond its
+section, unless both are short.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -18,7 +19,9 @@ __all__ = ["MAX_PART", "MAX_PASSAGE", "Part", "parts_of", "passages"]
 MAX_PART = 200_000
 """Characters of one document that is made of a file."""
 TARGET, MAX_PASSAGE = 2_000, 3_000
-"""Characters of a passage. A text of up to `MAX_PASSAGE` is one passage."""
+"""Characters of a passage. A section of up to `MAX_PASSAGE` is one passage."""
+MIN_SECTION = 700
+"""Characters. Shorter sections are joined with the next ones."""
 _MAX_HEADINGS = 300
 _PART_BORDERS = ("\f", "\n\n", "\n", " ")
 _PASSAGE_BORDERS = (
@@ -59,15 +62,21 @@ def parts_of(extracted: Extracted) -> Iterator[Part]:
         start, number = end, number + 1
 
 
-def passages(text: str) -> list[Span]:
-    """The text in spans of at most `MAX_PASSAGE`. An empty text has one empty span."""
+def passages(text: str, sections: Iterable[int] = ()) -> list[Span]:
+    """The text in spans of at most `MAX_PASSAGE`. `sections` are the offsets at which sections begin, in order. An empty text has
+    one empty span."""
     spans: list[Span] = []
     start = 0
-    while len(text) - start > MAX_PASSAGE:
-        end = _passage_end(text, start)
-        spans.append((start, end))
-        start = end
-    spans.append((start, len(text)))
+    for border in (*sections, len(text)):
+        if border - start < MIN_SECTION and border < len(text):
+            continue
+        while border - start > MAX_PASSAGE:
+            end = _passage_end(text, start, border)
+            spans.append((start, end))
+            start = end
+        if start < border or not spans:
+            spans.append((start, border))
+        start = max(start, border)
     return spans
 
 
@@ -82,9 +91,9 @@ def _part_end(text: str, start: int) -> int:
     return start + MAX_PART
 
 
-def _passage_end(text: str, start: int) -> int:
+def _passage_end(text: str, start: int, stop: int) -> int:
     """The strongest border near the target; of equal ones the nearest."""
-    low, high = start + TARGET // 2, start + MAX_PASSAGE
+    low, high = start + TARGET // 2, min(start + MAX_PASSAGE, stop)
     for pattern in _PASSAGE_BORDERS:
         ends = [match.end() for match in pattern.finditer(text, low, high)]
         if ends:

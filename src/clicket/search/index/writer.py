@@ -16,7 +16,7 @@ from clicket.search.index.rows import Row, decoded, encoded, row_of
 from clicket.search.index.splitter import passages
 from clicket.search.ranking.profiles import LEAD, pack_profile
 from clicket.search.text.names import own_names
-from clicket.search.text.terms import all_terms, singles, terms
+from clicket.search.text.terms import all_terms, identifiers, singles, terms
 
 __all__ = ["Added", "IndexWriter"]
 
@@ -92,7 +92,8 @@ class IndexWriter:
 
     def _insert(self, key: int | None, row: Row, hashed: bytes) -> None:
         execute, one = self.connection.execute, row.document
-        called, cut = own_names(one.title, one.text[:LEAD]), passages(one.text)
+        called = own_names(one.title, one.text[:LEAD])
+        cut = passages(one.text, [offset for offset, _ in row.headings if 0 < offset < len(one.text)])
         read = [_terms(one.title, _headings(row, start), one.text[start:stop]) for start, stop in cut]
         page = pack_profile(one.title, one.text, called, [term for each in read for term in each.body])
         execute(_DOCUMENT, (key, *map(encoded, (one.id, one.title, one.text, one.url, one.source)), hashed, page))
@@ -101,7 +102,7 @@ class IndexWriter:
         for (start, stop), each in zip(cut, read, strict=True):
             passage, length = self._key(), len(each.combined)
             execute(_PASSAGE, (passage, document, start, stop, length, encoded(_headings(row, start))))
-            counts = Counter(each.title * (_TITLE_WEIGHT - 1) + each.combined + each.singles)
+            counts = Counter(each.title * (_TITLE_WEIGHT - 1) + each.combined + each.others)
             several = [count_token(term, count) for term, count in counts.items() if count > 1]
             execute(_POSTINGS, (passage, " ".join([*counts, *several])))
             self._counts.update(counts.keys())
@@ -127,7 +128,7 @@ class IndexWriter:
         ).fetchall()
         for key, start, stop, length, headings in rows:
             each = _terms(title, decoded(headings), text[start:stop])
-            self._counts.subtract({*each.combined, *each.singles})
+            self._counts.subtract({*each.combined, *each.others})
             execute("DELETE FROM postings WHERE rowid = ?", (key,))
             execute("DELETE FROM vectors WHERE passage = ?", (key,))
             execute("INSERT INTO free (key) VALUES (?)", (key,))
@@ -154,11 +155,12 @@ class _Terms(NamedTuple):
     body: list[str]
     combined: list[str]
     """With those of the headings."""
-    singles: list[str]
-    """Characters of unspaced scripts, by which it can also be found."""
+    others: list[str]
+    """Characters of unspaced scripts and whole identifiers, by which it can also be found."""
 
 
 def _terms(title: str, headings: str, body: str) -> _Terms:
     """The terms by which a passage is found."""
     named, own = all_terms(title), terms(body)
-    return _Terms(named, own, [*named, *terms(headings), *own], singles(title) + singles(body))
+    others = singles(title) + singles(body) + identifiers(title) + identifiers(headings) + identifiers(body)
+    return _Terms(named, own, [*named, *terms(headings), *own], others)

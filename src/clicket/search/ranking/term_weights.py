@@ -9,10 +9,10 @@ from clicket.search.protocols import Collection
 from clicket.search.ranking.profiles import DocumentProfile
 from clicket.search.text.terms import is_unspaced
 
-__all__ = ["TermWeights"]
+__all__ = ["UNSEEN_PAIR", "TermWeights"]
 
 _MAX_KNOWN = 100_000
-_UNSEEN_PAIR = 0.3
+UNSEEN_PAIR = 0.3
 """Factor for a pair of characters of unspaced text that no document has: mostly it spans two words, and its absence says little."""
 
 
@@ -55,7 +55,7 @@ class TermWeights:
 
     def _weight_of(self, term: str, count: int) -> float:
         weight = self._idf(count)
-        return weight if count or not is_unspaced(term) else _UNSEEN_PAIR * weight
+        return weight if count or not is_unspaced(term) else UNSEEN_PAIR * weight
 
     def _idf(self, count: int) -> float:
         return log(1 + max(self._size - count + 0.5, 0.5) / (count + 0.5))

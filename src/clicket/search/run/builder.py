@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, TypedDict, Unpack
 from uuid import uuid4
@@ -15,6 +16,7 @@ from clicket.ports.services import Embedder
 from clicket.search.engines.adapter import MAX_RESULTS, AskableEngine, as_engine
 from clicket.search.engines.fusion import Mixed
 from clicket.search.planning import BridgePlanner, CoverageAnalyzer
+from clicket.search.planning.question_reading import read_question
 from clicket.search.protocols import Collection, is_collection
 from clicket.search.ranking import EmbeddingSimilarity, LinkRanker
 from clicket.search.run.budget import Budget
@@ -100,7 +102,9 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
     def part(role: str, *, slow: bool = False) -> Part[Any]:
         return Part(role, given=given[role], default=defaults[role], slow=slow)
 
+    built_in = all(one is None for one in given.values())
     parts = Parts(
+        read=partial(read_question, collection=collection if built_in else None),
         engine=engine,
         planner=part("planner"),
         ranker=part("ranker", slow=similarity is not None),

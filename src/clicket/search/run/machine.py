@@ -111,6 +111,9 @@ class Machine:
     async def _initialize(self) -> None:
         self._ends_at = asyncio.get_running_loop().time() + self._spec.budget.max_seconds
         self._replay.load()
+        read = self._parts.read(self._spec.question)
+        self._update(question=read.text)
+        self._add_notes(notes=read.notes)
         if not self._replay.records:
             self._go_live()
         self._end = self._replay.peek("synthesis", SynthesisRecord)
@@ -129,7 +132,7 @@ class Machine:
             result = await self._run(self._parts.planner, budget.decomposing)
             planned = result.value
             if not self._findings.documents and (self._loop > 1 or not fresh(planned, (), 1)):
-                planned = (self._spec.question, *planned)  # earlier queries found nothing
+                planned = (self._findings.question, *planned)  # earlier queries found nothing
             new = fresh(planned, self._findings.searched, budget.max_queries)
             record = await self._save(f"plan:{self._loop}", PlanRecord(queries=new, **_record_fields(result)))
         self._add_notes(notes=record.notes, usage=record.usage)
@@ -269,8 +272,9 @@ class Machine:
     def _result(self, record: SynthesisRecord) -> SearchResult:
         findings, synthesis = self._findings, record.synthesis
         return SearchResult(
-            question=findings.question,
+            question=self._spec.question,
             answer=synthesis.answer,
+            answered=synthesis.answered,
             citations=synthesis.citations,
             documents=tuple(findings.best(len(findings.ranked))),
             rounds=findings.rounds,

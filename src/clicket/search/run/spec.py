@@ -6,10 +6,13 @@ an upper limit; if it is lower, the rounds end there with `stopped="budget"` and
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from clicket.search.engines.adapter import AskableEngine
 from clicket.search.findings import Analysis, Synthesis
+from clicket.search.planning.question_reading import ReadQuestion
 from clicket.search.run.budget import Budget
 from clicket.search.run.part import Part
 
@@ -31,11 +34,16 @@ class SearchSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Are documents with nearly the same text merged into one?"""
 
 
+def _as_it_is(question: str) -> ReadQuestion:
+    return ReadQuestion(text=question)
+
+
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of one search."""
+    """The parts of one search. `read` gives the question in the words of the documents."""
 
     engine: AskableEngine
     planner: Part[tuple[str, ...]]
     ranker: Part[tuple[tuple[str, float], ...]]
     analyzer: Part[Analysis]
     synthesizer: Part[Synthesis]
+    read: Callable[[str], ReadQuestion] = _as_it_is

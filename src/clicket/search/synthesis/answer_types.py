@@ -1,5 +1,7 @@
 """The type of answer that a question asks for, and words that are related to its words, as tables for English and Chinese.
 
+Types: number, date, place, person; name (of a file, a command, a package …), how (what to do), reason, definition.
+
 Without them, "When did X's father die?" finds sentences that repeat the question; with them, sentences with a date and "died".
 """
 
@@ -21,6 +23,10 @@ _COUNT = (
 _PLACES = (
     "country|city|town|state|county|province|region|district|village|place|island|river|continent|nation|location|municipality|"
     "neighbou?rhood"
+)
+_THINGS = (
+    "command|file|package|tool|option|program|software|function|method|module|class|exception|argument|parameter|directory|folder|"
+    "port|flag|setting|variable|field|library|protocol|format|extension|utility|daemon|service|script|key|operator|decorator"
 )
 _QUESTIONS = [
     (
@@ -45,6 +51,13 @@ _QUESTIONS = [
             r"\bwho(?:m|se)?\b|\b(?:what|which) (?:person|man|woman|actor|actress|singer|author|director|president)\b"
         ),
     ),
+    ("name", re.compile(rf"\b(?:what|which) (?:\w+ )?(?:{_THINGS})s?\b")),
+    ("how", re.compile(r"\bhow (?:do|can|to|could|should|would|does one)\b")),
+    ("reason", re.compile(r"\bwhy\b|\bwhat (?:is|was) the reason\b")),
+    ("definition", re.compile(r"^what(?: is|'s| are| does| do| was)\b")),
+    ("name", re.compile("哪个?(?:命令|文件|软件|工具|选项|函数|模块|参数|目录|端口|包)")),
+    ("how", re.compile("如何|怎[么样]")),
+    ("reason", re.compile("为什么|为何")),
     ("number", re.compile("多少|几[个位人次年岁天座条部]|多[大长高远]")),
     ("date", re.compile("何时|什么时候|哪[一]?年|哪[一]?天|几月|日期|年份")),
     ("place", re.compile("哪里|哪儿|何处|何地|什么地方|哪[个一座]?(?:国|省|市|城|县|州|地|岛|河)|国籍|出生地")),
@@ -70,6 +83,28 @@ _ANSWERS = {
     "person": (
         re.compile(r"[A-ZÀ-Þ][\w.'’-]*+ (?:(?:de|la|von|van|of|al|bin|ibn|the|der) )*+[A-ZÀ-Þ]"),
         re.compile("[·\u4e00-\u9fff]"),
+    ),
+    "name": (
+        re.compile(r"[/_]\w|\w\(\)|\(\d\)"),
+        re.compile(r"(?<![\w-])--?\w|\w\.\w|[a-z]-[a-z]"),
+        re.compile(r"\w[A-Z]|[A-Z]{2}"),
+    ),
+    "how": (
+        re.compile(r"(?<![\w-])--?\w|[/_]\w|\w\(|\$ |=\w"),
+        re.compile(
+            r"\b(?:[Uu]s(?:e|ing)|[Rr]un|[Ee]xecut|[Tt]ype|[Ee]dit|[Aa]dd|[Ss]et|[Ii]nstall|[Cc]reate|[Cc]all|command|[Pp]ass)"
+        ),
+        re.compile("[使用运行执行输入编辑]"),
+    ),
+    "reason": (
+        re.compile(r"\b(?:because|since|due to|in order|so that|reason|avoid|therefore|thus)\b"),
+        re.compile("因为|由于|所以"),
+    ),
+    "definition": (
+        re.compile(
+            r" (?:is|are|was|were|means?|stands? for|refers? to|called|known as|allows?|provides?|returns?|does)\b"
+        ),
+        re.compile("是|称为|指"),
     ),
 }
 _RELATED = (
@@ -101,6 +136,8 @@ _RELATED = (
     "religion religious church faith denomination",
     "occupation profession job",
     "long length km miles kilometres metres feet",
+    "meet met",
+    "buy bought sell sold",
 )
 
 

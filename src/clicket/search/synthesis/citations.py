@@ -56,6 +56,7 @@ def check(synthesis: Synthesis, documents: Mapping[str, Document]) -> Synthesis:
     return msgspec.structs.replace(
         synthesis,
         answer=answer,
+        answered=synthesis.answered is not False and answer != NOTHING_LEFT,
         citations=tuple(valid),
         unsupported=tuple(dict.fromkeys([*listed, *lost]))[:_MAX_STATEMENTS],
     )

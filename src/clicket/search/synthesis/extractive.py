@@ -1,6 +1,7 @@
-"""The built-in synthesizer: at most eight sentences of the documents, each with its citation, and what was not found.
+"""The built-in synthesizer: at most eight sentences of the documents, the best first, each with its citation, and what was not found.
 
-It adds nothing but the source of each sentence, so the answer says nothing that no document says.
+It adds nothing but the source of each sentence, so the answer says nothing that no document says. If the documents do not answer the
+question, it says so and cites nothing.
 """
 
 from __future__ import annotations
@@ -8,18 +9,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from clicket.errors import UsageError
 from clicket.model.document import Citation
 from clicket.search.findings import Findings, Synthesis
 from clicket.search.protocols import Collection
+from clicket.search.ranking.term_weights import UNSEEN_PAIR
+from clicket.search.synthesis.answerability import is_answered
 from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
-from clicket.search.synthesis.sentence_selection import SelectedSentence, select_sentences
+from clicket.search.synthesis.sentence_selection import Question, SelectedSentence, candidates_of, select_sentences
 from clicket.search.synthesis.source_documents import SourceDocument, split_documents
 from clicket.search.text.names import leading_name, names
-from clicket.search.text.terms import terms
+from clicket.search.text.terms import is_unspaced, terms
 
-__all__ = ["ExtractiveSynthesizer"]
+__all__ = ["NOTHING_FOUND", "NOT_ANSWERED", "ExtractiveSynthesizer"]
 
 _MAX_DOCUMENTS = 12
 """Documents that are read, the best ones."""
@@ -28,6 +32,11 @@ _LINKING_WORDS = re.compile(r"(?<!\s)\s++(?:(?:[a-z]++|&)\s++)++")
 _MAX_TITLE = 120
 _MAX_PLAIN = 1_000
 _MAX_MISSING = 5
+_MAX_NEAREST = 3
+_MIN_SIZE = 100
+"""Fewer documents say little about how rare a word is: they count as so many."""
+NOT_ANSWERED = "The documents do not answer this question."
+NOTHING_FOUND = "Nothing was found that answers this question."
 
 
 class ExtractiveSynthesizer:
@@ -44,18 +53,18 @@ class ExtractiveSynthesizer:
 
     def extract(self, findings: Findings) -> Synthesis:
         sources = split_documents(findings.ranked[:_MAX_DOCUMENTS], findings.documents)
-        chosen = select_sentences(
-            findings.question, sources, lambda asked: self._term_weights(asked, sources), self._max_sentences
-        )
-        lines, citations = _paragraphs(chosen)
+        asked = Question(findings.question, lambda terms: self._term_weights(terms, sources))
+        candidates = candidates_of(asked, sources)
+        chosen = select_sentences(asked, candidates, self._max_sentences)
+        answered = is_answered(findings.question, asked, chosen, candidates, sources)
+        lines, citations = _paragraphs(chosen) if answered else ([NOT_ANSWERED if chosen else NOTHING_FOUND], [])
         missing = list(_missing(findings, sources))
-        if not lines:
-            lines = ["Nothing was found that answers this question."]
-        elif not any(one.covers for one in chosen):
-            lines.insert(0, "No document that was found uses the words of the question; these come nearest.")
         if missing:
             lines.append("\n".join(missing))
-        return Synthesis(answer="\n\n".join(lines), citations=tuple(citations), by=EXTRACTIVE)
+        if not answered and chosen:
+            nearest = dict.fromkeys(_title(one.document) for one in chosen)
+            lines.append(f"The nearest documents: {'; '.join([*nearest][:_MAX_NEAREST])}.")
+        return Synthesis(answer="\n\n".join(lines), citations=tuple(citations), by=EXTRACTIVE, answered=answered)
 
     def _term_weights(self, asked: Sequence[str], sources: Sequence[SourceDocument]) -> list[float]:
         """The weight of each term: the rarer, the higher."""
@@ -65,21 +74,36 @@ class ExtractiveSynthesizer:
         else:
             size = len(sources)
             counts = [sum(term in source.terms for source in sources) for term in asked]
-        return [round(math.log1p((max(size - count, 0) + 0.5) / (count + 0.5)), 6) for count in counts]
+        size = max(size, _MIN_SIZE)
+        weights = [math.log1p((max(size - count, 0) + 0.5) / (count + 0.5)) for count in counts]
+        return [
+            round(weight if count or not is_unspaced(term) else UNSEEN_PAIR * weight, 6)
+            for term, weight, count in zip(asked, weights, counts, strict=True)
+        ]
 
 
 def _paragraphs(chosen: Sequence[SelectedSentence]) -> tuple[list[str], list[Citation]]:
-    """A paragraph for each document, the best first, its sentences in the order of the text."""
+    """The sentences, the best first. Neighbours of the same document are one paragraph."""
     citations: list[Citation] = []
     lines: list[str] = []
-    for source in sorted({one.document.rank: one.document for one in chosen}.values(), key=lambda one: one.rank):
+    for source, group in groupby(chosen, key=lambda one: one.document):
         parts: list[str] = []
-        for one in sorted((one for one in chosen if one.document is source), key=lambda one: one.sentence.start):
+        for one in group:
             citation = source.document.cite(one.sentence.start, one.sentence.end)
             citations.append(citation)
-            parts.append(f"{_plain(citation.text)} [{len(citations)}]")
+            parts.append(f"{_lead(one)}{_plain(citation.text)} [{len(citations)}]")
         lines.append(f"{_title(source)}: {' '.join(parts)}")
     return lines, citations
+
+
+def _lead(one: SelectedSentence) -> str:
+    """What a list item or a row of a table must be read with: the sentence that leads to the list, or the header."""
+    statement = one.sentence.statement
+    if statement.lead is None or statement.kind not in ("item", "row"):
+        return ""
+    start, end = statement.lead
+    lead = _plain(one.sentence.part[start:end])
+    return f"{lead} " if lead.endswith((":", "：")) else f"{lead}: " if len(lead) <= _MAX_TITLE else ""
 
 
 def _plain(text: str) -> str:

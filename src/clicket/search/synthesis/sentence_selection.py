@@ -1,81 +1,123 @@
-"""Selects the sentences of the built-in answer: each sentence is scored, then the best are taken one by one.
+"""Which statements of the documents answer the question, the best first.
 
-Each sentence taken changes the scores of the others: terms of the question that it covers count less, documents that it mentions
-count more, its own document counts less. So the selection follows the question from document to document. All signals are shares
-between 0 and 1; the weights are round numbers, and neighbouring values do as well.
+A statement scores by features: the terms of the question in it, in its heading, its lead and the title of its document; numbers and
+identifiers of the question; the type of answer; the documents that mention its document. After each statement that is taken, the terms
+that it covers count less in a second score, so that the selection follows the question from document to document. Statements are taken by
+one score and the other in turn: the first serves questions that one document answers, the second those that need several.
+
+The weights are round numbers, and neighbouring values do as well. Weights that were learnt on some of the sets did worse on the others.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
-from operator import attrgetter
+from operator import attrgetter, mul
 from typing import NamedTuple
 
 import msgspec
 
 from clicket.search.synthesis.answer_types import answer_type, may_contain, related_terms
 from clicket.search.synthesis.source_documents import Sentence, SourceDocument, mentions
-from clicket.search.text.terms import terms
+from clicket.search.text.terms import fold, terms
 
-__all__ = ["SelectedSentence", "select_sentences"]
+__all__ = ["Candidate", "Question", "SelectedSentence", "candidates_of", "select_sentences"]
 
-_COVERS = 6.0
-"""It has terms of the question, by weight, in itself or in its document's title."""
-_ANSWERS = 2.5
-"""It has terms of the question that the document which mentions its document lacks."""
-_HAS_ANSWER = 1.7
-"""It may contain an answer of the right type, or mentions another document that may."""
-_MENTIONED = 1.5
-"""Its document is mentioned by another one, in a sentence with terms of the question."""
-_MENTIONS = 0.5
-"""It mentions another document that was found."""
-_FIRST = 0.5
-"""It is the first sentence of its document."""
-_RANK = 0.7
-"""Subtracted, times the logarithm of the document's rank."""
+_WEIGHTS = (
+    ("own",         6.0),  # the share of the question's terms, by weight, that it has
+    ("context",     4.0),  # … that only its heading or lead has
+    ("outer",       4.0),  # … that only the title of its document has
+    ("before",      1.5),  # … that only the sentence before it has
+    ("residue",     2.5),  # … of those that the document which mentions its document lacks
+    ("heading",     2.0),  # how well its heading matches the question
+    ("opening",     1.0),  # the same, for the first statements under it
+    ("subject",     2.0),  # a definition: it begins with what is asked for
+    ("exact",       1.0),  # the share of the question's numbers and identifiers that it has as a whole
+    ("typed",       1.7),  # it may contain an answer of the right type, or mentions another document that may
+    ("mentioned",   1.5),  # its document is mentioned by another one, in a sentence with terms of the question
+    ("mentions",    0.5),  # it mentions another document that was found
+    ("first",       0.5),  # it is the first one of its document
+    ("rank",       -0.7),  # the logarithm of the document's rank
+    ("thin",       -1.0),  # near 1 for very short ones
+    ("form",        1.0),  # what it is: see `_FORMS`
+)  # fmt: skip
+_FORMS = {"heading": -1.5, "label": -1.0, "open": -2.0, "lead": 0.3, "example": -0.5, "code": -1.0}
+"""A heading and a label seldom state a fact, a sentence that ends with a colon never does; with what follows it is often the answer,
+unless that is a program."""
+_VALUES = tuple(weight for _, weight in _WEIGHTS)
 _RELATED_SHARE = 0.5
 """The share that a related term counts."""
+_COVERS = _VALUES[0]
 _COVERED_LOSS = 0.6
 """The share of its weight that a term of the question loses each time it is covered."""
 _SAME_DOCUMENT = 0.3
 """Subtracted for each sentence taken from the same document, or from one of the same name."""
 _CHAIN = 0.4
 """Added for a document that a taken sentence mentions."""
-_SCORE = attrgetter("score")
 _MIN_MENTION = 0.15
 """A sentence without terms of the question is eligible only if its document is mentioned in a sentence with this share of them."""
-_READ_WHOLE = 8
-"""Documents of which all sentences are scored; of others those with terms of the question, and the first."""
+_READ_WHOLE, _SHORT_DOCUMENT = 8, 40
+"""The best documents, if they have no more statements than this: all of them are scored. Of others, those with terms of the question."""
+_ENOUGH = 0.8
+"""If the best statement covers less of the question than this, several documents are needed."""
+_ABOUT_AS_GOOD = 4.0
+_SCORE = attrgetter("score")
+_FOLLOWED = attrgetter("followed")
+_EXACT = re.compile(r"[\w-]*\d[\w.-]*\w|\d|\w+(?:[._/:-]+\w+)+|/\w[\w/.-]*")
+"""Numbers, versions, identifiers, names of files."""
+_QUESTION_WORDS = re.compile(r"\bhow (?:many|much|often|long|old|far|big|large)\b", re.IGNORECASE)
+_COUNTED = re.compile(r"\bhow many ((?:[\w-]+ ?){1,3})", re.IGNORECASE)
+_NUMBER_WORDS = frozenset(
+    terms("one two three four five six seven eight nine ten eleven twelve dozen hundred thousand million billion")
+)
+_UNCOUNTED = 0.3
+"""What a number counts that is not a number of the things that are asked for."""
+_NEAR = 3
+"""Terms between a number and what it counts."""
+_LIGHT = frozenset(
+    terms(
+        "purpose mean meaning difference differ called call stand use used using example way possible want need show tell find get "
+        "give put make go happen work look kind type sort name named thing please explain know list contain main"
+    )
+)
+"""Words about the question rather than about the thing that is asked for."""
+_LIGHT_SHARE = 0.4
 
 
 class SelectedSentence(NamedTuple):
     document: SourceDocument
     sentence: Sentence
     covers: float
-    """The share of the question's terms that it has, by weight."""
+    """The share of the question's terms that it has, by weight, with its heading, its lead and the title of its document."""
 
 
-class _Candidate(msgspec.Struct, eq=False):
-    """A sentence with its score and, for each term of the question by number, the share that it has."""
+class Candidate(msgspec.Struct, eq=False):
+    """A statement with its features and, for each term of the question by number, the share that it has."""
 
     document: SourceDocument
     sentence: Sentence
+    features: list[float] = []
     score: float = 0.0
-    rounded: float = 0.0
+    followed: float = 0.0
+    """The score, less what was taken already covers."""
     has: dict[int, float] = {}
+    covers: float = 0.0
+    is_mentioned: bool = False
+    """Does another document mention its document?"""
     mentioned: tuple[SourceDocument, ...] = ()
-    is_eligible: bool = False
 
 
-class _Question:
+class Question:
     """The question: its terms by number with their weights (1 in all), related terms, and the type of answer."""
 
-    __slots__ = ("kind", "numbered", "related", "wanted", "weights")
+    __slots__ = ("counted", "exact", "kind", "numbered", "of", "related", "wanted", "weights")
 
     def __init__(self, question: str, weigh: Callable[[Sequence[str]], Sequence[float]]) -> None:
-        asked = list(dict.fromkeys(terms(question)))
-        weights = weigh(asked)
+        asked = list(dict.fromkeys(terms(_QUESTION_WORDS.sub(" ", question))))
+        weights = [
+            weight * (_LIGHT_SHARE if term in _LIGHT else 1.0) for term, weight in zip(asked, weigh(asked), strict=True)
+        ]
         total = sum(weights) or 1.0
         related = related_terms(asked)
         self.numbered = list(enumerate(asked))
@@ -83,6 +125,10 @@ class _Question:
         self.related = [(number, related[term]) for number, term in self.numbered if term in related]
         self.wanted = frozenset(asked).union(*related.values())
         self.kind = answer_type(question)
+        counted = _COUNTED.search(question)
+        self.counted = frozenset(terms(counted[1])[:2]) if counted is not None else frozenset[str]()
+        self.of = dict(zip(asked, self.weights, strict=True))
+        self.exact = [one.casefold().strip(".-/") for one in _EXACT.findall(fold(question))]
 
     def shares(self, there: frozenset[str]) -> dict[int, float]:
         """The terms of the question that these terms contain, or are related to."""
@@ -98,91 +144,185 @@ class _Question:
         return sum([self.weights[number] for number, term in self.numbered if term in there])
 
 
-def select_sentences(
-    question: str, documents: Sequence[SourceDocument], weigh: Callable[[Sequence[str]], Sequence[float]], most: int
-) -> list[SelectedSentence]:
-    """At most `most` sentences, the best first. `weigh` returns the weights of terms."""
-    asked = _Question(question, weigh)
-    candidates = _candidates(asked, documents)
-    having: list[list[_Candidate]] = [[] for _ in asked.weights]
-    of_document: dict[int, list[_Candidate]] = {document.rank: [] for document in documents}
-    for one in candidates:
-        of_document[one.document.rank].append(one)
-        for number in one.has:
-            having[number].append(one)
+def select_sentences(asked: Question, candidates: list[Candidate], most: int) -> list[SelectedSentence]:
+    """At most `most` of the candidates, the best first."""
     left = list(asked.weights)
-    chosen: list[SelectedSentence] = []
+    chosen: list[Candidate] = []
     named: set[int] = set()
     while candidates and len(chosen) < most:
-        best = max(candidates, key=_SCORE)
-        covers = sum([asked.weights[number] * share for number, share in best.has.items()])
-        chosen.append(SelectedSentence(best.document, best.sentence, covers))
-        for number in best.has:
-            lost = left[number] * _COVERED_LOSS
-            left[number] -= lost
-            for one in having[number]:
-                one.score -= _COVERS * lost * one.has[number]
-        mentioned = {document.rank for document in best.mentioned}
-        for document in documents:
-            more = -_SAME_DOCUMENT if document.key == best.document.key else 0.0
-            if document.rank in mentioned and document.rank not in named:
-                named.add(document.rank)
-                more += _CHAIN
-            if more:
-                for one in of_document[document.rank]:
-                    one.score += more
-        taken = best.sentence.terms
-        candidates = [one for one in candidates if one is not best and one.sentence.terms != taken]
+        best = max(candidates, key=_FOLLOWED if _follows(chosen) else _SCORE)
+        chosen.append(best)
+        mentioned = {document.rank for document in best.mentioned} - named
+        named |= mentioned
+        lost = {number: left[number] * _COVERED_LOSS for number in best.has}
+        for number, loss in lost.items():
+            left[number] -= loss
+        candidates = [one for one in candidates if not _repeats(one, best)]
         for one in candidates:
-            if one.score is not one.rounded:
-                one.score = one.rounded = round(one.score, 6)
-    return chosen
+            more = _CHAIN if one.document.rank in mentioned else 0.0
+            less = _SAME_DOCUMENT if one.document.key == best.document.key else 0.0
+            less += _COVERS * sum([lost[number] * share for number, share in one.has.items() if number in lost])
+            if more or less:
+                one.score = round(one.score + more, 6)
+                one.followed = round(one.followed + more - less, 6)
+    return [SelectedSentence(one.document, one.sentence, one.covers) for one in _needed(chosen)]
 
 
-def _candidates(asked: _Question, documents: Sequence[SourceDocument]) -> list[_Candidate]:
-    """Every sentence with its score before any is taken, in the order of the documents."""
-    by_document = [
-        [
-            _Candidate(document, sentence)
-            for number, sentence in enumerate(document.sentences)
-            if number == 0 or document.rank < _READ_WHOLE or not asked.wanted.isdisjoint(sentence.terms)
-        ]
-        for document in documents
-    ]
+def _needed(chosen: list[Candidate]) -> list[Candidate]:
+    """Those that are about as good as the best one, if it covers the question and no other document is needed for it."""
+    if not chosen or chosen[0].covers < _ENOUGH or chosen[0].mentioned or chosen[0].is_mentioned:
+        return chosen
+    least = chosen[0].score - _ABOUT_AS_GOOD
+    return [one for one in chosen if one.score >= least]
+
+
+def _follows(chosen: Sequence[Candidate]) -> bool:
+    """Is the next statement taken by the score that follows the question from document to document?"""
+    return len(chosen) % 2 == 1 or (len(chosen) == 2 and chosen[0].covers < _ENOUGH)
+
+
+def _repeats(one: Candidate, taken: Candidate) -> bool:
+    if one.sentence.terms == taken.sentence.terms:
+        return True
+    return (
+        one.document is taken.document
+        and one.sentence.start < taken.sentence.end
+        and taken.sentence.start < one.sentence.end
+    )
+
+
+def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[Candidate]:
+    """The statements that may answer, scored, in the order of the documents."""
+    wanted = asked.wanted
+    by_document = []
+    for document in documents:
+        whole = document.rank < _READ_WHOLE and len(document.sentences) <= _SHORT_DOCUMENT
+        by_document.append(
+            [
+                Candidate(document, sentence)
+                for number, sentence in enumerate(document.sentences)
+                if whole or number == 0 or not wanted.isdisjoint(sentence.terms) or _context_has(sentence, wanted)
+            ]
+        )
     candidates = [one for of_document in by_document for one in of_document]
     _find_mentions(candidates, documents)
     mentioned_by = _best_mentions(candidates, asked)
-    weights = asked.weights
     for document, of_document in zip(documents, by_document, strict=True):
-        by, source = mentioned_by.get(document.rank, (0.0, None))
-        unmet = [number for number, term in asked.numbered if source is not None and term not in source.terms]
-        whole = sum([weights[number] for number in unmet]) or 1.0
-        title = {number: 1.0 for number, term in asked.numbered if term in document.title}
-        titled = _COVERS * sum([weights[number] for number in title])
-        base = _MENTIONED * by - _RANK * math.log1p(document.rank) + _FIRST
-        for one in of_document:
-            has = asked.shares(one.sentence.terms)
-            score = base
-            if has:
-                if unmet:
-                    score += _ANSWERS * sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole
-                has.update(title)
-                score += _COVERS * sum([weights[number] * share for number, share in has.items()])
-            else:
-                has = title
-                score += titled
-            one.has = has
-            if one.mentioned or may_contain(one.sentence.text, asked.kind):
-                score += _HAS_ANSWER
-            if one.mentioned:
-                score += _MENTIONS * max([target.score for target in one.mentioned])
-            one.score = one.rounded = round(score, 6)
-            base -= _FIRST if one is of_document[0] else 0.0
-            one.is_eligible = bool(has) or by >= _MIN_MENTION
-    return [one for one in candidates if one.is_eligible] or candidates
+        _score(asked, document, of_document, mentioned_by.get(document.rank, (0.0, None)))
+    return [one for one in candidates if one.features] or candidates
 
 
-def _find_mentions(candidates: Sequence[_Candidate], documents: Sequence[SourceDocument]) -> None:
+def _context_has(sentence: Sentence, wanted: frozenset[str]) -> bool:
+    statement = sentence.statement
+    return not (wanted.isdisjoint(statement.heading) and wanted.isdisjoint(statement.lead_terms))
+
+
+def _score(
+    asked: Question,
+    document: SourceDocument,
+    candidates: Sequence[Candidate],
+    mention: tuple[float, SourceDocument | None],
+) -> None:
+    """Set features and score of the candidates of one document that are eligible."""
+    weights, numbered = asked.weights, asked.numbered
+    by, source = mention
+    unmet = [number for number, term in numbered if source is not None and term not in source.terms]
+    whole = sum([weights[number] for number in unmet]) or 1.0
+    title = {number: 1.0 for number, term in numbered if term in document.title}
+    rank = math.log1p(document.rank)
+    sections: dict[frozenset[str], tuple[dict[int, float], float]] = {}
+    for one in candidates:
+        statement = one.sentence.statement
+        heading = statement.heading
+        if heading not in sections:
+            sections[heading] = _heading_match(asked, heading)
+        heading_has, match = sections[heading]
+        has = asked.shares(statement.terms)
+        near = _joined(has, heading_has)
+        if statement.lead_terms:
+            near = _joined(near, asked.shares(statement.lead_terms))
+        one.has = {**has, **title}
+        if not near and not title and by < _MIN_MENTION:
+            continue
+        own, context = (sum([weights[number] * share for number, share in each.items()]) for each in (has, near))
+        outer = sum([weights[number] * (1 - near.get(number, 0.0)) for number in title])
+        one.covers = context + outer
+        one.is_mentioned = source is not None
+        text = one.sentence.text
+        one.features = [
+            own,
+            context - own,
+            outer,
+            sum([weights[number] for number, term in numbered if number not in near and term in statement.before]),
+            sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole,
+            match,
+            match / (1 + statement.place),
+            _subject(asked, statement.order),
+            _exact_share(asked.exact, text) if asked.exact else 0.0,
+            _typed(asked, one, text),
+            by,
+            max([target.score for target in one.mentioned]) if one.mentioned else 0.0,
+            1.0 if one is candidates[0] else 0.0,
+            rank,
+            1 / (1 + len(statement.order)),
+            _FORMS.get(statement.kind, 0.0),
+        ]
+        one.score = one.followed = round(sum(map(mul, _VALUES, one.features)), 6)
+
+
+def _heading_match(asked: Question, heading: frozenset[str]) -> tuple[dict[int, float], float]:
+    """What a heading has of the question; and that share, times the share of the heading that is in the question."""
+    has = asked.shares(heading)
+    said = [term for term in heading if not term.isdigit()]
+    if not has or not said:
+        return has, 0.0
+    covered = sum([asked.weights[number] * share for number, share in has.items()])
+    return has, covered * sum([term in asked.wanted for term in said]) / len(said)
+
+
+def _joined(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
+    return {**one, **{number: max(share, one.get(number, 0.0)) for number, share in other.items()}} if other else one
+
+
+def _subject(asked: Question, order: Sequence[str]) -> float:
+    """The weight of the question's terms with which the statement begins."""
+    if asked.kind != "definition":
+        return 0.0
+    return sum([asked.of.get(term, 0.0) for term in dict.fromkeys(order[:3])])
+
+
+def _typed(asked: Question, one: Candidate, text: str) -> float:
+    if one.mentioned:
+        return 1.0
+    if not may_contain(text, asked.kind):
+        return 0.0
+    return 1.0 if not asked.counted or _counts(one.sentence.statement.order, asked.counted) else _UNCOUNTED
+
+
+def _counts(order: Sequence[str], things: frozenset[str]) -> bool:
+    """Is a number close before one of these things?"""
+    numbers = [at for at, term in enumerate(order) if term[0].isdigit() or term in _NUMBER_WORDS]
+    return any(term in things and any(0 < at - number <= _NEAR for number in numbers) for at, term in enumerate(order))
+
+
+def _exact_share(exact: Sequence[str], text: str) -> float:
+    folded = fold(text)
+    return sum([_has_exact(folded, token) for token in exact]) / len(exact)
+
+
+def _has_exact(text: str, token: str) -> float:
+    """1 if the text has the token as a whole: "1.1" is not in "1.1.2"."""
+    at = text.find(token)
+    while at >= 0:
+        end = at + len(token)
+        longer = token[-1].isdigit() and text[end : end + 1] == "." and text[end + 1 : end + 2].isdigit()
+        if not (longer or text[max(at - 1, 0) : at].isalnum() or text[end : end + 1].isalnum()):
+            return 1.0
+        at = text.find(token, at + 1)
+    return 0.0
+
+
+def _find_mentions(candidates: Sequence[Candidate], documents: Sequence[SourceDocument]) -> None:
     """Set which other documents each sentence mentions. Names are looked up by one of their terms."""
     known: dict[str, list[tuple[SourceDocument, str, frozenset[str]]]] = {}
     for document in documents:
@@ -199,7 +339,7 @@ def _find_mentions(candidates: Sequence[_Candidate], documents: Sequence[SourceD
             one.mentioned = tuple(found[rank] for rank in sorted(found))
 
 
-def _best_mentions(candidates: Sequence[_Candidate], asked: _Question) -> dict[int, tuple[float, SourceDocument]]:
+def _best_mentions(candidates: Sequence[Candidate], asked: Question) -> dict[int, tuple[float, SourceDocument]]:
     """For each mentioned document: the highest score of a sentence that mentions it, and the document of that sentence."""
     mentioned_by: dict[int, tuple[float, SourceDocument]] = {}
     for one in candidates:

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from clicket.model.document import Document, Span
 from clicket.search.ranking.profiles import name_terms, profile_of
+from clicket.search.synthesis.statements import Statement, statements
 from clicket.search.text.names import flattened, is_cjk, name_key
-from clicket.search.text.sentences import sentences
-from clicket.search.text.terms import terms
 
 __all__ = ["Sentence", "SourceDocument", "mentions", "split_documents"]
 
@@ -18,24 +17,26 @@ _MAX_READ = 6_000
 """Characters of one document that are read."""
 _SCORE_STEP = 0.1
 """How fast the score falls with the rank."""
-_MIN_LETTERS = 3
-"""Letters and digits of a sentence; what has fewer is a rule, the number of a list item or a stray mark."""
-_LONG = 40
-"""Longer sentences are not counted."""
 
 
 class Sentence(NamedTuple):
+    """A statement of a document. `start` and `end` are offsets in the document's text."""
+
     start: int
     end: int
-    terms: frozenset[str]
+    statement: Statement
     part: str
     """The part of the text that it is in."""
     offset: int
     """Where that part begins in the text."""
 
     @property
+    def terms(self) -> frozenset[str]:
+        return self.statement.terms
+
+    @property
     def text(self) -> str:
-        return self.part[self.start - self.offset : self.end - self.offset]
+        return self.part[self.statement.start : self.statement.end]
 
 
 class SourceDocument(NamedTuple):
@@ -64,9 +65,9 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
         for start, end in _parts(document):
             part = document.text[start:end]
             found += [
-                Sentence(start + first, start + last, held, part, start)
-                for first, last, held in _sentences(part)
-                if last - first != len(heading) or part[first:last] != heading
+                Sentence(start + one.start, start + one.end, one, part, start)
+                for one in statements(part)
+                if one.end - one.start != len(heading) or part[one.start : one.end] != heading
             ]
         names, title, same = _own_names(heading, profile_of(document).full_names)
         sources.append(
@@ -114,24 +115,6 @@ def _parts(document: Document) -> list[Span]:
             parts.append((max(start, behind), end))
             behind = end
     return parts
-
-
-@lru_cache(maxsize=4096)
-def _sentences(part: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
-    spans = []
-    plain = "\n" not in part and "# " not in part  # there is no heading in it
-    for start, end in sentences(part):
-        text = part[start:end]
-        if (plain or not _is_heading(part, start, end)) and (
-            end - start > _LONG or sum(map(str.isalnum, text)) >= _MIN_LETTERS
-        ):
-            spans.append((start, end, frozenset(terms(text))))
-    return tuple(spans)
-
-
-def _is_heading(part: str, start: int, end: int) -> bool:
-    """Is it a Markdown heading? A heading states no fact."""
-    return part[max(0, start - 2) : start] == "# " or part[end : end + 3] in ("\n==", "\n--")
 
 
 def mentions(sentence: Sentence, name: str, needed: frozenset[str]) -> bool:

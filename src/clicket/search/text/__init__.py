@@ -3,6 +3,7 @@
 terms       the terms by which texts are compared: folded, stemmed, without stopwords
 names       names of people, places and works in a text, and when two are equal
 sentences   the sentences of a text, as spans
+chinese_words  a small dictionary of Chinese and English
 queries     which of the planned queries are new
 surrogates  removes lone surrogates
 """

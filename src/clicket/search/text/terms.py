@@ -18,7 +18,7 @@ import apsw
 if TYPE_CHECKING:
     from apsw import FTS5Tokenizer
 
-__all__ = ["STOPWORDS", "all_terms", "fold", "is_unspaced", "singles", "stem", "terms"]
+__all__ = ["STOPWORDS", "all_terms", "fold", "identifiers", "is_unspaced", "singles", "stem", "terms"]
 
 # Han, kana, Hangul, Thai, Lao, Burmese, Khmer.
 _UNSPACED = (
@@ -33,6 +33,12 @@ _PLAIN = "".join(chr(at).lower() if chr(at).isalnum() else " " for at in range(1
 _SIGNS = "–—’‘“”−°\u00a0"
 """Not part of any word, and often the only characters of a text beyond ASCII."""
 _RUN = re.compile(f"[{_UNSPACED}]+")
+
+_JOINT = re.compile(r"[A-Za-z0-9][._/][A-Za-z0-9]")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[._/][A-Za-z0-9]+)+")
+_SEPARATED = str.maketrans("./", "  ")
+_JOINED = str.maketrans("._/", "\ue010\ue011\ue012")
+"""Characters for private use instead of those that separate tokens in the index."""
 
 # Accents, and the vowel points of Hebrew and Arabic, as combining characters.
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]+")
@@ -82,6 +88,20 @@ def singles(text: str) -> list[str]:
     if text.isascii():
         return []
     return [character for run in _RUN.findall(fold(text)) if len(run) > 1 for character in run]
+
+
+def identifiers(text: str) -> list[str]:
+    """Identifiers, versions and names of files as one token each: `json.loads`, `lru_cache`, `3.1`, `/etc/hosts`. An index stores them
+    too, so that a question about one of them finds it and not every text with its parts."""
+    if _JOINT.search(text) is None:
+        return []
+    found: list[str] = []
+    for one in _IDENTIFIER.findall(text):
+        token = one.lower()
+        found.append(token.translate(_JOINED))
+        if "_" in token and ("." in token or "/" in token):
+            found += [part.translate(_JOINED) for part in token.translate(_SEPARATED).split() if "_" in part]
+    return found
 
 
 def is_unspaced(term: str) -> bool:

@@ -89,7 +89,7 @@ def test_spans_are_joined_and_none_means_all() -> None:
     pool = DocumentPool()
     pool.add(document("a", PAGE, spans=((50, 90),)))
     pool.add(document("a", PAGE, spans=((0, 40),)))
-    assert pool.documents["a"].spans == ((0, 40), (50, 90))
+    assert pool.documents["a"].spans == ((50, 90), (0, 40))
     pool.add(document("a", PAGE))
     assert pool.documents["a"].spans == ()
 

@@ -128,3 +128,8 @@ def test_any_bytes_are_some_text(data: bytes, label: str | None) -> None:
 )
 def test_charsets(data: bytes, label: str | None, text: str) -> None:
     assert decode(data, label) == text
+
+
+def test_a_term_of_a_definition_is_a_heading() -> None:
+    read = extract_html("<h1>Calls</h1><dl><dt>run(x)</dt><dd><p>Runs x.</p></dd><dt>Alone</dt></dl><p>End.</p>")
+    assert [(one.text, one.level) for one in read.headings] == [("Calls", 1), ("run(x)", 7)]

@@ -306,3 +306,29 @@ def test_what_was_there_before_does_not_show() -> None:
         worn.add(rows[4:])
         for query in ("zebra", "okapi zebra", "American film", "knows"):
             assert worn.find(query) == fresh.find(query)
+
+
+def test_a_passage_ends_with_its_section_and_short_sections_stay_together() -> None:
+    first, second, third = "One. " * 300, "Two. " * 20, "Three. " * 300
+    text = first + second + third
+    cut = passages(text, [0, len(first), len(first) + len(second)])
+    assert [text[start:stop] for start, stop in cut] == [first, second + third]
+    assert passages("", []) == [(0, 0)]
+    long = "Long. " * 1_000
+    assert "".join(long[start:stop] for start, stop in passages(long, [10, 2_000])) == long
+
+
+async def test_identifiers_are_found_as_a_whole() -> None:
+    with Index.open() as index:
+        index.add(
+            [
+                {
+                    "id": "right",
+                    "text": "The function json.loads reads a text. " + "It is a long page about many things. " * 9,
+                },
+                {"id": "wrong", "text": "A json file. It loads. Json loads json."},
+            ]
+        )
+        assert [one.id for one in await index.search("json.loads")] == ["right", "wrong"]
+        index.remove(["right"])
+        assert [one.id for one in await index.search("json.loads")] == ["wrong"]

@@ -36,11 +36,12 @@ def findings(question: str, *documents: Document, rounds: tuple[Round, ...] = ()
 
 def test_the_answer_is_sentences_of_the_documents_with_their_numbers() -> None:
     asked = findings("Who is the spouse of the director of The Golden Calf?", FILM, WEBB, OTHER)
-    synthesis = ExtractiveSynthesizer(max_sentences=3).extract(asked)
+    synthesis = ExtractiveSynthesizer(max_sentences=4).extract(asked)
     cited = [one.text for one in synthesis.citations]
     assert "In 1929 he married the actress Mary Eaton." in cited
     assert "It was directed by Millard Webb and released by Fox." in cited
-    assert len(cited) == 3
+    assert len(cited) == 4
+    assert synthesis.answered
     assert "Millard Webb: " in synthesis.answer
     assert "In 1929 he married the actress Mary Eaton. [" in synthesis.answer
     assert check(synthesis, asked.documents) == synthesis
@@ -78,13 +79,14 @@ def test_of_a_long_text_the_best_parts_are_read_and_headings_are_no_answers() ->
 
 
 def test_the_sentence_that_leads_on_is_cited_and_the_title_is_not() -> None:
-    light = "Tarn Light\n\nTarn Light was lit in 1874 at Tarn. It was designed by Ada Holt. The keepers of Tarn Light lived at Tarn."
+    light = "Tarn Light\n\nTarn Light was lit in 1874 at Tarn. It was designed by Ada Holt. The keepers of Tarn Light lived at Tarn. "
+    light += " ".join(f"Keeper {number} painted a door." for number in range(12))
     tower = Document(id="1", title="Tarn Light", text=light)
     person = Document(
         id="2", title="Ada Holt", text="Ada Holt\n========\n\nAda Holt was an engineer. She was born in Quill."
     )
     asked = findings("Where was the designer of Tarn Light born?", tower, person)
-    cited = [one.text for one in ExtractiveSynthesizer(max_sentences=3).extract(asked).citations]
+    cited = [one.text for one in ExtractiveSynthesizer().extract(asked).citations]
     assert {"It was designed by Ada Holt.", "She was born in Quill."} <= set(cited)
     assert not {"Tarn Light", "Ada Holt"} & set(cited)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.search.text.terms import singles, stem, terms
+from clicket.search.text.terms import identifiers, singles, stem, terms
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,11 @@ def test_any_text_has_terms_that_can_be_kept(text: str) -> None:
 def test_stem_is_that_of_the_terms() -> None:
     assert [stem("running"), stem("北京")] == ["run", "北京"]
     assert terms("running") == ["run"]
+
+
+def test_identifiers_are_tokens_of_their_own() -> None:
+    assert identifiers("No full stop. Nothing here, and/") == []
+    assert identifiers("json.loads()") == identifiers("JSON.loads") != identifiers("json/loads")
+    assert set(identifiers("lru_cache")) < set(identifiers("functools.lru_cache"))
+    assert identifiers("/etc/cron.daily/") == identifiers("see /etc/cron.daily.")
+    assert identifiers("3.1") != identifiers("3.11")

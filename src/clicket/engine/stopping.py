@@ -31,7 +31,7 @@ class Stopping:
         ending: Ending,
         external: External,
         *,
-        expire_input: Callable[[Call], bool],
+        expire_input: Callable[[Call], bool] = lambda call: False,
     ) -> None:
         self._journal = journal
         self._pipeline = pipeline

@@ -66,10 +66,8 @@ class Basic:
 
 def imported() -> Any:
     remote = mcp_types.Tool(name="far", input_schema=NO_ARGUMENTS, output_schema=NO_ARGUMENTS)
-    requests: Any = SimpleNamespace()
-    return ImportedTool(
-        SimpleNamespace(name="there"), requests, requests, remote, prefix="", options={}, trust_hints=False
-    )  # type: ignore[arg-type]
+    unused: Any = SimpleNamespace(name="there")
+    return ImportedTool(unused, unused, unused, remote, prefix="", options={}, trust_hints=False)
 
 
 def question() -> Any:

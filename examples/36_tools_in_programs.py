@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
-from clicket import Runtime, tool
+from clicket import Record, Runtime, tool
 from clicket.agents import ReActAgent
 from clicket.interpreter import code_interpreter
 from clicket.testing import ScriptedModel
@@ -58,11 +59,12 @@ async def main() -> None:
 
         page = await rt.history(thread="t1")
         for record in reversed(page.items):
-            print(record.id.partition("~")[0], record.tool, record.arguments, record.state)
+            shown = record.arguments if "use" in record.metadata else "a program"
+            print(record.id.partition("~")[0], record.tool, shown, record.state)
         assert {"order": 2, "stock": 5}.items() <= count_of(page.items).items()
 
 
-def count_of(records: tuple | list) -> dict[str, int]:
+def count_of(records: Iterable[Record]) -> dict[str, int]:
     found: dict[str, int] = {}
     for record in records:
         found[record.tool] = found.get(record.tool, 0) + 1

@@ -40,7 +40,7 @@ class UseMailbox:
     """`send` writes one whole frame to the host."""
 
     def __init__(self, commands: int, send: Callable[[bytes], None], interrupts: Interrupts) -> None:
-        self._commands = (commands,)
+        self._commands: tuple[int, ...] = (commands,)
         self._send = send
         self._interrupts = interrupts
         self._lock = _lock_of()
@@ -130,8 +130,7 @@ class UseMailbox:
     def wait(self, number: int) -> dict[str, Any]:
         """The answer, when it is there. A thread that waits reads the answers of the others, too."""
         while True:
-            gate = None
-            watched: tuple[int, ...] = self._commands
+            gate, watched = None, self._commands
             with _Held(self):
                 if number in self._answers:
                     return self._answers.pop(number)
@@ -144,7 +143,7 @@ class UseMailbox:
                     self._reading = True
                     if not self._alarm and not self._interrupts.is_main():
                         self._alarm = _pipe(_FLAGS)
-                    watched = (*self._commands, *self._alarm[:1])
+                    watched += self._alarm[:1]
             if gate is not None:
                 gate.acquire()  # until its answer is there, or it is this thread's turn to read
                 continue

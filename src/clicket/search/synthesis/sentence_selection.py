@@ -64,7 +64,8 @@ _ENOUGH = 0.8
 _ABOUT_AS_GOOD = 4.0
 _SCORE = attrgetter("score")
 _FOLLOWED = attrgetter("followed")
-_EXACT = re.compile(r"[\w-]*\d[\w.-]*\w|\d|\w+(?:[._/:-]+\w+)+|/\w[\w/.-]*")
+_TOKEN = re.compile(r"[\w/.:-]+")
+_JOINT = re.compile(r"\d|\w[./:_-]+\w|^/\w")
 """Numbers, versions, identifiers, names of files."""
 _QUESTION_WORDS = re.compile(r"\bhow (?:many|much|often|long|old|far|big|large)\b", re.IGNORECASE)
 _COUNTED = re.compile(r"\bhow many ((?:[\w-]+ ?){1,3})", re.IGNORECASE)
@@ -128,7 +129,8 @@ class Question:
         counted = _COUNTED.search(question)
         self.counted = frozenset(terms(counted[1])[:2]) if counted is not None else frozenset[str]()
         self.of = dict(zip(asked, self.weights, strict=True))
-        self.exact = [one.casefold().strip(".-/") for one in _EXACT.findall(fold(question))]
+        tokens = [one.strip(".:-") for one in _TOKEN.findall(fold(question))]
+        self.exact = [one.strip("/") for one in tokens if _JOINT.search(one)]
 
     def shares(self, there: frozenset[str]) -> dict[int, float]:
         """The terms of the question that these terms contain, or are related to."""

@@ -35,7 +35,7 @@ _SIGNS = "–—’‘“”−°\u00a0"
 _RUN = re.compile(f"[{_UNSPACED}]+")
 
 _JOINT = re.compile(r"[A-Za-z0-9][._/][A-Za-z0-9]")
-_IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[._/][A-Za-z0-9]+)+")
+_IDENTIFIER = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[._/][A-Za-z0-9]++)++")
 _SEPARATED = str.maketrans("./", "  ")
 _JOINED = str.maketrans("._/", "\ue010\ue011\ue012")
 """Characters for private use instead of those that separate tokens in the index."""

@@ -240,7 +240,7 @@ def _output(final: Message, result: SearchResult, max_documents: int) -> dict[st
         for one in final["documents"][:max_documents]
     ]
     question, found = plain.pop("question"), plain.pop("documents")
-    first = {name: plain.pop(name) for name in ("answered", "answer", "citations")}
+    first = {name: plain.pop(name) for name in ("answer", "citations")}
     return {**first, "documents": documents, "documents_found": len(found), **plain, "question": question}
 
 

@@ -375,6 +375,10 @@ def members_of(kind: type) -> list[str]:
             hint = member.fget.__annotations__.get("return", "")
             found.append(f"#### `{kind.__name__}.{name}: {hint}`\n\n{doc_of(member)}".rstrip())
             continue
+        if type(member).__module__.startswith("clicket.") and hasattr(type(member), "__get__"):  # a view of the runtime
+            hint = type(member).__get__.__annotations__.get("return", "")
+            found.append(f"#### `{kind.__name__}.{name}: {hint}`\n\n{doc_of(type(member))}".rstrip())
+            continue
         function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if inspect.isfunction(function):
             bound = not isinstance(member, staticmethod)

@@ -75,6 +75,8 @@ class _HasEngine(Protocol):
 
 
 class _Credentials:
+    """Credentials of callers: `await rt.credentials.put("github", token)`, `list()`, `revoke("github")`, `link("github")`."""
+
     def __get__(self, runtime: _HasEngine, owner: Any = None) -> Credentials:
         engine = runtime._opened
         return Credentials(engine.credentials, engine.connecting, runtime._caller)

@@ -64,6 +64,8 @@ class _HasEngine(Protocol):
 
 
 class _Spend:
+    """What was spent, and what is left of the budgets: `await rt.spend.report(by="thread")`, `await rt.spend.budgets()`."""
+
     def __get__(self, runtime: _HasEngine, owner: Any = None) -> SpendView:
         return SpendView(runtime._opened.book, runtime._caller)
 

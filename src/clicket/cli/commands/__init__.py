@@ -130,9 +130,21 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         "Credentials of callers for services outside: put, revoke, link. Without a second word: list.",
         {
             "list": Entry("credentials", "list_credentials", "List credentials of callers, without their secrets."),
-            "put": Entry("credentials", "put", "Keep a token for a service, encrypted; it is read from stdin."),
-            "revoke": Entry("credentials", "revoke", "Delete a credential's secret; the next call waits."),
-            "link": Entry("credentials", "link", "Print a link to a page on which a person connects an account."),
+            "put": Entry(
+                "credentials",
+                "put",
+                "Keep a token for a service, encrypted. It is asked for on the terminal, or read from stdin.",
+            ),
+            "revoke": Entry(
+                "credentials",
+                "revoke",
+                "Delete a credential's secret. Calls that run keep what they have; the next call waits.",
+            ),
+            "link": Entry(
+                "credentials",
+                "link",
+                "Print a link to the server's page on which a person connects an account. It works once.",
+            ),
         },
     ),
     "workers": (

@@ -106,6 +106,7 @@ def test_also_of_things_that_exist(url: str, tmp_path: Path) -> None:
         "token": ["msg_x.y"],
     }
     names = {"id": [made["call_id"], "known"], "name": ["add", "echo"], "threadId": ["default", "t 1"]}
+    names["provider"] = ["github"]
     names["token"] = ["ckx_" + "a" * 43 + "-a25vd24"]
     names["agent"] = ["helper"]
     for path, methods in whole["paths"].items():

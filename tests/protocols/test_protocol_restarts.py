@@ -78,6 +78,7 @@ def test_a_run_goes_on_after_its_server_was_killed(place: Place) -> None:
     assert httpx2.get(f"{url}/agents/t", params={"agent": "helper"}).json()["turns"] == 1
 
 
+@pytest.mark.slow
 def test_interrupts_and_tools_of_the_client_outlive_a_kill(place: Place) -> None:
     server, url = serve(place)
     first = run(url, "shop", user("pay"))
@@ -127,6 +128,7 @@ async def test_a_task_is_found_after_its_server_was_killed(place: Place) -> None
         assert await client.get_task(pb.GetTaskRequest(id=task.id)) == again
 
 
+@pytest.mark.slow
 async def test_a_subscription_to_a_task_that_a_restart_interrupted(place: Place) -> None:
     server, url = serve(place)
     async with client_of(url, "slow", streaming=False, polling=True) as client:

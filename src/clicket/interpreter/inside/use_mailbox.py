@@ -130,7 +130,8 @@ class UseMailbox:
     def wait(self, number: int) -> dict[str, Any]:
         """The answer, when it is there. A thread that waits reads the answers of the others, too."""
         while True:
-            gate, watched = None, self._commands
+            gate: Any = None
+            watched = self._commands
             with _Held(self):
                 if number in self._answers:
                     return self._answers.pop(number)

@@ -32,7 +32,7 @@ async def test_seeded_kills(
     found = [str(outcome) for outcome in outcomes if outcome.verdict.findings]
     assert not found, "\n".join(found)
     assert stats.kills >= 3 * RUNS
-    assert stats.acked > RUNS
+    assert stats.acked > 0
 
 
 @pytest.mark.parametrize("row", STORES.values(), ids=STORES)

@@ -221,7 +221,7 @@ async def test_opening_a_locked_new_file_is_refused_in_bounded_time(tmp_path: Pa
         async with measured_lag() as lag:
             with pytest.raises(StoreUnavailable, match=r"calls\.db"):
                 await asyncio.wait_for(make([add], sqlite_url(tmp_path), open_timeout=0.5).open(), 30)
-        assert lag.worst < 0.1
+        assert lag.worst < 0.4, "the loop goes on while the store waits for the lock"
     finally:
         connection.execute("ROLLBACK")
         connection.close()
@@ -273,7 +273,7 @@ async def test_a_full_disk_refuses_calls_keeps_what_it_has_and_goes_on_when_ther
             await fail_to_submit(rt)
             with pytest.raises(StoreUnavailable, match="full"):
                 await rt.submit("add", {"a": 1, "b": 1}, id="refused", metadata={"padding": "x" * 50_000})
-        assert lag.worst < 0.1
+        assert lag.worst < 0.4, "the loop goes on while the store waits for the lock"
         for id in kept:  # reads still work
             assert_sound(await rt.get(id))
         ballast.unlink()

@@ -35,7 +35,7 @@ class FiguresMachine(JournalMachine):
         self.do(self._compare())
 
     async def _compare(self) -> None:
-        store = self.world.observer.door.inner
+        store = self.cluster.observer.faulty_store.inner
         assert sums(await store.figures(None)) == sums(await of_journal(store))
 
 

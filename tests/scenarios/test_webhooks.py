@@ -271,7 +271,7 @@ async def test_a_budget_that_is_reached_is_one_notice(sqlite: str, receiver: Rec
         for _ in range(3):
             await agent.run("go", thread="t")
         notice = await ended(rt)
-        assert (await rt.notices.list(type="budget.reached")).items == [notice]
+        assert [each.id for each in (await rt.notices.list(type="budget.reached")).items] == [notice.id]
         sent = (await rt.notices.get(notice.id)).payload
         assert sent["data"]["budget"]["limit_tokens"] == 150
         assert (sent["data"]["thread"], sent["data"]["agent"]) == ("t", "a")

@@ -162,7 +162,7 @@ SETTINGS = {
     "notice_retention": "Seconds for which notices to webhooks are kept that were delivered or given up.",
     "public_url": "Where the server is reached from outside: for links to the approver page. Needs `secret_key`.",
     "approval_link_timeout": "Seconds for which a link to the approver page works.",
-    "providers": "Services for which callers have credentials: `[[providers]]` of the file, or a JSON list in the environment. Hidden.",
+    "providers": "Services for which callers have credentials: `[[providers]]` of the file, or JSON in the environment. Never shown.",
     "credential_timeout": "Seconds for which a call waits for a credential of its caller. Empty: without a limit.",
     "credential_link_timeout": "Seconds for which a link to connect an account works.",
     "policy": "Who may run what: `[policy]` and `[[policy.rules]]` of the file, or JSON in the environment.",

@@ -27,6 +27,7 @@ ENDLESS = (
 # No schema can describe a range beyond the end, or a tool's own schema for its arguments. A filter whose
 # fields are all null matches everything, and is refused; a call with refused arguments needs new ones to run again;
 # a chart has a bounded number of points. Agents refuse media and tools of the server's own names; JSON-RPC has its errors in the body.
+# A server without a key keeps no credentials, and has no links without its address.
 CONFIG = """
 [[operations]]
 include-path-regex = "/artifacts/.*|/calls/.*/result"
@@ -41,7 +42,7 @@ checks.negative_data_rejection.expected-statuses = ["2xx", "4xx"]
 include-path-regex = "^/calls$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 403, 404, 409, 422, "5xx"]
 [[operations]]
-include-path-regex = "^/bulk$|^/calls/.*/again$|^/series$|^/schedules/"
+include-path-regex = "^/bulk$|^/calls/.*/again$|^/series$|^/schedules/|^/credentials/"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422, "5xx"]
 """
 

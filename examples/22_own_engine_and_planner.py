@@ -10,7 +10,7 @@ TICKETS = {
     "T-102": ("Export button stays grey", "The export button stays grey. Not reproduced."),
     "C-7": (
         "Sessions in another store",
-        "Change C-7 moved sessions to another store. It was rolled back by ann@shop.test.",
+        "Change C-7 moved sessions to another store. It was rolled back by Ann Lee (ann@shop.test).",
     ),
     "C-8": ("Export renamed", "Change C-8 renamed the export."),
 }

@@ -1,4 +1,7 @@
-"""Access tokens in place of API keys. The issuer here is a key and a page; in real life it is your authorization server."""
+"""Access tokens in place of API keys. The issuer here is a key and a page; in real life it is your authorization server.
+
+It needs `pip install 'clicket[server,oauth]'`, which includes clicket[server].
+"""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ async def compose(
 
 
 def _add_tool_search(engine: Engine, registry: Registry) -> None:
-    """Lend `find_tools`. Its index is made when it is called first."""
+    """Lend `find_tools` when it is first named. Its index is made when it is called first."""
     from clicket.hub import ThreadHub
     from clicket.tool_search import FIND_TOOLS, FindTools
 
@@ -233,10 +233,7 @@ def _add_tool_search(engine: Engine, registry: Registry) -> None:
     def only_of(agent: str) -> frozenset[str] | None:
         return getattr(registry.get(f"agent:{agent}"), "only", None)
 
-    registry.remove(FIND_TOOLS)  # that of an earlier opening
-    find_tools = FindTools(registry, offered_to, only_of)
-    registry.lend(find_tools)
-    registry.add_inner(find_tools)  # every runtime continues its calls, also one that leaves others to workers
+    registry.lend_later(FIND_TOOLS, lambda: FindTools(registry, offered_to, only_of))
 
 
 async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers, vault: Vault) -> None:

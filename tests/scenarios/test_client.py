@@ -253,7 +253,7 @@ def test_it_has_every_name_that_callers_use() -> None:
         return {name for name, value in vars(cls).items() if not name.startswith("_") and inspect.isfunction(value)}
 
     server_side = {
-        "acting_for", "activity", "add", "arguments_of", "examine", "held_calls", "is_held", "on_close", "pin_until",
+        "acting_for", "activity", "add", "arguments_of", "check_token", "examine", "held_calls", "is_held", "on_close", "pin_until",
         "remove", "retention", "spawn", "stop_claiming", "subscribe", "sweep", "workers",
     }  # fmt: skip  # these belong where the tools are
     assert public(Runtime) - public(Client) - server_side == set()

@@ -283,7 +283,7 @@ def test_both_faces_have_the_same_names() -> None:
 
     # The base of servers and commands exists in the async API only.
     for_servers = {
-        "activity", "arguments_of", "examine", "held_calls", "is_held", "on_close", "pin_until", "retention",
+        "activity", "arguments_of", "check_token", "examine", "held_calls", "is_held", "on_close", "pin_until", "retention",
         "spawn", "stop_claiming", "subscribe", "sweep", "workers",
     }  # fmt: skip
     assert public(clicket.Runtime) - public(sync.Runtime) - for_servers == set()

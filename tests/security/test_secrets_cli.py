@@ -34,8 +34,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("how", [(), ("--json",)])
 def test_config_does_not_show_keys(folder: Path, how: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLICKET_HUB_WEBHOOK", "https://ann:hunter2hunter2@example.org/hook")
+    monkeypatch.setenv("COLUMNS", "250")
     shown = output_of("config", *how)
-    assert "example" in shown  # the table may wrap the rest
+    assert "example.org" in shown
     assert "hunter2" not in shown
     assert "secret_key" in shown
     assert "CLICKET_SECRET_KEY" in shown  # where it comes from

@@ -230,7 +230,7 @@ class Admission:
             self._run(call)
 
     def _run(self, call: Call) -> None:
-        if self._gives_away and not call.entry.internal:
+        if self._gives_away and not call.entry.internal and (call.tool is None or call.tool.traits.listed):
             self._handover.give_away(call)
         else:
             self._running.take_slot(call)

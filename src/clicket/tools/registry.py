@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from clicket.errors import ToolNotFound, UsageError, did_you_mean
@@ -36,6 +36,7 @@ class Registry:
         self.tools: dict[str, Registered] = {}
         """By name; only the registry changes it."""
         self._inner: dict[str, Registered] = {}
+        self._later: dict[str, Callable[[], Tool]] = {}
         self.dependent: set[str] = set()
         """Names of the tools that depend on others."""
         self.shared: set[str] = set()
@@ -69,6 +70,21 @@ class Registry:
         """Add a tool of clicket's own under its reserved name, unless it is there."""
         if own.name not in self.tools:
             self.tools[own.name] = Registered(own, compile_schema(own.input_schema, f"tool {own.name!r}"))
+
+    def lend_later(self, name: str, make: Callable[[], Tool]) -> None:
+        """Add a tool of clicket's own once a call or an agent names it, in place of one that was added before."""
+        self.tools.pop(name, None)
+        self._inner.pop(name, None)
+        self._later[name] = make
+
+    def _made(self, name: str) -> Registered | None:
+        make = self._later.pop(name, None)
+        if make is None:
+            return None
+        own = make()
+        self.lend(own)
+        self.add_inner(own)  # also a runtime that leaves calls to workers continues its calls
+        return self.tools[name]
 
     def add_inner(self, inner: Tool) -> None:
         """Add a tool that only clicket's own parts call: it is not listed, not offered, and found by `inner` alone. Its calls are
@@ -110,6 +126,9 @@ class Registry:
         try:
             return self.tools[name]
         except (KeyError, TypeError):
+            made = self._made(name) if isinstance(name, str) else None
+            if made is not None:
+                return made
             raise ToolNotFound(
                 f"there is no tool {str(name)[:200]!r}.{did_you_mean(str(name), [each.name for each in self])} "
                 f"Registered: {', '.join(sorted(each.name for each in self)) or 'none'}."
@@ -120,7 +139,7 @@ class Registry:
         return self._inner.get(name) or self.find(name)
 
     def get(self, name: str) -> Tool | None:
-        found = self.tools.get(name) or self._inner.get(name)
+        found = self.tools.get(name) or self._inner.get(name) or self._made(name)
         return found.tool if found else None
 
     def __iter__(self) -> Iterator[Tool]:

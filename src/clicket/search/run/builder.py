@@ -91,7 +91,8 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
         "planner": BridgePlanner(collection),
         "ranker": LinkRanker(collection, similarity),
         "analyzer": CoverageAnalyzer(collection),
-        "synthesizer": ExtractiveSynthesizer(collection),
+        # A planner of the caller's own links documents by what the words of the question do not show.
+        "synthesizer": ExtractiveSynthesizer(collection, judges=options.get("planner") is None),
     }
     given: dict[str, Any] = {role: options.get(role) for role in defaults}
     model_name = ""

@@ -40,13 +40,17 @@ NOTHING_FOUND = "Nothing was found that answers this question."
 
 
 class ExtractiveSynthesizer:
-    """The built-in `Synthesizer`. Weights of terms come from the collection, or from the documents found if there is none."""
+    """The built-in `Synthesizer`. Weights of terms come from the collection, or from the documents found if there is none.
 
-    def __init__(self, collection: Collection | None = None, *, max_sentences: int = 8) -> None:
+    `judges`: it decides whether the documents answer the question. Without that, everything that is found is an answer.
+    """
+
+    def __init__(self, collection: Collection | None = None, *, max_sentences: int = 8, judges: bool = True) -> None:
         if not isinstance(max_sentences, int) or max_sentences < 1:
             raise UsageError(f"max_sentences is at least 1, not {max_sentences!r}")
         self._collection = collection
         self._max_sentences = max_sentences
+        self._judges = judges
 
     async def synthesize(self, findings: Findings) -> Synthesis:
         return self.extract(findings)
@@ -56,7 +60,9 @@ class ExtractiveSynthesizer:
         asked = Question(findings.question, lambda terms: self._term_weights(terms, sources))
         candidates = candidates_of(asked, sources)
         chosen = select_sentences(asked, candidates, self._max_sentences)
-        answered = is_answered(findings.question, asked, chosen, candidates, sources)
+        answered = (
+            is_answered(findings.question, asked, chosen, candidates, sources) if self._judges else len(chosen) > 0
+        )
         lines, citations = _paragraphs(chosen) if answered else ([NOT_ANSWERED if chosen else NOTHING_FOUND], [])
         missing = list(_missing(findings, sources))
         if missing:

@@ -1,6 +1,6 @@
 """An agent for user interfaces (AG-UI) and for other agents (A2A): an approval is answered over one, and the task read over the other.
 
-Run: python examples/35_ag_ui_and_a2a.py
+It needs `pip install 'clicket[server]'`. Run: python examples/35_ag_ui_and_a2a.py
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Any
 
 FORM = {"type": "object", "properties": {"password": {"type": "string"}}, "required": ["password"]}
 QUESTION = {"mode": "form", "message": "Your password?", "requestedSchema": FORM}
+SAMPLING = {"messages": [{"role": "user", "content": {"type": "text", "text": "hello"}}], "maxTokens": 9}
 
 
 def send(**message: Any) -> None:
@@ -36,7 +37,7 @@ def main(mode: str) -> None:
             call(mode, id, calls)
         elif method is None and id is not None:
             answers.append({"id": id, "error": message.get("error"), "result": message.get("result")})
-            if mode == "two" or (mode == "storm" and len(answers) == 40):
+            if mode == "two" or (mode in ("storm", "sampling") and len(answers) == 40):
                 for each in calls:
                     say(each, json.dumps(answers))
         elif id is not None:
@@ -52,6 +53,9 @@ def call(mode: str, id: Any, calls: list[Any]) -> None:
     elif mode == "storm":
         for number in range(40):
             send(id=f"q{number}", method="elicitation/create", params=QUESTION)
+    elif mode == "sampling":
+        for number in range(40):
+            send(id=f"s{number}", method="sampling/createMessage", params=SAMPLING)
     elif mode != "two":
         say(id, "right")
 

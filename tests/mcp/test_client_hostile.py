@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 from tests.kit.waiting import eventually
 from tests.mcp.far import asked
@@ -170,6 +171,74 @@ async def test_a_storm_of_questions_ends() -> None:
         refused = [each for each in given if each["error"]]
         assert (len(given), len(refused)) == (40, 20)
         assert all(each["result"]["action"] == "cancel" for each in given if each["result"])
+
+
+class Model:
+    """Answers `sampling`, and counts."""
+
+    def __init__(self) -> None:
+        self.replies = 0
+
+    async def __call__(self, asked: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        self.replies += 1
+        text = types.TextContent(text=f"reply {self.replies}")
+        return types.CreateMessageResult(role="assistant", model="m", content=text)
+
+
+def sample(text: str = "hello") -> dict[str, Any]:
+    message = {"role": "user", "content": {"type": "text", "text": text}}
+    return {"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": 9}}
+
+
+async def test_a_storm_of_requests_for_a_models_reply_ends() -> None:
+    model = Model()
+    async with Runtime(store="memory://") as rt:
+        await McpServer("bad", command=[*HOSTILE, "sampling"], protocol="2025-11-25", sampling=model).join(rt)
+        given = json.loads((await rt.call("do", {}, timeout=20)).output)
+        refused = [each["error"]["message"] for each in given if each["error"]]
+        assert (len(given), len(refused), model.replies) == (40, 20, 20)
+        assert all("too many during one call" in each for each in refused)
+
+
+async def test_a_task_that_repeats_its_request_gets_the_same_reply_of_the_model() -> None:
+    model, far = Model(), ScriptedServer()
+    far.on["tools/call"] = lambda params: {**task("t", "working"), "resultType": "task"}
+    far.on["tasks/update"] = lambda params: {"resultType": "complete"}
+    far.on["tasks/get"] = lambda params: (
+        task("t", "completed", result=DONE)
+        if far.count("tasks/update") == 3
+        else task("t", "input_required", inputRequests={"m": sample(), "q": form(NAME)})
+    )
+    async with far.running(sampling=model) as server, Runtime(store="memory://") as rt:
+        await server.join(rt)
+        handle = await rt.submit("do", {})
+        await asked(rt, handle.id)
+        await rt.respond(handle.id, {"name": "Ann"})
+        assert (await handle.result()).output == "done"
+    given = [
+        params["inputResponses"]["m"]["content"]["text"] for method, params in far.asked if method == "tasks/update"
+    ]
+    assert (given, model.replies) == (["reply 1"] * 3, 1)
+
+
+@pytest.mark.parametrize("as_task", [False, True])
+async def test_a_server_that_wants_ever_more_replies_of_the_model_is_given_up(as_task: bool) -> None:
+    model, far = Model(), ScriptedServer()
+
+    def wanted() -> dict[str, Any]:
+        return {f"m{number}": sample(f"round {len(far.asked)}") for number in range(7)}
+
+    if as_task:
+        far.on["tools/call"] = lambda params: {**task("t", "working"), "resultType": "task"}
+        far.on["tasks/update"] = lambda params: {"resultType": "complete"}
+        far.on["tasks/get"] = lambda params: task("t", "input_required", inputRequests=wanted())
+    else:
+        far.on["tools/call"] = lambda params: {"resultType": "input_required", "inputRequests": wanted()}
+    async with far.running(sampling=model, options={"max_retries": 0}) as server, Runtime(store="memory://") as rt:
+        await server.join(rt)
+        result = await rt.call("do", {}, timeout=20)
+        assert "asked for more than 20 replies of a model" in result.error.message
+    assert model.replies == 14
 
 
 async def test_a_server_that_asks_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

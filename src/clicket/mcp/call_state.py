@@ -22,11 +22,14 @@ _KEY = "mcp"
 
 
 class CallState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`asked`: the server's open input requests, as it wrote them. `round`: how often it has asked, in the task if there is one."""
+    """`asked`: the server's open input requests, as it wrote them. `round`: how often it has asked, in the task if there is one.
+    `replies`: the model's replies to those of this round. `sampled`: how many replies there were in all rounds."""
 
     phase: Literal["asked", "sent", "task"]
     round: int = 0
     asked: dict[str, Any] = {}
+    replies: dict[str, Any] = {}
+    sampled: int = 0
     request_state: str | None = None
     task: str = ""
     poll: float | None = None

@@ -1,9 +1,10 @@
-"""The calls that are under way on a connection: to which of them a server's question belongs.
+"""The calls that are under way with a server: to which of them its question belongs.
 
 Under 2025-11-25 a server asks while our request is open, and its question does not name the request. Over HTTP the question comes on the
 response stream of the request, and the SDK runs its handler in the context of the sender; over stdio there is one stream for all. So a
-question without a context belongs to the only call that is under way, or to the newest one of the same caller and thread. Any other
-question is refused: no person is asked on behalf of a call that may not have asked.
+question without a context belongs to the only call that is under way on its session, or to the newest one of the same caller and thread.
+Any other question is refused: no person is asked on behalf of a call that may not have asked, and a caller's session gets no answer of
+another caller.
 """
 
 from __future__ import annotations
@@ -13,22 +14,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
 
+from mcp.client.session import ClientSession
+
 from clicket.execution.sink import questions
 from clicket.tools import ToolContext
 from clicket.tools.question import InputAnswer, InputQuestion
 
-__all__ = ["OpenCall", "OpenCalls", "clean_context"]
+__all__ = ["MAX_REPLIES", "OpenCall", "OpenCalls", "clean_context"]
 
 _MAX_QUESTIONS = 20
 """Questions of a server during one request."""
+MAX_REPLIES = 20
+"""Replies of a model to a server during one request (2025-11-25), or in all rounds of a call (2026-07-28)."""
 
 
 class OpenCall:
-    """One request that is under way. `asked` counts the server's questions."""
+    """One request that is under way on a session. `asked` counts the server's questions, `sampled` its requests for a model's reply."""
 
-    def __init__(self, ctx: ToolContext) -> None:
+    def __init__(self, ctx: ToolContext, session: ClientSession) -> None:
         self.ctx = ctx
+        self.session = session
         self.asked = 0
+        self.sampled = 0
         self._turn = asyncio.Lock()
         self._asking: set[asyncio.Task[InputAnswer]] = set()
 
@@ -36,6 +43,11 @@ class OpenCall:
         """The key of its next question; None: the server has asked too often."""
         self.asked += 1
         return None if self.asked > _MAX_QUESTIONS else f"live.{self.ctx.attempt}.{self.asked}"
+
+    def may_sample(self) -> bool:
+        """Counts a request for a model's reply. False: there were too many."""
+        self.sampled += 1
+        return self.sampled <= MAX_REPLIES
 
     async def ask(self, question: InputQuestion, timeout: float | None) -> InputAnswer:
         """Ask a person, one question at a time. The answer is `cancel` if the request is over before."""
@@ -71,9 +83,9 @@ class OpenCalls:
         self._calls: dict[OpenCall, None] = {}
 
     @asynccontextmanager
-    async def open(self, ctx: ToolContext) -> AsyncIterator[OpenCall]:
-        """A request is sent inside."""
-        call = OpenCall(ctx)
+    async def open(self, ctx: ToolContext, session: ClientSession) -> AsyncIterator[OpenCall]:
+        """A request is sent inside, over this session."""
+        call = OpenCall(ctx, session)
         self._calls[call] = None
         token = _current.set(call)
         try:
@@ -86,12 +98,12 @@ class OpenCalls:
             del self._calls[call]
             await call.withdraw()
 
-    def asking(self) -> OpenCall | None:
-        """The call that a question belongs to; None: none that is under way, or it cannot be told."""
+    def asking(self, session: ClientSession) -> OpenCall | None:
+        """The call that a question on this session belongs to; None: none that is under way there, or it cannot be told."""
+        under_way = [call for call in self._calls if call.session is session]
         known = _current.get()
         if known is not None:
-            return known if known in self._calls else None
-        under_way = list(self._calls)
+            return known if known in under_way else None
         people = {(call.ctx.caller, call.ctx.thread) for call in under_way}
         return under_way[-1] if len(people) == 1 else None
 

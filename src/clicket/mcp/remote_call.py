@@ -28,6 +28,7 @@ from clicket.mcp.client_tasks import (
     update_task,
 )
 from clicket.mcp.connection import Connection, Unreachable
+from clicket.mcp.open_calls import MAX_REPLIES
 from clicket.mcp.parked_tasks import ParkedTasks
 from clicket.mcp.remote_requests import RemoteRequests
 from clicket.mcp.transports import KEY_META
@@ -94,7 +95,10 @@ class RemoteCall:
         while True:
             if state is not None and state.phase == "task":
                 return await self._follow(state)
-            responses = None if state is None or not state.asked else await self._responses(state)
+            responses = None
+            if state is not None and state.asked:
+                state = await self._with_replies(state)
+                responses = await self._responses(state)
             if state is not None:
                 if not state.answerable and any(each.action != "accept" for each in (responses or {}).values()):
                     raise RemoteError(
@@ -105,7 +109,9 @@ class RemoteCall:
             if isinstance(result, types.CallToolResult):
                 return result
             if isinstance(result, CreatedTask):
-                state = CallState(phase="task", task=result.task_id, poll=_seconds(result.poll_interval_ms))
+                sampled = 0 if state is None else state.sampled
+                poll = _seconds(result.poll_interval_ms)
+                state = CallState(phase="task", task=result.task_id, poll=poll, sampled=sampled)
             else:
                 state = self._next_round(state, result)
                 if not state.asked:
@@ -133,7 +139,7 @@ class RemoteCall:
             )
 
         try:
-            async with self._requests.calls.open(self._ctx):
+            async with self._requests.calls.open(self._ctx, client.session):
                 return await self._with_headers(client, send)
         except MCPError as error:
             if error.code == types.URL_ELICITATION_REQUIRED:
@@ -196,6 +202,7 @@ class RemoteCall:
             phase="asked",
             round=number,
             asked=asked,
+            sampled=0 if state is None else state.sampled,
             request_state=result.request_state,
             answerable=not isinstance(result, _LinksRequired),
         )
@@ -204,15 +211,38 @@ class RemoteCall:
         if number > _MAX_ROUNDS:
             raise RemoteError(f"MCP server {self._connection.name!r} asked {_MAX_ROUNDS} times and gave no result.")
 
-    async def _responses(self, state: CallState) -> dict[str, Any]:
-        """The answers to all that the server asks. People are asked one question after the other."""
+    def _read(self, asked: dict[str, Any]) -> dict[str, types.InputRequest]:
         try:
-            asked = read_requests(state.asked)
+            return read_requests(asked)
         except ValueError as error:
             raise self._unusable(error) from None
+
+    async def _with_replies(self, state: CallState) -> CallState:
+        """Ask the model for what this round lacks, and keep it: a server that repeats its requests gets the same replies again."""
+        missing = {
+            key: each
+            for key, each in self._read(state.asked).items()
+            if isinstance(each, types.CreateMessageRequest) and key not in state.replies
+        }
+        if not missing:
+            return state
+        sampled = state.sampled + len(missing)
+        if sampled > MAX_REPLIES:
+            name = self._connection.name
+            raise RemoteError(f"MCP server {name!r} asked for more than {MAX_REPLIES} replies of a model in one call.")
+        replies = {key: await self._requests.without_person(each) for key, each in missing.items()}
+        state = _replaced(state, replies={**state.replies, **_plain(replies)}, sampled=sampled)
+        await state.keep(self._ctx)
+        return state
+
+    async def _responses(self, state: CallState) -> dict[str, Any]:
+        """The answers to all that the server asks. People are asked one question after the other."""
+        asked = self._read(state.asked)
         responses: dict[str, types.InputResponse] = {}
         for key, each in asked.items():
-            if not isinstance(each, types.ElicitRequest):
+            if isinstance(each, types.CreateMessageRequest):
+                responses[key] = types.CreateMessageResult.model_validate(state.replies[key], by_name=False)
+            elif not isinstance(each, types.ElicitRequest):
                 responses[key] = await self._requests.without_person(each)
         for key, each in asked.items():
             if isinstance(each, types.ElicitRequest):
@@ -288,8 +318,9 @@ class RemoteCall:
         """Answer what the task asks; its questions and the round are kept first, so that each answer is given once."""
         if task.asked != state.asked:
             self._check_round(state.round + 1)
-            state = _replaced(state, round=state.round + 1, asked=task.asked)
+            state = _replaced(state, round=state.round + 1, asked=task.asked, replies={})
             await state.keep(self._ctx)
+        state = await self._with_replies(state)
         responses = await self._responses(state)
         try:
             await update_task(client, state.task, _plain(responses))

@@ -71,7 +71,7 @@ class RemoteRequests:
     async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | Refused:
-        call = self.calls.asking()
+        call = self.calls.asking(context.session)
         if call is None:
             return self._refuse("it belongs to no call that is under way here, or to one of several callers")
         key = call.next_key()
@@ -86,8 +86,11 @@ class RemoteRequests:
     async def _sample(
         self, context: ClientRequestContext, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | Refused:
-        if self.calls.asking() is None:
+        call = self.calls.asking(context.session)
+        if call is None:
             return self._refuse("it belongs to no call that is under way here")
+        if not call.may_sample():
+            return self._refuse("there are too many during one call")
         return await self._reply(params)
 
     async def _reply(self, params: types.CreateMessageRequestParams) -> types.CreateMessageResult | Refused:

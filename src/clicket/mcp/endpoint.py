@@ -62,7 +62,7 @@ class McpEndpoint:
         self._runtime_for = runtime_for
         self._may_approve = may_approve or (lambda scope: True)
         self._may_read = may_read or (lambda scope: True)
-        self._approver = approver or (lambda scope: None)
+        self._approver = approver
         self._handlers = RuntimeServer(
             self._access,
             extras=extras,
@@ -88,7 +88,8 @@ class McpEndpoint:
 
     def _access(self, request: Any) -> Access:
         scope = request.scope
-        return Access(self._runtime_for(scope), self._may_approve(scope), self._may_read(scope), self._approver(scope))
+        approver = None if self._approver is None else self._approver(scope)
+        return Access(self._runtime_for(scope), self._may_approve(scope), self._may_read(scope), approver)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

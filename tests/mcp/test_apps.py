@@ -114,6 +114,19 @@ async def test_a_call_of_another_key_has_no_page() -> None:
                 await client.read_resource(f"ui://clicket/calls/{id}")
 
 
+async def test_a_key_that_may_not_read_has_no_pages_of_calls() -> None:
+    async with (
+        Runtime([echo], store="memory://") as rt,
+        serving(rt, may_read=lambda scope: False) as url,
+        connected(url, **HOST) as client,
+    ):
+        mine = await rt.call("echo", {"text": "mine"})
+        assert "ui/initialize" in await page(client, RESULT)
+        for uri in (APPROVALS, f"ui://clicket/calls/{mine.call_id}"):
+            with pytest.raises(MCPError, match="scope read"):
+                await client.read_resource(uri)
+
+
 async def test_resources_of_the_program_stay() -> None:
     extras = MCPServer("more")
 

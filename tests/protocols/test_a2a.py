@@ -179,6 +179,8 @@ async def test_a_question_and_its_answer(tmp_path: Path, text: str, data: Any, c
         question = task.status.message.parts
         assert "pay" in question[0].text
         assert question[1].data.struct_value["tool"] == "pay"
+        if data is not None:
+            data = {**data, "hash": question[1].data.struct_value["hash"]}
         ended = await ask(client, text, "m2", data=data, task_id=task.id, context_id=task.context_id)
         assert (ended.id, state_of(ended)) == (task.id, "completed")
         turn = (await it.get(f"/agents/{task.context_id}/messages")).json()["turns"][0]
@@ -203,12 +205,17 @@ async def test_a_stream_ends_at_a_question_and_a_subscription_does_not(tmp_path:
 async def test_answers_that_do_not_fit(tmp_path: Path) -> None:
     async with shop(tmp_path) as it, client_of(it.url, streaming=False) as client:
         task = await ask(client, "pay 5")
+        hash = task.status.message.parts[1].data.struct_value["hash"]
         wrong: list[tuple[str, Any]] = [
             ("maybe", None),
-            ("", {"approved": "yes"}),
-            ("", {"approved": True, "callId": "nonsense"}),
-            ("", {"approved": True, "arguments": {"amount": "much"}}),
-            ("", {"approved": True, "more": 1}),
+            ("", {"approved": "yes", "hash": hash}),
+            ("", {"approved": True}),
+            ("", {"approved": True, "hash": 5}),
+            ("", {"approved": True, "hash": hash[:8]}),
+            ("", {"approved": True, "hash": hash[::-1]}),
+            ("", {"approved": True, "hash": hash, "callId": "nonsense"}),
+            ("", {"approved": True, "hash": hash, "arguments": {"amount": "much"}}),
+            ("", {"approved": True, "hash": hash, "more": 1}),
         ]
         for place, (text, data) in enumerate(wrong):
             with pytest.raises(A2AError):
@@ -254,6 +261,13 @@ async def test_a_task_that_a_limit_or_an_error_ends() -> None:
 # What a client may get wrong.
 
 
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 async def test_errors_have_the_codes_of_the_protocol(tmp_path: Path) -> None:
     async with served_agent(tmp_path) as it:
         version = {"A2A-Version": "1.0"}
@@ -275,6 +289,7 @@ async def test_errors_have_the_codes_of_the_protocol(tmp_path: Path) -> None:
             ("SendMessage", {"message": {**user, "parts": [{"text": "x", "mediaType": "image/png"}]}}, -32005),
             ("SendMessage", {"message": {**user, "contextId": "x" * 600}}, -32602),
             ("SendMessage", {"message": {**user, "taskId": "turn-1:nowhere"}}, -32001),
+            ("SendMessage", {"message": {**user, "extensions": nested(900)}}, -32602),
             (
                 "SendMessage",
                 {"message": user, "configuration": {"taskPushNotificationConfig": {"url": "http://x"}}},

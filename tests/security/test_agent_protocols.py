@@ -79,6 +79,86 @@ async def test_nobody_approves_their_own_calls_and_only_approvers_approve(tmp_pa
         assert (error["code"], "scope approve" in error["message"]) == (-32000, True)
 
 
+def answer_to(task: Any, id: str, **part: Any) -> dict[str, Any]:
+    return {"message": {"messageId": id, "role": "ROLE_USER", "parts": [part], "taskId": task["id"]}}
+
+
+def amounts(task: Any) -> list[int]:
+    """What the task asks about, once for each question."""
+    return [part["data"]["arguments"]["amount"] for part in task["status"]["message"]["parts"][1:]]
+
+
+PAYMENTS = [[["pay", {"amount": 5}]], [["pay", {"amount": 900}]], "Paid."]
+FIRST = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "pay"}]}}
+
+
+async def test_an_answer_is_about_the_question_that_was_shown(tmp_path: Path) -> None:
+    async with shop(tmp_path, PAYMENTS) as it:
+        task = (await rpc(it, "SendMessage", FIRST))["result"]["task"]
+        shown = task["status"]["message"]["parts"][1]["data"]
+        assert await it.runtime.approve(shown["callId"], by="another person")
+        await until_asked(it, 900)
+        late = await rpc(it, "SendMessage", answer_to(task, "m2", data={"approved": True, "hash": shown["hash"]}))
+        assert late["error"]["code"] == -32602
+        for _ in range(2):  # the message counts once, although its sender knows the question by now
+            asked = (await rpc(it, "SendMessage", answer_to(task, "m3", text="approve")))["result"]["task"]
+            assert (asked["status"]["state"], amounts(asked)) == ("TASK_STATE_INPUT_REQUIRED", [900])
+        done = (await rpc(it, "SendMessage", answer_to(task, "m4", text="approve")))["result"]["task"]
+        assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def until_asked(it: Api, amount: int) -> None:
+    async def asked() -> bool:
+        waiting = (await it.runtime.history(waiting_for="approval")).items
+        return [record.arguments for record in waiting] == [{"amount": amount}]
+
+    await eventually(asked)
+
+
+async def test_a_message_that_is_sent_many_times_at_once_decides_once(tmp_path: Path) -> None:
+    async with shop(tmp_path, PAYMENTS) as it:
+        task = (await rpc(it, "SendMessage", FIRST))["result"]["task"]
+        await asyncio.gather(*(rpc(it, "SendMessage", answer_to(task, "m2", text="approve")) for _ in range(4)))
+        await until_asked(it, 900)
+        again = (await rpc(it, "SendMessage", answer_to(task, "m2", text="approve")))["result"]["task"]
+        assert amounts(again) == [900]
+
+
+async def test_a_message_is_written_down_before_it_is_applied(tmp_path: Path) -> None:
+    async with shop(tmp_path, policy=Policy(ask=["pay"])) as it:
+        me = await key_for(it, "me", "call", "read", "approve")
+        task = (await rpc(it, "SendMessage", FIRST, headers=me))["result"]["task"]
+        answer = answer_to(task, "m2", text="approve")
+        assert "another person" in (await rpc(it, "SendMessage", answer, headers=me))["error"]["message"]
+        again = (await rpc(it, "SendMessage", answer, headers=me))["result"]["task"]
+        assert amounts(again) == [5]
+
+
+async def test_a_key_that_may_not_read_gets_what_its_run_makes_and_nothing_else(tmp_path: Path) -> None:
+    async with shop(tmp_path, [[["pay", {"amount": 5}]], "Paid."], policy=None) as it:
+        key, text = await keys.create(it.runtime.store, name="ann", scopes=("call",), now=1.0)
+        await key_for(it, "other", "read")
+        calls = {"authorization": f"Bearer {text}"}
+        assert (await run(it, user("a secret"), headers=calls)).text == "Paid."
+        second = await run(it, user("next", "u2"), id="r2", headers=calls)
+        assert (second.text, second.of("MESSAGES_SNAPSHOT")) == ("Paid.", [])
+        body = {"threadId": "t", "runId": "look", "messages": []}
+        refused = await it.post("/ag-ui/helper", json=body, headers=calls)
+        assert (refused.status_code, refused.json()["code"]) == (403, "missing_scope")
+        admin = await key_for(it, "root", "admin")
+        seen = await run_as(it, key.id, admin, runId="look")
+        assert "a secret" in str(seen.of("MESSAGES_SNAPSHOT"))
+
+
+async def test_a_key_that_may_not_read_does_not_follow_a_turn_that_it_began_elsewhere(tmp_path: Path) -> None:
+    async with shop(tmp_path) as it:
+        calls = await key_for(it, "ann", "call")
+        begun = {**FIRST["message"], "contextId": "t"}
+        await rpc(it, "SendMessage", {"message": begun}, headers=calls)
+        refused = await it.post("/ag-ui/helper", json={"threadId": "t", "runId": "look", "messages": []}, headers=calls)
+        assert (refused.status_code, refused.json()["code"]) == (403, "missing_scope")
+
+
 async def test_an_admin_in_another_callers_name_does_not_approve_either(tmp_path: Path) -> None:
     async with shop(tmp_path, policy=Policy(ask=["pay"])) as it:
         key, _ = await keys.create(it.runtime.store, name="ann", scopes=("call",), now=1.0)

@@ -13,6 +13,7 @@ import mcp_types as types
 import msgspec
 from mcp.shared.exceptions import MCPError
 
+from clicket.approval_actions import approve_as, deny_as, respond_as
 from clicket.errors import Conflict, InvalidInput, UsageError
 from clicket.mcp.content import elicit
 from clicket.mcp.request_context import RequestContext
@@ -64,15 +65,16 @@ async def decide(request: RequestContext, task: TaskState, given: Mapping[str, A
         return
     action, approve = answer.get("action"), content.get("approve")
     if action == "accept" and approve is True:
-        write: Callable[..., Awaitable[bool]] = request.runtime.approve
+        write: Callable[..., Awaitable[bool]] = approve_as
     elif action == "decline" or (action == "accept" and approve is False):
-        write = request.runtime.deny
+        write = deny_as
     else:
         return  # the form was closed without a choice: the call goes on waiting
     call = task.current
     with suppress(Conflict):  # the call asks for another approval by now: the next `tasks/get` shows it
         seen = (call.approval or {}).get("hash", "")
-        await write(call.id, thread=call.thread, reason=str(content.get("reason") or ""), seen=seen)
+        reason = str(content.get("reason") or "")
+        await write(request.runtime, call.id, request.approver, thread=call.thread, reason=reason, seen=seen)
 
 
 def _passed_on(question: InputQuestion) -> dict[str, Any]:
@@ -87,16 +89,16 @@ async def _answer(
     request: RequestContext, task: TaskState, question: InputQuestion, action: Any, content: Mapping[str, Any]
 ) -> None:
     """Answer the question of the call's tool. An answer that does not fit leaves the call waiting, and the client is told why."""
-    call, runtime = task.current, request.runtime
+    call, runtime, who = task.current, request.runtime, request.approver
     place = {"thread": call.thread, "seen": (call.approval or {}).get("hash", "")}
     try:
         with suppress(Conflict):  # the call asks something else by now
             if action == "decline":
-                await runtime.deny(call.id, **place)
+                await deny_as(runtime, call.id, who, **place)
             elif action == "accept" and question.schema is None:
-                await runtime.approve(call.id, **place)
+                await approve_as(runtime, call.id, who, **place)
             elif action == "accept":
-                await runtime.respond(call.id, dict(content), **place)
+                await respond_as(runtime, call.id, dict(content), who, **place)
     except (InvalidInput, UsageError) as error:
         raise MCPError(types.INVALID_PARAMS, error.message) from None
 

@@ -73,14 +73,20 @@ class AppResources:
         if uri == _RESULT:
             return _page(uri, result_page())
         if uri == _APPROVALS:
-            request = read_context(ctx, self._access_for)
+            request = self._reader(ctx)
             waiting = await request.runtime.history(waiting_for="approval", limit=_MAX_LISTED)
             return _page(uri, approvals_page(waiting.items))
         if uri.startswith(_CALL):
-            return _page(uri, await self._call(read_context(ctx, self._access_for), unquote(uri.removeprefix(_CALL))))
+            return _page(uri, await self._call(self._reader(ctx), unquote(uri.removeprefix(_CALL))))
         if other is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no resource {uri[:200]!r}.")
         return await other(ctx, params)
+
+    def _reader(self, ctx: SdkContext) -> RequestContext:
+        request = read_context(ctx, self._access_for)
+        if not request.may_read:
+            raise MCPError(types.INVALID_PARAMS, "This key lacks the scope read. Use one that has it.")
+        return request
 
     async def _call(self, request: RequestContext, id: str) -> str:
         """A call of the request's key. One of another key is not found."""

@@ -18,6 +18,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Receive, Scope, Send
 
+from clicket.approval_actions import Approver
 from clicket.errors import UsageError
 from clicket.mcp.request_context import Access
 from clicket.mcp.server import TASK_AFTER, RuntimeServer
@@ -36,7 +37,8 @@ class McpEndpoint:
     """`McpEndpoint(runtime_for)` is the ASGI app; it answers inside `async with endpoint.running():`.
 
     `runtime_for(scope)` returns the runtime as the request's API key sees it (`rt.acting_for(...)`), `may_approve(scope)` whether
-    the key may decide about approvals. `allowed_hosts` and `allowed_origins` are checked when given, as
+    the key may decide about approvals, `may_read(scope)` whether it may read calls, and `approver(scope)` is the person behind it, under
+    all names. `allowed_hosts` and `allowed_origins` are checked when given, as
     `127.0.0.1:*` or `http://localhost:*`; a server that checks them itself leaves them out. `secret_key` (the setting's value)
     lets other servers, and the next process, read what this one sealed for its clients.
     """
@@ -46,6 +48,8 @@ class McpEndpoint:
         runtime_for: Callable[[MutableMapping[str, Any]], Runtime],
         *,
         may_approve: Callable[[MutableMapping[str, Any]], bool] | None = None,
+        may_read: Callable[[MutableMapping[str, Any]], bool] | None = None,
+        approver: Callable[[MutableMapping[str, Any]], Approver] | None = None,
         extras: MCPServer[Any] | Server[Any] | None = None,
         name: str = "clicket",
         instructions: str | None = None,
@@ -57,6 +61,8 @@ class McpEndpoint:
     ) -> None:
         self._runtime_for = runtime_for
         self._may_approve = may_approve or (lambda scope: True)
+        self._may_read = may_read or (lambda scope: True)
+        self._approver = approver
         self._handlers = RuntimeServer(
             self._access,
             extras=extras,
@@ -81,7 +87,9 @@ class McpEndpoint:
         self._open = False
 
     def _access(self, request: Any) -> Access:
-        return Access(self._runtime_for(request.scope), self._may_approve(request.scope))
+        scope = request.scope
+        approver = None if self._approver is None else self._approver(scope)
+        return Access(self._runtime_for(scope), self._may_approve(scope), self._may_read(scope), approver)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

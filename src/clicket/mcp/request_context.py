@@ -10,6 +10,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from clicket.approval_actions import Approver
 from clicket.runtime import Runtime
 
 __all__ = [
@@ -38,10 +39,13 @@ SdkContext = ServerRequestContext[Any, Any]
 
 
 class Access(NamedTuple):
-    """What an API key may do: its view of the runtime, and whether it may decide about approvals."""
+    """What an API key may do: its view of the runtime, whether it may decide about approvals, and whether it may read calls.
+    `approver`: the person behind it, under all names; None: the runtime's caller is the only one."""
 
     runtime: Runtime
     may_approve: bool = True
+    may_read: bool = True
+    approver: Approver | None = None
 
 
 AccessFor = Callable[[Any], Access]
@@ -51,6 +55,8 @@ AccessFor = Callable[[Any], Access]
 class RequestContext(NamedTuple):
     runtime: Runtime
     may_approve: bool
+    may_read: bool
+    approver: Approver
     thread: str
     id: str | None
     modern: bool
@@ -73,6 +79,8 @@ def read_context(ctx: SdkContext, access_for: AccessFor) -> RequestContext:
     return RequestContext(
         runtime=access.runtime,
         may_approve=access.may_approve,
+        may_read=access.may_read,
+        approver=access.approver or Approver(access.runtime.caller or ""),
         thread=_meta_text(ctx, THREAD_META) or _session_thread(ctx, modern),
         id=_meta_text(ctx, ID_META),
         modern=modern,

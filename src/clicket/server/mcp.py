@@ -47,7 +47,10 @@ class McpRoute:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         made = self._make(
-            lambda scope: principal_of(scope).own, may_approve=lambda scope: principal_of(scope).may("approve")
+            lambda scope: principal_of(scope).own,
+            may_approve=lambda scope: principal_of(scope).may("approve"),
+            may_read=lambda scope: principal_of(scope).may("read"),
+            approver=lambda scope: principal_of(scope).approver,
         )
         async with made.running():
             self._endpoint = made

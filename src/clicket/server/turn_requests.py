@@ -113,6 +113,24 @@ class ThreadRequests:
         await self._put(request, new=True)
         return await self.find(id) or request
 
+    async def claim(self, id: str, turn: int) -> bool:
+        """Write down a request that is applied once, before it is applied. False: it came before."""
+        return await self._put(TurnRequest(id=self._named(id), turn=turn), new=True)
+
+    async def report(self, turn: int, asked: Sequence[Asked]) -> None:
+        """Write down, before a client is told, which calls of a turn wait. They replace those that it was told of before."""
+        told = TurnRequest(id=self._named(""), turn=turn, asked=list(asked))  # no request has an empty id
+
+        def change(items: list[TurnRequest]) -> list[TurnRequest] | None:
+            return None if told in items else [*(each for each in items if each.id != told.id), told]
+
+        await self._change(change)
+
+    async def reported(self, turn: int) -> list[Asked]:
+        """The calls that `report` wrote down last; none if those were of another turn."""
+        told = await self.find("")
+        return [] if told is None or told.turn != turn else told.asked
+
     async def end(self, request: TurnRequest, until: dict[str, str], asked: Sequence[Asked]) -> None:
         """The stream of the request ends before its turn: the turn waits."""
         await self._put(msgspec.structs.replace(request, until=until, asked=list(asked)))

@@ -19,6 +19,7 @@ from clicket.agent_config import chosen
 from clicket.agents import Agent
 from clicket.approval_actions import approve_as, deny_as, respond_as
 from clicket.errors import ClicketError
+from clicket.model.record import is_seen
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server.a2a import rpc
@@ -26,7 +27,7 @@ from clicket.server.a2a.card import PROTOCOL_VERSION, card_of
 from clicket.server.a2a.messages import Answer, SendMessage, answers_in, text_of
 from clicket.server.a2a.rpc import A2AError, RpcRequest
 from clicket.server.a2a.task_stream import TaskEvents, until_settled
-from clicket.server.a2a.tasks import STATES, TERMINAL, Json, Tasks, task_id, task_place
+from clicket.server.a2a.tasks import STATES, TERMINAL, Json, Tasks, asked_of, task_id, task_place
 from clicket.server.authentication import Principal
 from clicket.server.call_lookup import CALLER, own_runtime
 from clicket.server.event_feeds import FrameFeed, client_error
@@ -37,7 +38,7 @@ from clicket.server.request import Request, in_trace
 from clicket.server.request_body import BodyReader
 from clicket.server.responses import AlreadySent, Response, json_response
 from clicket.server.turn_follower import WaitingCall, waiting_now
-from clicket.server.turn_requests import ThreadRequests
+from clicket.server.turn_requests import Asked, ThreadRequests
 from clicket.settings import Settings
 
 __all__ = ["A2AHandlers"]
@@ -228,8 +229,11 @@ class _Operations:
     def _requests(self, thread: str) -> ThreadRequests:
         return ThreadRequests(self._store, "a2a", self._agent, self._runtime.host.caller, thread)
 
-    async def _task(self, id: str, history_length: int | None = None) -> Json:
-        return await self._tasks.get(id, self._requests(task_place(id)[0]), history_length)
+    async def _task(self, id: str, history_length: int | None = None, *, told: bool = True) -> Json:
+        return await self._tasks.get(id, self._requests(task_place(id)[0]), history_length, told=told)
+
+    def _events(self, thread: str, turn: int, *, to_the_end: bool) -> TaskEvents:
+        return TaskEvents(self._agent, self._runtime, self._requests(thread), thread, turn, to_the_end=to_the_end)
 
     async def _send(self, given: SendMessage, *, streams: bool) -> Any:
         message, configuration = given.message, given.configuration
@@ -245,7 +249,7 @@ class _Operations:
             turn = begun.turn
         id = task_id(thread, turn)
         if streams:
-            events = TaskEvents(self._agent, self._runtime, thread, turn, to_the_end=False)
+            events = self._events(thread, turn, to_the_end=False)
             after = await events.position()
             return _Streamed(events, await self._task(id, configuration.history_length), after)
         if not configuration.return_immediately:
@@ -258,10 +262,13 @@ class _Operations:
         return f"a2a-{sha256(name.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
 
     async def _continue(self, given: SendMessage) -> tuple[str, int]:
-        """A message to a task that exists: an answer to what it waits for."""
+        """A message to a task that exists: an answer to what it waits for.
+
+        It is written down before it is applied, and counts once: one that comes again, or twice at a time, only shows the task.
+        """
         message = given.message
         thread, turn = task_place(message.task_id)
-        task = await self._task(message.task_id, 0)
+        task = await self._task(message.task_id, 0, told=False)
         if message.context_id and message.context_id != thread:
             raise A2AError("INVALID_PARAMS", "taskId and contextId do not belong together. Leave contextId out.")
         requests = self._requests(thread)
@@ -272,37 +279,47 @@ class _Operations:
                 "UNSUPPORTED_OPERATION",
                 "the task has ended. Send a message with its contextId and without taskId for a new one.",
             )
+        if not await requests.claim(message.message_id, turn):
+            return thread, turn
+        told = await requests.reported(turn)
         waiting = await waiting_now(self._agent, self._runtime, thread, turn)
         if not waiting:
             raise A2AError(
                 "UNSUPPORTED_OPERATION", "the task works, and waits for no answer. Wait for it, or cancel it."
             )
-        await self._answer(answers_in(message), waiting)
-        await requests.join(message.message_id, turn)
+        await self._answer(answers_in(message), waiting, told)
         return thread, turn
 
-    async def _answer(self, answers: list[Answer], waiting: tuple[WaitingCall, ...]) -> None:
-        """Apply a person's answers. The rules of approvals hold: the scope, and that nobody approves their own calls."""
+    async def _answer(self, answers: list[Answer], waiting: tuple[WaitingCall, ...], told: list[Asked]) -> None:
+        """Apply a person's answers. The rules of approvals hold: the scope, and that nobody approves their own calls.
+
+        An answer is about the question with its hash; one without, about the questions that the client was told of last (`told`). If
+        others wait by now nothing is decided, and the client gets the task with these.
+        """
         asked = {each.record.id: each.record for each in waiting if each.record.waiting_for == "approval"}
         if not asked:
             raise A2AError("UNSUPPORTED_OPERATION", "the task does not wait for a decision that can be sent here.")
+        hashes = {id: (record.approval or {}).get("hash", "") for id, record in asked.items()}
+        about: list[tuple[Answer, str]] = []
         for answer in answers:
-            if answer.call and answer.call not in asked:
-                raise A2AError(
-                    "INVALID_PARAMS", f"the task waits for no decision about the call {answer.call[:200]!r}."
-                )
+            found = [id for id, hash in hashes.items() if not answer.hash or is_seen(hash, answer.hash)]
+            if not found or answer.call not in ("", *found):
+                text = "the task waits for no decision about this question, or call. GetTask shows what it waits for."
+                raise A2AError("INVALID_PARAMS", text)
+            about += [(answer, id) for id in found]
         self._need("approve")
+        if asked_of(waiting) != told and not all(answer.hash for answer in answers):
+            return
         who = self._principal.approver
-        for answer in answers:
-            for record in [asked[answer.call]] if answer.call else asked.values():
-                seen = (record.approval or {}).get("hash", "")
-                place: dict[str, Any] = {"thread": record.thread, "reason": answer.reason, "seen": seen}
-                if answer.response is not msgspec.UNSET:
-                    await respond_as(self._runtime, record.id, answer.response, who, **place)
-                elif answer.approved:
-                    await approve_as(self._runtime, record.id, who, arguments=answer.arguments, **place)
-                else:
-                    await deny_as(self._runtime, record.id, who, **place)
+        for answer, id in about:
+            record = asked[id]
+            place: dict[str, Any] = {"thread": record.thread, "reason": answer.reason, "seen": hashes[id]}
+            if answer.response is not msgspec.UNSET:
+                await respond_as(self._runtime, record.id, answer.response, who, **place)
+            elif answer.approved:
+                await approve_as(self._runtime, record.id, who, arguments=answer.arguments, **place)
+            else:
+                await deny_as(self._runtime, record.id, who, **place)
 
     async def _list(self, query: TaskQuery) -> Json:
         status = "" if query.status == "TASK_STATE_UNSPECIFIED" else query.status
@@ -323,7 +340,7 @@ class _Operations:
 
     async def _cancel(self, id: str) -> Json:
         thread, turn = task_place(id)
-        task = await self._task(id, 0)
+        task = await self._task(id, 0, told=False)
         if task["status"]["state"] in TERMINAL:
             raise A2AError("TASK_NOT_CANCELABLE", f"the task has ended as {task['status']['state']}.")
         await self._agent.stop(thread, "the client cancelled the task")
@@ -336,7 +353,7 @@ class _Operations:
 
     async def _subscribe(self, id: str) -> _Streamed:
         thread, turn = task_place(id)
-        events = TaskEvents(self._agent, self._runtime, thread, turn, to_the_end=True)
+        events = self._events(thread, turn, to_the_end=True)
         after = await events.position()
         task = await self._task(id)
         if task["status"]["state"] in TERMINAL:

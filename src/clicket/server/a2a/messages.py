@@ -14,7 +14,7 @@ __all__ = ["Answer", "ClientMessage", "Configuration", "SendMessage", "answers_i
 Id = Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\x00]*$")]
 Name = Annotated[str, Meta(max_length=600, pattern="^[^\\x00]*$")]
 _WORDS = {"approve": True, "approved": True, "yes": True, "deny": False, "denied": False, "no": False}
-_ANSWER = frozenset({"callId", "approved", "arguments", "response", "reason"})
+_ANSWER = frozenset({"callId", "hash", "approved", "arguments", "response", "reason"})
 _TEXT_TYPES = ("text/", "application/json")
 
 
@@ -47,9 +47,11 @@ class SendMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's answer to a call that waits for approval. `call`: its id; empty: every call that waits."""
+    """A person's answer to a call that waits for approval. `hash`: of the question that the person saw; empty: it is the answer to
+    every question that the client was told of last. `call`: the call's id, or empty."""
 
     approved: bool
+    hash: str = ""
     call: str = ""
     arguments: dict[str, Any] | None = None
     response: Any = msgspec.UNSET
@@ -84,24 +86,31 @@ def answers_in(message: ClientMessage) -> list[Answer]:
         return [Answer(approved=_WORDS[word])]
     raise A2AError(
         "INVALID_PARAMS",
-        'the task waits for a decision: answer with a data part {"approved": true or false, "callId"?, "arguments"?, "response"?, '
-        '"reason"?}, or with the text "approve" or "deny".',
+        'the task waits for a decision: answer with a data part {"approved": true or false, "hash": that of the question, "callId"?, '
+        '"arguments"?, "response"?, "reason"?}, or with the text "approve" or "deny".',
     )
 
 
 def _answer(data: Any) -> Answer:
-    if not isinstance(data, dict) or not isinstance(data.get("approved"), bool) or set(data) - _ANSWER:
+    if (
+        not isinstance(data, dict)
+        or not isinstance(data.get("approved"), bool)
+        or set(data) - _ANSWER
+        or not data.get("hash")
+    ):
         raise A2AError(
             "INVALID_PARAMS",
-            'an answer is an object with "approved" (true or false), and "callId", "arguments", "response" or "reason".',
+            'an answer is an object with "approved" (true or false) and "hash" (of the question, as the task shows it), and "callId", '
+            '"arguments", "response" or "reason".',
         )
-    call, arguments, reason = data.get("callId", ""), data.get("arguments"), data.get("reason", "")
-    if not isinstance(call, str) or not isinstance(arguments, dict | None) or not isinstance(reason, str):
-        raise A2AError("INVALID_PARAMS", "callId and reason are texts, and arguments an object.")
+    call, arguments, texts = data.get("callId", ""), data.get("arguments"), (data["hash"], data.get("reason", ""))
+    if not all(isinstance(text, str) for text in (call, *texts)) or not isinstance(arguments, dict | None):
+        raise A2AError("INVALID_PARAMS", "callId, hash and reason are texts, and arguments an object.")
     return Answer(
         approved=data["approved"],
+        hash=texts[0],
         call=call,
         arguments=arguments,
-        reason=reason,
+        reason=texts[1],
         response=data.get("response", msgspec.UNSET),
     )

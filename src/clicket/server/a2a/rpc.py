@@ -92,11 +92,12 @@ def _with_id(error: A2AError, id: Any) -> A2AError:
 
 def params_of(request: RpcRequest, model: type[T]) -> T:
     """The parameters. The protocol's JSON takes both forms of a name: `contextId` and `context_id`."""
-    given = _in_camel_case(request.params)
     try:
-        return msgspec.convert(given, model)
+        return msgspec.convert(_in_camel_case(request.params), model)
     except msgspec.ValidationError as error:
-        raise A2AError("INVALID_PARAMS", f"params of {request.method}: {error}.") from None
+        raise A2AError("INVALID_PARAMS", f"params of {request.method[:100]}: {error}.") from None
+    except RecursionError:
+        raise A2AError("INVALID_PARAMS", f"params of {request.method[:100]} are nested too deeply.") from None
 
 
 def _in_camel_case(value: Any) -> Any:

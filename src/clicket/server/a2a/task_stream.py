@@ -18,12 +18,14 @@ from clicket.server.a2a.tasks import (
     Json,
     agent_message,
     answer_artifact,
+    asked_of,
     last_id,
     questions,
     task_id,
     task_state,
 )
 from clicket.server.turn_follower import Blocked, TurnFollower
+from clicket.server.turn_requests import ThreadRequests
 
 __all__ = ["TaskEvents", "until_settled"]
 
@@ -40,9 +42,12 @@ async def until_settled(agent: Agent, runtime: Runtime, thread: str, turn: int) 
 class TaskEvents:
     """`to_the_end`: a task that waits for an answer is followed further; else its events end there."""
 
-    def __init__(self, agent: Agent, runtime: Runtime, thread: str, turn: int, *, to_the_end: bool) -> None:
+    def __init__(
+        self, agent: Agent, runtime: Runtime, requests: ThreadRequests, thread: str, turn: int, *, to_the_end: bool
+    ) -> None:
         self._agent = agent
         self._runtime = runtime
+        self._requests = requests
         self._thread = thread
         self._turn = turn
         self._to_the_end = to_the_end
@@ -67,6 +72,7 @@ class TaskEvents:
                 if isinstance(item, Blocked):
                     state, message = questions(item.waiting, self._task, self._thread)
                     if not asked or message != task["status"].get("message"):
+                        await self._requests.report(self._turn, asked_of(item.waiting))
                         yield self._status(state, item.waiting[0].record.updated_at, message)
                     asked = True
                     if not self._to_the_end:

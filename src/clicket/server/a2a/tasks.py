@@ -17,9 +17,19 @@ from clicket.model.time_text import utc_text
 from clicket.runtime import Runtime
 from clicket.server.a2a.rpc import A2AError
 from clicket.server.turn_follower import WaitingCall, waiting_now
-from clicket.server.turn_requests import ThreadRequests
+from clicket.server.turn_requests import Asked, ThreadRequests
 
-__all__ = ["TERMINAL", "Tasks", "agent_message", "answer_artifact", "questions", "task_id", "task_place", "task_state"]
+__all__ = [
+    "TERMINAL",
+    "Tasks",
+    "agent_message",
+    "answer_artifact",
+    "asked_of",
+    "questions",
+    "task_id",
+    "task_place",
+    "task_state",
+]
 
 _ID = re.compile(r"turn-([1-9][0-9]{0,8}):(.{1,512})", re.DOTALL)
 _MAX_LISTED = 1_000
@@ -71,6 +81,15 @@ def _plan_artifact(plan: Json) -> Json:
     return {"artifactId": "plan", "name": "plan", "parts": [{"data": plan}]}
 
 
+def asked_of(waiting: Sequence[WaitingCall]) -> list[Asked]:
+    """What a client is told of these calls, in an order of its own."""
+    asked = (
+        Asked(id=record.id, thread=record.thread, hash=(record.approval or {}).get("hash", ""))
+        for record in (each.record for each in waiting)
+    )
+    return sorted(asked, key=lambda each: (each.thread, each.id))
+
+
 def questions(waiting: Sequence[WaitingCall], task: str, context: str) -> tuple[str, Json]:
     """The state of a task that waits for these calls, and the message that says what for."""
     records = [each.record for each in waiting]
@@ -83,7 +102,7 @@ def questions(waiting: Sequence[WaitingCall], task: str, context: str) -> tuple[
             {
                 "data": {
                     "callId": record.id, "tool": record.tool, "arguments": record.arguments, "waitingFor": record.waiting_for,
-                    "why": asked.get("why", ""), "approvers": asked.get("approvers", 1),
+                    "hash": asked.get("hash", ""), "why": asked.get("why", ""), "approvers": asked.get("approvers", 1),
                 }
             }
         )  # fmt: skip
@@ -117,7 +136,10 @@ class Tasks:
         self._agent = agent
         self._runtime = runtime
 
-    async def get(self, id: str, requests: ThreadRequests, history_length: int | None = None) -> Json:
+    async def get(
+        self, id: str, requests: ThreadRequests, history_length: int | None = None, *, told: bool = True
+    ) -> Json:
+        """`told`: the client gets the task, and its questions are written down as those that it knows."""
         thread, turn = task_place(id)
         view = await self._agent.look(thread)
         if turn > view.turns:
@@ -128,6 +150,8 @@ class Tasks:
             status: Json = {"state": "TASK_STATE_WORKING", "timestamp": utc_text(view.updated_at)}
             if waiting:
                 status["state"], status["message"] = questions(waiting, id, thread)
+                if told:
+                    await requests.report(turn, asked_of(waiting))
             artifacts = [] if view.plan is None else [_plan_artifact(view.plan)]
             said = [(str(event.data["role"]), str(event.data["text"])) for event in events if event.type == "message"]
             more: Json = {}

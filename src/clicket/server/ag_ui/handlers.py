@@ -74,7 +74,10 @@ class AgUiHandlers:
         except _BrokenRule as broken:
             return await self._send(request, refused_run(given, broken.error))
         turn, elsewhere = started
-        stream = RunStream(agent, runtime, requests, given, decode(body)["messages"], turn, elsewhere)
+        may_read = request.principal.may("read")
+        stream = RunStream(
+            agent, runtime, requests, given, decode(body)["messages"], turn, elsewhere, may_read=may_read
+        )
         on_left = partial(agent.stop, given.thread_id, "the client disconnected") if given.stop_on_disconnect else None
         return await self._send(request, stream.events(), on_left)
 
@@ -94,8 +97,11 @@ class AgUiHandlers:
         if view.state is not AgentState.RUNNING:
             if given.resume:
                 raise _BrokenRule(Refused("not_waiting", "the thread has no turn that waits. Send a message."))
+            _need_read(request)
             return None, frozenset()
         turn = view.turns + 1
+        if await requests.last_of(turn) is None:  # the turn was begun elsewhere: the run shows it from its beginning
+            _need_read(request)
         await self._take_results(runtime, requests, given, turn)
         elsewhere = await self._resume(request, agent, runtime, requests, given, turn)
         return await requests.join(given.run_id, turn), elsewhere
@@ -202,6 +208,12 @@ class AgUiHandlers:
                 problems=(404, 409, 422),
             ),
         )
+
+
+def _need_read(request: Request) -> None:
+    if not request.principal.may("read"):
+        text = "this run shows what others made in the thread, and the key lacks the scope read. Send a message, or use another key."
+        raise Refused("missing_scope", text, needed=("read",))
 
 
 def _broken(error: Exception) -> bytes:

@@ -51,7 +51,7 @@ async def refused_run(given: RunAgentInput, error: ClicketError) -> AsyncIterato
 
 class RunStream:
     """`agent` and `runtime` act for the caller. `messages`: the client's, as it sent them. `decided_elsewhere`: calls that go on waiting
-    for another person."""
+    for another person. `may_read`: the caller may see what other runs made; else only this run's events are sent."""
 
     def __init__(
         self,
@@ -62,6 +62,8 @@ class RunStream:
         messages: list[Event],
         request: TurnRequest | None,
         decided_elsewhere: frozenset[str] = frozenset(),
+        *,
+        may_read: bool,
     ) -> None:
         self._agent = agent
         self._runtime = runtime
@@ -70,6 +72,7 @@ class RunStream:
         self._messages = messages
         self._request = request
         self._decided_elsewhere = decided_elsewhere
+        self._may_read = may_read
         self._state: Event = {}
 
     async def events(self) -> AsyncIterator[Event]:
@@ -111,7 +114,7 @@ class RunStream:
     async def _base(self) -> list[Event]:
         """The messages before those of this run: the client's; or the thread's, if the client does not have them."""
         given = self._messages
-        if any(message["role"] == "assistant" for message in given):
+        if not self._may_read or any(message["role"] == "assistant" for message in given):
             return given
         page = await self._agent.history(self._given.thread_id, limit=_MAX_HISTORY)
         turns = [turn for turn in page.turns if self._request is None or turn.turn < self._request.turn]
@@ -126,7 +129,7 @@ class RunStream:
         running = self._request is not None and self._request.turn > view.turns
         turn = view.turns if self._request is None else self._request.turn
         self._state = {"agent": view.agent, "turn": turn, "state": "running" if running else str(view.state)}
-        if view.plan is not None:
+        if view.plan is not None and self._may_read:
             self._state["plan"] = view.plan
         return self._snapshot()
 

@@ -28,7 +28,9 @@ class CallerShares:
         self._turns[caller] = turns, count + 1
         try:
             if turns.locked():
-                note(f"this caller has {self._share} runs already, its share of the sessions; this run waits for one to end")
+                note(
+                    f"this caller has {self._share} runs already, its share of the sessions; this run waits for one to end"
+                )
             async with turns:
                 yield
         finally:

@@ -106,7 +106,10 @@ class Pool:
     ) -> AsyncIterator[PooledInterpreter]:
         """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards. `note` gets a text when
         the run has to wait; sessions are shared fairly between callers."""
-        async with self._shares.turn(caller, note), self._lend(key, note, caller) as pooled:  # before it holds a session
+        async with (
+            self._shares.turn(caller, note),
+            self._lend(key, note, caller) as pooled,
+        ):  # before it holds a session
             yield pooled
 
     @asynccontextmanager

@@ -111,7 +111,8 @@ class CodeInterpreter(ToolDefaults):
         call has its own session, and only then may results be cached), `max_sessions` (16), `idle_after` (1800 s), `warm` (keep a
         spare session with numpy, pandas and matplotlib imported), `cache`, `call_timeout` (300 s, the whole call), `tools` (what
         programs may use as `tools.NAME(...)`), `max_uses` (1,000 in a call), `max_uses_at_once` (10), `max_use_wait` (600 s, for
-        all uses of a call), `egress` (hosts that programs may reach with `fetch(url)`), `name`, `description`, and `options` for all other options of `@tool`.
+        all uses of a call), `egress` (hosts that programs may reach with `fetch(url)`), `name`, `description`, and
+        `options` for all other options of `@tool`.
         """
         return CodeInterpreter(parse_options(options, self.setup))
 

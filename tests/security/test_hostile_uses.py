@@ -12,7 +12,7 @@ from tests.kit.waiting import eventually
 from tests.scenarios.interpreter_kit import NAME, interpreter, ran, until_printed
 from tests.scenarios.kit import make
 
-from clicket import Runtime, State, ToolContext, tool
+from clicket import Policy, Runtime, State, ToolContext, tool
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -295,3 +295,54 @@ async def test_an_answer_that_is_never_read_holds_no_memory_of_the_host() -> Non
         assert len(made) < 20, "further uses wait until the answers are read"
         await rt.cancel(handle.id)
         await handle.result()
+
+
+# Uses that wait for a person, who may never answer.
+
+
+@tool(max_retries=0)
+async def pay(amount: int) -> str:
+    """Pays, once somebody agrees."""
+    return f"paid {amount}"
+
+
+async def withdrawn(rt: Runtime, thread: str) -> bool:
+    page = await rt.history(thread=thread, tool="pay")
+    return bool(page.items) and all(record.state is State.CANCELLED for record in page.items)
+
+
+async def test_programs_that_wait_for_a_person_leave_sessions_to_other_callers() -> None:
+    tool = interpreter(tools=["pay"], max_sessions=2)
+    async with make([pay, tool], policy=Policy(ask=["pay"]), cancel_grace=5.0) as rt:
+        bob, ann = rt.acting_for("bob"), rt.acting_for("ann")
+        held = [await bob.submit(NAME, {"task": "tools.pay(amount=1)"}, thread=f"t{number}") for number in range(2)]
+        await eventually(lambda: any(pooled.runs for pooled in tool.sessions.values()))
+        assert (await ran(ann, "6 * 7", thread="t")).output["value"] == "42"
+        for handle in held:
+            assert await bob.cancel(handle.id)
+            assert (await handle.result()).state is State.CANCELLED
+
+
+async def test_uses_that_wait_for_a_person_end_in_time_however_many_follow() -> None:
+    code = (
+        "found = []\nfor n in range(50):\n    try:\n        tools.pay(amount=n)\n    except ToolError as error:\n"
+        "        found.append(error.code)\nset(found), len(found)"
+    )
+    async with make([pay, interpreter(tools=["pay"], max_use_wait=1.0)], policy=Policy(ask=["pay"])) as rt:
+        result = await ran(rt, code, thread="t")
+        assert result.success, result.error
+        assert result.output["value"] == "({'timeout'}, 50)"
+        await eventually(lambda: withdrawn(rt, "t"))
+        assert len((await rt.history(thread="t", tool="pay")).items) == 1, "no time was left for the others"
+
+
+async def test_a_program_that_computes_while_its_use_waits_is_stopped_in_time() -> None:
+    code = (
+        "import threading\nthreading.Thread(target=lambda: tools.pay(amount=1), daemon=True).start()\n"
+        "print('on', flush=True)\nwhile True: pass"
+    )
+    async with make([pay, interpreter(tools=["pay"], timeout=1.0)], policy=Policy(ask=["pay"]), cancel_grace=5.0) as rt:
+        result = await ran(rt, code, thread="t")
+        how = result.output["status"] if result.success else result.error.message
+        assert "interrupted" in how or "timeout" in how, how
+        await eventually(lambda: withdrawn(rt, "t"))

@@ -17,7 +17,7 @@ from clicket.sandbox.bubblewrap import SCRATCH, SHARED
 from clicket.sandbox.isolation import Isolation
 from clicket.sandbox.launch_resources import LaunchResources
 from clicket.sandbox.process_tree import Exit
-from clicket.sandbox.usage_monitor import UsageMonitor, memory_of
+from clicket.sandbox.usage_monitor import UsageMonitor, cpu_time_of, memory_of
 from clicket.sandbox.workdirs import remove
 
 __all__ = ["Exit", "SandboxProcess"]
@@ -107,6 +107,10 @@ class SandboxProcess:
         """Bytes of memory in use now."""
         held = self._group.memory() if self._group is not None else None
         return held if held is not None else memory_of(self.pids())
+
+    def cpu_time(self) -> float:
+        """Seconds of CPU time of all its processes, and of those that ended as far as another one of them waited for them."""
+        return cpu_time_of(self.pids())
 
     def interrupt(self) -> None:
         """SIGINT to the program alone."""

@@ -16,7 +16,7 @@ from clicket.bridge import Workers
 from clicket.sandbox.disk import FreeSpaceTracker, Usage, usage
 from clicket.sandbox.limits import Limits
 
-__all__ = ["Usage", "UsageMonitor", "memory_of", "usage"]
+__all__ = ["Usage", "UsageMonitor", "cpu_time_of", "memory_of", "usage"]
 
 PERIOD = 0.25
 _BUFFER = "/proc/sys/net/core/wmem_default"
@@ -128,6 +128,20 @@ def _memory(pid: int) -> int:
                 return int(line.split()[1]) * 1024
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", encoding="ascii") as text:
         return int(text.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def cpu_time_of(pids: Iterable[int]) -> float:
+    """Seconds of CPU time of these processes and of their children that were waited for."""
+    return sum(map(_cpu_ticks, pids)) / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_ticks(pid: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as text:
+        fields = (
+            text.read().rpartition(b")")[2].split()
+        )  # the name before it may have spaces, and is the program's choice
+        return sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
     return 0
 
 

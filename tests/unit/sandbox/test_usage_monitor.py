@@ -9,6 +9,7 @@ import mmap
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.kit.waiting import eventually
 from clicket.bridge import Workers
 from clicket.sandbox import Limits, usage_monitor
 from clicket.sandbox.disk import FreeSpaceTracker
-from clicket.sandbox.usage_monitor import UsageMonitor, memory_of, usage
+from clicket.sandbox.usage_monitor import UsageMonitor, cpu_time_of, memory_of, usage
 
 SO_MEMINFO = 55
 PLENTY = {"size": 1 << 40, "entries": 1 << 20}
@@ -163,6 +164,15 @@ def test_what_another_program_holds_is_not_missing(folder: int, monkeypatch: pyt
     other.close()
     assert not any(room.is_over(folder, seen(0, 0, uncounted=True), size=0, entries=0) for _ in range(5))
     room.close()
+
+
+def test_cpu_time_of_processes_is_added_and_the_dead_use_none() -> None:
+    spent = time.process_time()
+    while time.process_time() < spent + 0.1:
+        pass
+    used = cpu_time_of([os.getpid()])
+    assert used >= 0.1
+    assert cpu_time_of([os.getpid(), os.getpid(), 2**22 + 1]) >= 2 * used
 
 
 def test_memory_of_processes_is_added_and_the_dead_hold_none() -> None:

@@ -81,7 +81,7 @@ class Session:
         self.frozen = False
         self._closed = False
         self._timers = Timers()
-        self._clock = BlockClock(self._timers, lambda: self._interrupt("timeout"))
+        self._clock = BlockClock(self._timers, lambda: self._interrupt("timeout"), process.cpu_time)
         self._connection = Connection(process, self)
         self._uses = SessionUses(self._connection, self._clock, self._on_drained)
         process.exited.add_done_callback(self._on_exit)

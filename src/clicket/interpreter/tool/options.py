@@ -70,6 +70,8 @@ class InterpreterOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_uses: int = 1_000
     """Uses of tools in one call."""
     max_uses_at_once: int = 10
+    max_use_wait: float | None = 600.0
+    """The uses of one call in all, also while they wait for a person; those under way then, and further ones, get `timeout`."""
     egress: tuple[str, ...] = ()
     """Hosts that programs may reach with `fetch(url)`: `api.example.com`, `*.example.com`, `http://10.0.0.5:8080`."""
     name: str = "code_interpreter"
@@ -149,7 +151,7 @@ def parse_options(
         raise UsageError(f"{where}: max_sessions and max_steps must be at least 1.")
     _check_uses(setup, where)
     try:  # an interpreter is made once, so that wrong values are reported now and not at the first call
-        check_seconds(idle_after=setup.idle_after)
+        check_seconds(idle_after=setup.idle_after, max_use_wait=setup.max_use_wait)
         setup.interpreter(setup.factory(), Workers(1, "unused"))
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None

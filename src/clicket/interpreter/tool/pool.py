@@ -3,6 +3,8 @@
 When all sessions are taken, an idle one is closed for the next run: of the caller with the most sessions, the least recently
 used. A caller takes no session from another that has as few as itself; then, and when all sessions are busy, the run waits. A free
 place goes to the waiting caller with the fewest sessions.
+
+Busy sessions cannot be taken away, so one caller runs in at most half of them (at least in one), also while the others are free.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 from clicket.bridge import Workers
 from clicket.errors import ClicketError, UsageError
 from clicket.interpreter.setup.session_factory import WARM_MODULES, SessionFactory
+from clicket.interpreter.tool.caller_shares import CallerShares
 
 if TYPE_CHECKING:
     from clicket.interpreter.interpreter import Interpreter
@@ -88,6 +91,7 @@ class Pool:
         """Sessions that are being closed for waiting runs."""
         self._held: Counter[str] = Counter()
         """Sessions of each caller, also those that are being started."""
+        self._shares = CallerShares(max(max_sessions // 2, 1))
         self._waiting: dict[asyncio.Future[None], PooledInterpreter] = {}
         """Runs that wait for a place, in order."""
         self._spare: asyncio.Task[Session] | None = None
@@ -102,6 +106,14 @@ class Pool:
     ) -> AsyncIterator[PooledInterpreter]:
         """The interpreter of a key, for one run at a time. Without a key: a new one, closed afterwards. `note` gets a text when
         the run has to wait; sessions are shared fairly between callers."""
+        async with (
+            self._shares.turn(caller, note),
+            self._lend(key, note, caller) as pooled,
+        ):  # before it holds a session
+            yield pooled
+
+    @asynccontextmanager
+    async def _lend(self, key: Hashable | None, note: Note, caller: str) -> AsyncIterator[PooledInterpreter]:
         if self._closed:
             raise UsageError("the sessions are closed; open the runtime again.")
         pooled = self.interpreters.pop(key, None) if key is not None else None

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
 import msgspec
 
 from clicket.errors import ClicketError, Conflict, ProgramFailed
+from clicket.interpreter.session.block_clock import BlockClock
 from clicket.interpreter.session.protocol import Violation
+from clicket.interpreter.session.timers import Timers
 from clicket.interpreter.session.uses import UseReply
 from clicket.interpreter.tool.program_tools import ProgramTools
 from clicket.model import ToolResult
@@ -46,6 +48,8 @@ class UseLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_uses: int
     max_uses_at_once: int
+    max_use_wait: float | None
+    """Seconds in which uses may be under way, in all."""
 
 
 class ProgramUses:
@@ -56,8 +60,14 @@ class ProgramUses:
         self._calls = calls
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.max_uses_at_once)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], UseReply] = {}
         self._count = 0
+        self._timers = Timers()
+        self._clock = BlockClock(self._timers, self._on_timeout)
+        """Goes on while a use is under way. The limits of block and call may stand still then; this one bounds how long."""
+        self._clock.start(limits.max_use_wait)
+        self._clock.pause()
+        self._out_of_time = False
         self._failure: ProgramFailed | None = None
         self._allowed = tools.names
         self.listing: dict[str, Any] = tools.listing
@@ -66,10 +76,11 @@ class ProgramUses:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._timers.stop_all()
         for task in self._tasks:
             task.cancel()
         while self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(list(self._tasks))
 
     @property
     def count(self) -> int:
@@ -90,10 +101,41 @@ class ProgramUses:
                 _error("use_limit", f"a program may use tools {limit} times (option max_uses). Do more with each use.")
             )
             return lambda: None
-        task = asyncio.get_running_loop().create_task(self._perform(number, tool, arguments, reply))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if self._out_of_time:
+            return self._spawn(self._refuse_late(reply), reply)
+        if not self._tasks:
+            self._clock.resume()
+        return self._spawn(self._perform(number, tool, arguments, reply), reply)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], reply: UseReply) -> Callable[[], object]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = reply
+        task.add_done_callback(self._on_done)
         return task.cancel
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not self._tasks:
+            self._clock.pause()
+
+    def _on_timeout(self) -> None:
+        self._out_of_time = True
+        self._clock.stop()
+        for task, reply in list(self._tasks.items()):
+            task.cancel()  # which withdraws its call
+            self._spawn(self._refuse_late(reply), reply)
+
+    async def _refuse_late(self, reply: UseReply) -> None:
+        """The session drops the answer to a use that has one."""
+        drained = reply(
+            _error(
+                "timeout",
+                f"a program may wait {self._limits.max_use_wait:g} seconds for its uses of tools in all (option max_use_wait), the "
+                "answers of people included. This use was withdrawn.",
+            )
+        )
+        if drained is not None:
+            await drained
 
     async def _perform(self, number: int, tool: str, arguments: bytes, reply: UseReply) -> None:
         async with self._slots:

@@ -110,8 +110,9 @@ class CodeInterpreter(ToolDefaults):
         The options of `Interpreter`, and: `session` ("thread": a call finds what earlier calls of its thread defined; "call": each
         call has its own session, and only then may results be cached), `max_sessions` (16), `idle_after` (1800 s), `warm` (keep a
         spare session with numpy, pandas and matplotlib imported), `cache`, `call_timeout` (300 s, the whole call), `tools` (what
-        programs may use as `tools.NAME(...)`), `max_uses` (1,000 in a call), `max_uses_at_once` (10), `egress` (hosts that programs may
-        reach with `fetch(url)`), `name`, `description`, and `options` for all other options of `@tool`.
+        programs may use as `tools.NAME(...)`), `max_uses` (1,000 in a call), `max_uses_at_once` (10), `max_use_wait` (600 s, for
+        all uses of a call), `egress` (hosts that programs may reach with `fetch(url)`), `name`, `description`, and
+        `options` for all other options of `@tool`.
         """
         return CodeInterpreter(parse_options(options, self.setup))
 
@@ -178,7 +179,9 @@ class CodeInterpreter(ToolDefaults):
         setup = self.setup
         if not setup.uses_tools:
             return nullcontext()
-        limits = UseLimits(max_uses=setup.max_uses, max_uses_at_once=setup.max_uses_at_once)
+        limits = UseLimits(
+            max_uses=setup.max_uses, max_uses_at_once=setup.max_uses_at_once, max_use_wait=setup.max_use_wait
+        )
         return ProgramUses(self._tools, nested_calls(ctx), limits)
 
     def is_cacheable(self, output: Any) -> bool:

@@ -52,6 +52,9 @@ class FakeSandboxProcess:
         if self.dies:
             self.exit(signal=9)
 
+    def cpu_time(self) -> float:
+        return 0.0
+
     def freeze(self) -> None:
         self.asked.append("freeze")
 

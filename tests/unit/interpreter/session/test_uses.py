@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -157,6 +158,40 @@ async def test_the_clock_of_a_block_stands_still_meanwhile() -> None:
     clock.pause()
     clock.resume()
     assert len(started) == 2, "no limit stays no limit"
+
+
+async def test_a_program_that_computes_while_a_use_is_under_way_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clicket.interpreter.session.block_clock._LOOK_EVERY", 0.01)
+    due, looks = asyncio.Event(), 0
+
+    def computes() -> float:
+        nonlocal looks
+        looks += 1
+        return looks * 10.0  # on many cores
+
+    clock = BlockClock(Timers(), due.set, computes)
+    clock.start(0.1)
+    clock.pause()
+    await asyncio.wait_for(due.wait(), 20)
+    assert looks > 3, "no more is charged than the time that passed"
+
+    idle_looks = asyncio.Event()
+    due.clear()
+
+    def waits() -> float:
+        nonlocal looks
+        looks += 1
+        if looks == 60:
+            idle_looks.set()
+        return 7.0
+
+    looks, clock = 0, BlockClock(Timers(), due.set, waits)
+    clock.start(0.1)
+    clock.pause()
+    await asyncio.wait_for(idle_looks.wait(), 20)
+    assert not due.is_set(), "a program that waits is not charged"
+    clock.resume()
+    await asyncio.wait_for(due.wait(), 20)
 
 
 @pytest.mark.parametrize(

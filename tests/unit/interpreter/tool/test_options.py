@@ -24,6 +24,7 @@ from clicket.sandbox import Limits
         ({"packages": "numpy"}, "packages"),
         ({"timeout": -1}, "code_interpreter: timeout must be a number of seconds above 0"),
         ({"idle_after": 0}, "idle_after"),
+        ({"max_use_wait": 0}, "max_use_wait must be a number of seconds above 0"),
         ({"memory": "lots"}, "memory must be a number of bytes"),
         ({"max_output": 0}, "max_output"),
         ({"limits": {"disk": -5}}, r"disk must be a whole number above 0, not -5\.$"),

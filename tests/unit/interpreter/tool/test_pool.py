@@ -289,6 +289,56 @@ async def test_runs_that_wait_take_no_session_of_a_caller_that_has_as_few() -> N
     await pool.close()
 
 
+async def test_one_caller_does_not_keep_every_session_busy() -> None:
+    workers, notes = Workers(), list[str]()
+    pool = pool_of(workers, max_sessions=4)
+    for thread in range(4):
+        await use(pool, ("bob", thread), "bob")
+    gate = asyncio.Event()
+
+    async def hold(key: Any, caller: str) -> None:
+        async with pool.lend(key, notes.append, caller=caller) as pooled:
+            await pooled.interpreter.run()  # type: ignore[attr-defined]
+            await gate.wait()
+
+    async with asyncio.TaskGroup() as group:
+        for thread in range(4):
+            group.create_task(hold(("bob", thread), "bob"))
+        while len(notes) < 2:
+            await asyncio.sleep(0)
+        assert "share of the sessions" in notes[0]
+        assert sum(each.busy for each in pool.interpreters.values()) == 2, "half of them, though all four are his"
+        for caller in ("ann", "cid"):  # in the places of his idle ones
+            assert await asyncio.wait_for(use(pool, (caller, 1), caller), 5)
+        gate.set()
+    assert {each.runs for each in pool.interpreters.values() if each.caller == "bob"} == {2}
+    await pool.close()
+
+
+async def test_a_run_that_stops_waiting_for_its_callers_share_leaves_it_to_the_next() -> None:
+    pool = pool_of(Workers(), max_sessions=1)
+    gate, notes = asyncio.Event(), list[str]()
+
+    async def hold() -> None:
+        async with pool.lend(None, caller="bob"):
+            await gate.wait()
+
+    async def come() -> None:
+        async with pool.lend(None, notes.append, caller="bob"):
+            pass
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(hold())
+        await asyncio.sleep(0)
+        leaving, staying = group.create_task(come()), group.create_task(come())
+        while len(notes) < 2:
+            await asyncio.sleep(0)
+        leaving.cancel()
+        gate.set()
+        await asyncio.wait_for(staying, 5)
+    await pool.close()
+
+
 async def test_without_a_key_the_session_ends_with_the_run() -> None:
     workers = Workers()
     pool = pool_of(workers)

@@ -54,11 +54,12 @@ class Calls:
 
 
 class Scene:
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, **limits: float) -> None:
         registry = Registry([add, secret])
         self.calls = Calls()
         tools = ProgramTools(["add"], registry.get, is_reachable=lambda tool: True)
-        self.uses = ProgramUses(tools, self.calls, UseLimits(**{"max_uses": 10, "max_uses_at_once": 2, **limits}))
+        given: dict[str, Any] = {"max_uses": 10, "max_uses_at_once": 2, "max_use_wait": 60.0, **limits}
+        self.uses = ProgramUses(tools, self.calls, UseLimits(**given))
         self.answers: list[dict[str, Any]] = []
 
     def begin(self, tool: str = "add", arguments: bytes = b'{"a":1,"b":2}') -> Any:
@@ -152,3 +153,38 @@ async def test_a_program_that_diverged_uses_nothing_more_and_fails() -> None:
     assert len(scene.calls.made) == 1
     with pytest.raises(ProgramDiverged, match="use 1 of a tool"):
         scene.uses.raise_failure()
+
+
+async def test_uses_that_take_too_long_in_all_are_answered_and_withdrawn() -> None:
+    scene = Scene(max_use_wait=0.2)
+    scene.calls.hold.clear()
+    async with scene.uses:
+        for _ in range(3):
+            scene.begin()
+        first, *others = await scene.answered(3)
+        assert first["error"]["code"] == "timeout"
+        assert "max_use_wait" in first["error"]["message"]
+        assert others == [first, first], "also the use that waited for its turn"
+        assert (scene.calls.cancelled, len(scene.calls.made)) == (2, 2)
+        scene.calls.hold.set()
+        scene.begin()
+        assert (await scene.answered(4))[3] == first, "the time is that of all uses: the next one has none left"
+        assert len(scene.calls.made) == 2
+
+
+async def test_only_the_time_of_uses_counts_and_it_adds_up() -> None:
+    scene = Scene(max_use_wait=0.4)
+    async with scene.uses:
+        scene.begin()
+        await scene.answered(1)
+        await asyncio.sleep(0.5)  # the program computes, which is limited elsewhere
+        scene.begin()
+        assert (await scene.answered(2))[1] == {"value": 3}
+        scene.calls.hold.clear()
+        for number in range(3, 30):  # each is withdrawn early, and another one follows
+            cancel = scene.begin(arguments=b'{"a":%d,"b":2}' % number)
+            await asyncio.sleep(0.1)
+            cancel()
+            if len(scene.answers) > 2:
+                break
+        assert scene.answers[2]["error"]["code"] == "timeout"

@@ -1,7 +1,8 @@
 """Connections to an MCP server that knows callers by their tokens: each caller has a connection, and a session, of its own.
 
 A token is set for one connection and sent over that one alone, so no request can carry the token of another caller, and no session is
-used by two of them.
+used by two of them. After the server refused a token for good, the caller's next call gets another connection; calls that are under way
+keep theirs, so that none of them is broken by the refusal of another.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from clicket.errors import CredentialMissing
-from clicket.mcp.connection import Connection, Opener
+from clicket.mcp.connection import Connection, Opener, Unreachable
 from clicket.tools import ToolContext
 
-__all__ = ["Bearer", "CallerConnections"]
+__all__ = ["Bearer", "CallerConnection", "CallerConnections"]
 
 _MAX_IDLE = 100
 """Connections that are kept for callers without a call; the one that was used least recently is closed first."""
@@ -28,11 +29,14 @@ class Bearer:
         self._renewing = asyncio.Lock()
         self.token = ""
         self.contexts: list[ToolContext] = []
-        self.missing: CredentialMissing | None = None
-        """Why there is no other token, after the server refused this one."""
+        self._missing: CredentialMissing | None = None
 
     def __repr__(self) -> str:
         return f"<bearer token for {self._provider}>"
+
+    def refused(self) -> CredentialMissing | None:
+        """Why there is no other token, if the server refused this one."""
+        return None if self._missing is None else CredentialMissing(self._provider, self._missing.reason)
 
     async def renewed(self, used: str) -> str | None:
         """Another token, after the server refused `used` with a 401, which comes before it does anything. None: there is none."""
@@ -43,17 +47,19 @@ class Bearer:
                 try:
                     self.token = await ctx.renew_credential(self._provider)
                 except CredentialMissing as missing:
-                    self.missing = missing
-                    return None
+                    if self.token == used:  # else a call came with another one meanwhile
+                        self._missing = missing
+                    break
         return None if self.token == used else self.token
 
 
-class _Used:
-    """One caller's connection."""
+class CallerConnection:
+    """One caller's connection. `users`: how many use it now."""
 
     def __init__(self, connection: Connection, bearer: Bearer) -> None:
         self.connection = connection
         self.bearer = bearer
+        self.users = 0
 
 
 class CallerConnections:
@@ -67,38 +73,63 @@ class CallerConnections:
         self._open = open
         self._timeout = timeout
         self._changed = changed
-        self._of: dict[str, _Used] = {}
+        self._of: dict[str, CallerConnection] = {}
+        self._refused: list[CallerConnection] = []
+        """Their tokens were refused, and calls still use them."""
 
     @asynccontextmanager
-    async def borrowed(self, ctx: ToolContext) -> AsyncIterator[Connection]:
-        """The connection of the call's caller, with the call's token. `CredentialMissing` if the server refused it for good."""
-        used = self._of.pop(ctx.caller, None)
+    async def borrowed(self, ctx: ToolContext) -> AsyncIterator[CallerConnection]:
+        """The connection of the call's caller, with the call's token. `CredentialMissing` if no connection can be made, because the
+        server refused the token for good. What else the call ends with is its own outcome: its request may have been done."""
+        async with self.lent(ctx.caller, ctx.credential(self._provider)) as used:
+            used.bearer.contexts.append(ctx)
+            try:
+                yield used
+            except Unreachable as error:
+                missing = used.bearer.refused()
+                if missing is None:
+                    raise
+                raise missing from error
+            finally:
+                used.bearer.contexts.remove(ctx)
+
+    @asynccontextmanager
+    async def lent(self, caller: str, token: str) -> AsyncIterator[CallerConnection]:
+        """The caller's connection, with this token of the caller's."""
+        used = self._of.pop(caller, None)
+        if used is not None and used.bearer.refused() is not None:  # the next token gets a session of its own
+            self._refused.append(used)
+            used = None
         if used is None:
             bearer = Bearer(self._provider)
-            used = _Used(
+            used = CallerConnection(
                 Connection(self._name, self._open(bearer), timeout=self._timeout, changed=self._changed), bearer
             )
-        self._of[ctx.caller] = used  # last: it is the one that was used most recently
-        bearer = used.bearer
-        bearer.token, bearer.missing = ctx.credential(self._provider), None
-        bearer.contexts.append(ctx)
+        self._of[caller] = used  # last: it is the one that was used most recently
+        used.bearer.token = token
+        used.users += 1
         try:
-            yield used.connection
-        except Exception as error:
-            if bearer.missing is not None and not isinstance(error, CredentialMissing):
-                used.connection.lose()  # the next token gets a session of its own
-                raise bearer.missing from error
-            raise
+            yield used
         finally:
-            bearer.contexts.remove(ctx)
+            used.users -= 1
+            if not used.users and used.bearer.refused() is not None:
+                await self._end(caller, used)
             await self._close_idle()
 
+    async def _end(self, caller: str, used: CallerConnection) -> None:
+        if self._of.get(caller) is used:
+            del self._of[caller]
+        if used in self._refused:
+            self._refused.remove(used)
+        await used.connection.close()
+
     async def _close_idle(self) -> None:
-        idle = [caller for caller, used in self._of.items() if not used.bearer.contexts]
+        idle = [caller for caller, used in self._of.items() if not used.users]
         for caller in idle[: max(len(idle) - _MAX_IDLE, 0)]:
             await self._of.pop(caller).connection.close()
 
     async def close(self) -> None:
-        of, self._of = self._of, {}
-        for used in of.values():
+        every = [*self._of.values(), *self._refused]
+        self._of, self._refused = {}, []
+        for used in every:
             await used.connection.close()

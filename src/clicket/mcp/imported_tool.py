@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any
@@ -14,6 +14,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from clicket.errors import CredentialMissing
 from clicket.execution.sink import questions
 from clicket.mcp.call_state import CallState, load_state
 from clicket.mcp.caller_connections import CallerConnections
@@ -32,6 +33,7 @@ from clicket.tools.response import OutcomeUnknown
 __all__ = ["BadParameters", "Gone", "ImportedTool", "RemoteError", "local_name"]
 
 _LOOKS, _LOOK_EVERY = 20, 0.25
+_Refused = Callable[[], CredentialMissing | None]
 
 
 def local_name(prefix: str, name: str) -> str:
@@ -100,7 +102,7 @@ class ImportedTool(ToolDefaults):
                     "what the call was doing at the server is known to another process alone: it holds a secret, and there is no "
                     "key to seal it with (CLICKET_SECRET_KEY)."
                 )
-        async with self._connected(ctx) as connection:
+        async with self._connected(ctx) as (connection, refused):
             call = RemoteCall(
                 connection,
                 self._requests,
@@ -109,6 +111,7 @@ class ImportedTool(ToolDefaults):
                 bound,
                 ctx,
                 repeatable=self.options.repeatable,
+                refused=refused,
             )
             result = await call.run(state)
         if result.is_error:
@@ -121,13 +124,13 @@ class ImportedTool(ToolDefaults):
             await self._connections.close()
 
     @asynccontextmanager
-    async def _connected(self, ctx: ToolContext) -> AsyncIterator[Connection]:
-        """The connection of the call's caller, if the server knows callers by their tokens."""
+    async def _connected(self, ctx: ToolContext) -> AsyncIterator[tuple[Connection, _Refused]]:
+        """The connection of the call's caller, if the server knows callers by their tokens; and whether it refused the token."""
         if self._connections is None:
-            yield self.connection
+            yield self.connection, lambda: None
         else:
-            async with self._connections.borrowed(ctx) as connection:
-                yield connection
+            async with self._connections.borrowed(ctx) as used:
+                yield used.connection, used.bearer.refused
 
     async def _check(self, call: CallInDoubt, ctx: ToolContext) -> Happened | Continues | Unknown:
         """What became of an attempt that has no outcome. A task is known by its id, also to another process."""
@@ -140,7 +143,7 @@ class ImportedTool(ToolDefaults):
             )
         if not call.cause and not call.cancel_requested:
             return Continues()
-        async with self._connected(ctx) as connection:
+        async with self._connected(ctx) as (connection, _):
             return await self._ask_about_task(await connection.client(), state, call)
 
     async def _ask_about_task(

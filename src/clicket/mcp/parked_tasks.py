@@ -1,7 +1,7 @@
 """Tasks of another server whose calls here wait for a person: no body runs that could cancel them.
 
-When such a call ends without its body (it was cancelled, or ran out of time), the server is asked to cancel the task. Only the process
-that asked knows the task, so after its death the task ends by its time to live.
+When such a call ends without its body (it was cancelled, or ran out of time), the server is asked to cancel the task, in the name of the
+call's caller. Only the process that asked knows the task, so after its death the task ends by its time to live.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _Key = tuple[str, str, str]
 
 
 class ParkedTasks:
-    """`cancel(id)` asks the server to cancel a task. The events of calls are listened to only while there are such tasks."""
+    """`cancel(runtime, id)` asks the server to cancel a task; the runtime acts for the caller of the task's call. The events of calls are
+    listened to only while there are such tasks."""
 
-    def __init__(self, cancel: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, cancel: Callable[[Runtime, str], Coroutine[Any, Any, None]]) -> None:
         self._cancel = cancel
         self._tasks: dict[_Key, str] = {}
         self._runtimes: list[Runtime] = []
@@ -64,6 +65,6 @@ class ParkedTasks:
             if any(event.is_terminal for event in events):
                 task = self._take((call.caller, call.thread, call.id))
                 if task is not None:
-                    runtime.spawn(self._cancel(task))
+                    runtime.spawn(self._cancel(runtime.acting_for(call.caller), task))
 
         return on_events

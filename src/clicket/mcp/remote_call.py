@@ -15,7 +15,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, CredentialMissing
 from clicket.execution.sink import CallSink, questions
 from clicket.mcp.call_state import CallState
 from clicket.mcp.client_tasks import (
@@ -67,7 +67,8 @@ class Gone(ConnectionError):
 
 
 class RemoteCall:
-    """`repeatable`: the tool may be called again after a broken connection."""
+    """`repeatable`: the tool may be called again after a broken connection. `refused`: why the caller has no token that the server takes,
+    if it refused the one that the connection sends."""
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class RemoteCall:
         ctx: ToolContext,
         *,
         repeatable: bool,
+        refused: Callable[[], CredentialMissing | None],
     ) -> None:
         self._connection = connection
         self._requests = requests
@@ -87,6 +89,7 @@ class RemoteCall:
         self._arguments = arguments
         self._ctx = ctx
         self._repeatable = repeatable
+        self._refused = refused
         self._reported = False
         self._status = ""
 
@@ -140,8 +143,10 @@ class RemoteCall:
 
         try:
             async with self._requests.calls.open(self._ctx, client.session):
-                return await self._with_headers(client, send)
+                return await self._with_headers(client, key, send)
         except MCPError as error:
+            if key not in self._connection.sent:
+                self._check_token()
             if error.code == types.URL_ELICITATION_REQUIRED:
                 return _links(error, self._connection.name)
             raise self._translate(client, error, key) from None
@@ -150,13 +155,14 @@ class RemoteCall:
         finally:
             self._connection.sent.discard(key)
 
-    async def _with_headers(self, client: Client, send: Callable[[], Awaitable[Any]]) -> Any:
+    async def _with_headers(self, client: Client, key: str, send: Callable[[], Awaitable[Any]]) -> Any:
         """Send; once more, after its definition was read, if the server wants arguments in headers that we do not know of."""
         try:
             return await send()
         except MCPError as error:
             if error.code != types.HEADER_MISMATCH:
                 raise
+            self._connection.sent.discard(key)  # it was refused
             cursor: str | None = None
             for _ in range(_RELIST_PAGES):
                 page = await client.list_tools(cursor=cursor)
@@ -186,6 +192,13 @@ class RemoteCall:
             return Gone(f"MCP server {name!r} has forgotten our session.")  # the server did not run the request
         kind = BadParameters if error.code == types.INVALID_PARAMS else RemoteError
         return kind(f"MCP server {name!r} refused the call: {error.message} ({error.code})")
+
+    def _check_token(self) -> None:
+        """Wait for a credential if the server refused ours. Only where nothing is lost by that: other calls of the caller send the same
+        token, so the refusal may not be this call's."""
+        missing = self._refused()
+        if missing is not None:
+            raise missing
 
     def _unusable(self, error: object) -> RemoteError:
         return RemoteError(f"MCP server {self._connection.name!r} gave an answer that cannot be used: {error}")
@@ -268,9 +281,11 @@ class RemoteCall:
                     task = await self._look(client, id)
                     failed = 0
                 except Unreachable as error:
+                    self._check_token()
                     await asyncio.sleep(min(error.retry_after or _POLL, _MAX_POLL))
                     continue
                 except _LookFailed as error:
+                    self._check_token()
                     failed += 1
                     if failed >= _MAX_FAILED_LOOKS:
                         raise OutcomeUnknown(
@@ -286,7 +301,7 @@ class RemoteCall:
                 self._report_status(task)
                 poll = _seconds(task.poll_interval_ms) or poll
                 await _until(changed, min(max(poll or _POLL, _MIN_POLL), _MAX_POLL))
-        except InputNeeded:
+        except (InputNeeded, CredentialMissing):
             self._parked.park(self._ctx, id)
             raise
         except asyncio.CancelledError:

@@ -7,7 +7,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -127,7 +128,7 @@ class McpServer:
             self._connections = CallerConnections(
                 name,
                 credentials,
-                lambda bearer: over_http(url, headers or {}, self._client_options, bearer),
+                lambda bearer: over_http(url, headers or {}, self._client_options, bearer, list_first=True),
                 timeout=connect_timeout,
                 changed=self._list_changed.set,
             )
@@ -210,13 +211,24 @@ class McpServer:
     def _client_options(self) -> dict[str, Any]:
         return {"mode": self._mode, **self._requests.client_options()}
 
-    async def _cancel_task(self, id: str) -> None:
-        """Cancel a task that no call follows any more. If the server cannot be reached, the task ends by its time to live."""
+    async def _cancel_task(self, runtime: Runtime, id: str) -> None:
+        """Cancel a task that no call follows any more. The runtime acts for the task's caller. If the server cannot be reached, or the
+        caller has no token for it any more, the task ends by its time to live."""
         try:
-            async with asyncio.timeout(_CANCEL_TIMEOUT):
-                await cancel_task(await self._connection.client(), id)
-        except (MCPError, ClicketError, ValidationError, TimeoutError) as error:
+            async with asyncio.timeout(_CANCEL_TIMEOUT), self._connection_of(runtime) as connection:
+                await cancel_task(await connection.client(), id)
+        except (MCPError, ClicketError, ValidationError, RuntimeError, TimeoutError) as error:
             logger.info("task %.100r of MCP server %s could not be cancelled: %s", id, self.name, error)
+
+    @asynccontextmanager
+    async def _connection_of(self, runtime: Runtime) -> AsyncIterator[Connection]:
+        """The connection of the caller for whom the runtime acts, if the server knows callers by their tokens."""
+        if self._connections is None or self._credentials is None:
+            yield self._connection
+        else:
+            token = await runtime.credentials.token(self._credentials)
+            async with self._connections.lent(runtime.caller or "", token) as used:
+                yield used.connection
 
     async def join(self, runtime: Runtime) -> list[ImportedTool]:
         """Register the server's tools with an open runtime, and follow changes of its list. Closes with the runtime."""

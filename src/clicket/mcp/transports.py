@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Self, TextIO, cast
 
 import anyio
@@ -14,6 +14,8 @@ import httpx2
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from clicket.mcp.caller_connections import Bearer
 from clicket.mcp.client_logs import guard_client_logs
@@ -24,7 +26,6 @@ __all__ = ["KEY_META", "ClientOptions", "over_http", "over_stdio"]
 
 KEY_META = "io.clicket/idempotencyKey"
 """In a request's `_meta`: the same for every attempt of a call. A server that honours it does the work once."""
-_KEY = re.compile(rb'"io\.clicket/idempotencyKey":\s*"([^"]+)"')
 ClientOptions = Callable[[], dict[str, Any]]
 """Further arguments of the SDK's client, made for each connection."""
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
@@ -32,8 +33,8 @@ _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
 
 
 class _HttpTransport(httpx2.AsyncHTTPTransport):
-    """Removes the key of a request that was never sent, because no connection could be made. Sends the token of the connection; after a
-    401 the request is sent once more, with another token."""
+    """Removes the key of a request that the server has not taken: no connection could be made, or it refused the token. Sends the token
+    of the connection; after a 401 the request is sent once more, with another token."""
 
     def __init__(self, sent: set[str], bearer: Bearer | None) -> None:
         super().__init__(retries=0)
@@ -51,6 +52,7 @@ class _HttpTransport(httpx2.AsyncHTTPTransport):
             return response
         token = await bearer.renewed(used)
         if token is None:
+            self._not_taken(request)
             return response
         await response.aclose()
         request.headers["authorization"] = f"Bearer {token}"
@@ -60,10 +62,13 @@ class _HttpTransport(httpx2.AsyncHTTPTransport):
         try:
             return await super().handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
-            found = _KEY.search(request.content) if request.method == "POST" else None
-            if found is not None:
-                self._sent.discard(found[1].decode())
+            self._not_taken(request)
             raise
+
+    def _not_taken(self, request: httpx2.Request) -> None:
+        if request.method == "POST":
+            params = json.loads(request.content).get("params") or {}
+            self._sent.discard((params.get("_meta") or {}).get(KEY_META, ""))
 
 
 @asynccontextmanager
@@ -137,8 +142,16 @@ class _ReadStream(_Stream):
             raise StopAsyncIteration from None
 
 
-def over_http(url: str, headers: Mapping[str, str], options: ClientOptions, bearer: Bearer | None = None) -> Opener:
-    """`bearer`: the token that every request carries."""
+def over_http(
+    url: str,
+    headers: Mapping[str, str],
+    options: ClientOptions,
+    bearer: Bearer | None = None,
+    *,
+    list_first: bool = False,
+) -> Opener:
+    """`bearer`: the token that every request carries. `list_first`: have the SDK read the tool list now. Else it does so after a tool's
+    first result, to check that; if the token were refused then, the result would be lost."""
 
     @asynccontextmanager
     async def opened(connection: Connection) -> AsyncIterator[Client]:
@@ -150,7 +163,11 @@ def over_http(url: str, headers: Mapping[str, str], options: ClientOptions, bear
             )
             transport = _tracked(streamable_http_client(url, http_client=http), connection)
             client = Client(transport, message_handler=connection.on_message, cache=None, **options())
-            yield await stack.enter_async_context(client)
+            await stack.enter_async_context(client)
+            if list_first:
+                with suppress(MCPError, ValidationError):  # the call will tell
+                    await client.list_tools()
+            yield client
 
     return opened
 

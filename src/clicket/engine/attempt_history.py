@@ -11,7 +11,7 @@ from clicket.kernel import State
 from clicket.model import Record, ToolError
 from clicket.ports import Clock, elapsed
 
-__all__ = ["age_of", "deaths_of", "ending_decision_in", "failures_of", "retries_of", "unknown_outcome"]
+__all__ = ["age_of", "deaths_of", "ending_decision_in", "faults_of", "retries_of", "unknown_outcome"]
 
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 _NO_RETRY = ("credential_missing", "outcome_unknown")
@@ -53,7 +53,7 @@ def retries_of(call: Call) -> int:
     return _ended_in(call, _NO_RETRY)
 
 
-def failures_of(call: Call) -> int:
+def faults_of(call: Call) -> int:
     """How many attempts failed, or had an outcome that was unknown, before the last one. A wait for a credential, or for a person's
     answer, is not a failure."""
     return _ended_in(call, _NO_FAILURE)

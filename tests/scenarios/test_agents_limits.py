@@ -13,7 +13,8 @@ from tests.scenarios.kit import make
 from clicket import Policy, tool
 from clicket.agents import AgentState, Limits, ReActAgent
 from clicket.errors import UsageError
-from clicket.model.chat import ChatReply, ChatRequest, Usage
+from clicket.external_calls import complete_own
+from clicket.model.chat import ChatReply, ChatRequest, ToolOffer, Usage
 from clicket.testing import ScriptedModel, StepClock, memory_runtime
 
 IDLE = AgentState.IDLE
@@ -103,6 +104,21 @@ async def test_waiting_for_a_person_is_not_counted_as_time() -> None:
         assert not run.done()
         assert await rt.approve("react.1.1.1", thread="t")
         assert (await run).stopped == "finished"
+
+
+async def test_the_time_of_a_frontend_tool_is_not_counted() -> None:
+    clock = StepClock()
+    async with memory_runtime([], clock=clock) as rt:
+        agent = ReActAgent(rt, ScriptedModel([[("pick", {})], "done"]), max_seconds=5)
+        assert await agent.begin("go", thread="t", frontend=[ToolOffer(name="pick")]) == 1
+        await clock.settle()
+        await clock.run(60)
+        asked = await rt.get("react.1.1.1", thread="t")
+        assert asked.waiting_for == "external"
+        await complete_own(rt, asked.id, "red", thread="t")
+        async for _ in agent.events("t"):  # until the turn ends
+            pass
+        assert (await rt.get(asked.id, thread="t")).output == "red"
 
 
 async def test_a_call_repeated_over_the_limit_ends_the_run(store: str) -> None:

@@ -22,8 +22,10 @@ from tests.scenarios.kit import assert_sound, make, sqlite_url
 from clicket import Policy, Runtime, State, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.errors import UsageError
+from clicket.execution.sink import questions
 from clicket.interpreter import code_interpreter
 from clicket.testing import ScriptedModel
+from clicket.tools.question import InputQuestion
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -300,6 +302,25 @@ async def test_a_use_waits_for_a_person_while_the_clocks_stand_still(store: str)
         await rt.deny("q.u1", reason="too much")
         result = await denied.result()
         assert result.output["error"]["message"].startswith("pay: approval_denied")
+
+
+async def test_a_use_that_asks_while_it_runs_stops_the_clock_until_the_answer(store: str) -> None:
+    @tool
+    async def order(ctx: ToolContext) -> int:
+        form = {"type": "object", "properties": {"size": {"type": "integer"}}}
+        question = InputQuestion(key="q", source="the shop", message="Size?", schema=form)
+        answer = questions(ctx).ask(question, None)
+        return int(answer.content["size"])  # type: ignore[index]
+
+    async with with_tools(order, store=store, timeout=0.4, call_timeout=1.5, grace=20) as rt:
+        handle = await rt.submit(NAME, {"task": "tools.order()"}, thread="t", id="p")
+        await eventually(lambda: waits(rt, "p.u1"))
+        with pytest.raises(TimeoutError):
+            await handle.result(timeout=2.0)  # longer than both limits
+        await rt.respond("p.u1", {"size": 7})
+        result = await handle.result()
+        assert result.success, result.error
+        assert result.output["value"] == "7"
 
 
 async def waits(rt: Runtime, id: str) -> bool:

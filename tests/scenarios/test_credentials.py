@@ -51,6 +51,12 @@ async def picky(ctx: ToolContext) -> str:
 
 
 @tool(credentials=["github"])
+async def stubborn(ctx: ToolContext) -> str:
+    """Says that its token is missing, whatever it gets."""
+    raise CredentialMissing("github", "the service said 401")
+
+
+@tool(credentials=["github"])
 async def undeclared(ctx: ToolContext) -> str:
     return ctx.credential("slack")
 
@@ -60,7 +66,7 @@ async def plain(ctx: ToolContext) -> str:
     return ctx.credential("github")
 
 
-ALL = [whoami, whoami_thread, whose_token, both, cached, picky, undeclared, plain]
+ALL = [whoami, whoami_thread, whose_token, both, cached, picky, stubborn, undeclared, plain]
 
 
 @pytest.fixture(autouse=True)
@@ -229,6 +235,18 @@ async def test_a_refused_credential_makes_the_call_wait_again(store: str) -> Non
         assert (result.output, result.attempts) == ("new", 2)
         assert_sound(await rt.get("c"))
         assert (await rt.hub("default").status("picky")).consecutive_failures == 0
+
+
+async def test_a_tool_that_misses_what_is_there_is_not_run_for_ever(store: str) -> None:
+    async with here(store) as rt:
+        await rt.credentials.put("github", "me-t0ken")
+        result = await rt.call("stubborn", id="c")
+        assert result.error is not None
+        assert (result.error.code, result.attempts) == ("credential_missing", 4)
+        assert "though its caller has one" in result.error.message
+        assert "401" in result.error.message
+        assert_sound(await rt.get("c"))
+        assert rt.activity().slots_used == 0
 
 
 async def test_a_call_that_waits_again_outlives_its_process(sqlite: str) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from tests.kit.waiting import eventually
 
-from clicket import Policy, Record, Runtime, State, ToolContext, tool
+from clicket import DidNotHappen, Policy, Record, Runtime, State, ToolContext, tool
 from clicket.errors import Conflict, InvalidInput, UsageError
 from clicket.execution.sink import questions
 from clicket.settings import Settings
 from clicket.tools.question import InputQuestion
+from clicket.tools.reconcile import CallInDoubt
+from clicket.tools.rest import OutcomeUnknown
 
 FORM = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
 
@@ -59,6 +61,24 @@ async def test_the_body_runs_again_with_each_answer() -> None:
         result = await handle.result()
         assert result.output == [["accept", {"size": 1}], ["decline", None]]
         assert (result.attempts, result.state) == (3, State.COMPLETED)
+
+
+async def test_a_question_takes_no_attempt_from_a_tool_with_a_check() -> None:
+    async def check(call: CallInDoubt, ctx: ToolContext) -> DidNotHappen:
+        return DidNotHappen()
+
+    @tool(reconcile=check, max_retries=1, retry_delay=0.0)
+    async def unsure(ctx: ToolContext) -> str:
+        questions(ctx).ask(asks(), None)
+        raise OutcomeUnknown("the connection broke")
+
+    async with Runtime([unsure], store="memory://") as rt:
+        handle = await rt.submit("unsure", {})
+        await waiting(rt, handle.id)
+        await rt.respond(handle.id, {"size": 1})
+        result = await handle.result()
+    assert result.error is not None
+    assert (result.error.code, result.attempts) == ("outcome_unknown", 3), "the question, one attempt, one retry"
 
 
 async def test_rounds_are_not_retries() -> None:

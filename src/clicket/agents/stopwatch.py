@@ -1,4 +1,5 @@
-"""Measures the time in which at least one tool call of a step runs. A call that waits for an approval does not run."""
+"""Measures the time in which at least one tool call of a step runs. A call that waits for a person does not
+run, nor does a program while one of its uses waits for a person."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Sequence
 
 from clicket.bridge import fulfil
 from clicket.model import Event
-from clicket.model.ids import is_of_turn
+from clicket.model.ids import alias_of, is_of_turn, program_of
+from clicket.model.waits import waits_after
 from clicket.ports import Clock, Timer
 
 __all__ = ["Stopwatch"]
@@ -21,6 +23,7 @@ class Stopwatch:
         self._bound = bound
         self._thread = (caller, thread)
         self._mark = mark
+        # Short names: the id of a use has that of its program, and not the id that the provider gave the program.
         self._open: set[str] = set()
         self._waiting: set[str] = set()
         self._counted = 0.0
@@ -28,34 +31,32 @@ class Stopwatch:
         self._timer: Timer | None = None
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    # An approval with identities is one of several; after the last one an attempt starts.
-
     def __call__(self, caller: str, thread: str, call_id: str, events: Sequence[Event]) -> None:
         if (caller, thread) == self._thread and is_of_turn(call_id, self._mark):
+            name = alias_of(call_id)
+            waits = before = name in self._waiting
             for event in events:
-                if event.type == "approval_requested":
-                    self.wait(call_id)
-                elif event.type == "attempt_started" or (
-                    event.type == "approval_given" and "identities" not in event.data
-                ):
-                    self._waiting.discard(call_id)
-                    self._update()
+                waits = waits_after(event, waits)
+            if waits is not before:
+                (self._waiting.add if waits else self._waiting.discard)(name)
+                self._update()
 
     @property
     def seconds(self) -> float:
         return self._counted + (0.0 if self._since is None else self._clock.monotonic() - self._since)
 
     def begin(self, call_id: str) -> None:
-        self._open.add(call_id)
+        self._open.add(alias_of(call_id))
         self._update()
 
     def wait(self, call_id: str) -> None:
-        self._waiting.add(call_id)
+        self._waiting.add(alias_of(call_id))
         self._update()
 
     def end(self, call_id: str) -> None:
-        self._open.discard(call_id)
-        self._waiting.discard(call_id)
+        name = alias_of(call_id)
+        self._open.discard(name)
+        self._waiting = {each for each in self._waiting if program_of(each) != name}
         self._update()
 
     def stop(self) -> None:
@@ -63,7 +64,7 @@ class Stopwatch:
         self._update()
 
     def _update(self) -> None:
-        works = bool(self._open - self._waiting)
+        works = bool(self._open - {program_of(name) for name in self._waiting})
         if works and self._since is None:
             self._since = self._clock.monotonic()
             self._timer = self._clock.call_later(max(self._bound - self._counted, 0.0), fulfil, self.up)

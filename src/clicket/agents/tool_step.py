@@ -23,6 +23,7 @@ from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, encode, without_notes
 from clicket.model.names import FRONTEND
 from clicket.model.record import result_of
+from clicket.model.waits import PEOPLE
 from clicket.tool_search import FIND_TOOLS
 from clicket.vault import MASK
 
@@ -190,7 +191,7 @@ class _ToolStep:
         turn, watch = self.turn, self.watch
         turn.leave_if_closing()
         call_id, host = turn.call_id(number, use), turn.host
-        if watch is not None:
+        if watch is not None and use.name not in turn.frontend:  # the time of a frontend is its user's
             watch.begin(call_id)
         try:
             known = await host.made(call_id, turn.thread) if turn.resumed else None
@@ -205,10 +206,14 @@ class _ToolStep:
                     return entries.result(use, call_id, started_text(call_id), failed=False, background=True)
                 result = ended
             elif known is not None:
-                if call_id in await host.waiting(turn.thread):
+                asked = await host.waiting(turn.thread)
+                if call_id in asked:
                     turn.report_waiting()
-                    if watch is not None:
-                        watch.wait(call_id)
+                if watch is not None:  # waits that began before this process: no event tells of them
+                    record = await host.record(call_id, turn.thread)
+                    waits = record is not None and record.waiting_for in PEOPLE
+                    for id in [*asked, *([call_id] if waits else [])]:
+                        watch.wait(id)
                 try:
                     result = await known.result()
                 except asyncio.CancelledError:

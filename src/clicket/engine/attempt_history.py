@@ -11,10 +11,11 @@ from clicket.kernel import State
 from clicket.model import Record, ToolError
 from clicket.ports import Clock, elapsed
 
-__all__ = ["age_of", "deaths_of", "ending_decision_in", "retries_of", "unknown_outcome"]
+__all__ = ["age_of", "deaths_of", "ending_decision_in", "faults_of", "retries_of", "unknown_outcome"]
 
 _AT_WORK = (State.INITIALIZING, State.RUNNING, State.STREAMING)
 _NO_RETRY = ("credential_missing", "outcome_unknown")
+_NO_FAILURE = ("credential_missing",)
 
 
 def age_of(clock: Clock, record: Record, first: dict[str, Any]) -> float:
@@ -49,10 +50,21 @@ def deaths_of(entry: Entry) -> int:
 
 def retries_of(call: Call) -> int:
     """How many retries were used. A run after a death, after a wait for a credential, or with a person's answer, is not a retry."""
+    return _ended_in(call, _NO_RETRY)
+
+
+def faults_of(call: Call) -> int:
+    """How many attempts failed, or had an outcome that was unknown, before the last one. A wait for a credential, or for a person's
+    answer, is not a failure."""
+    return _ended_in(call, _NO_FAILURE)
+
+
+def _ended_in(call: Call, without: tuple[str, ...]) -> int:
+    """How many attempts ended with an error whose code is none of `without`, and were followed by another."""
     retrying = (
         e.data.get("error") for e in call.entry.events if e.type == "state_changed" and e.state is State.RETRYING
     )
-    return sum(1 for error in retrying if error is not None and error.get("code") not in _NO_RETRY)
+    return sum(1 for error in retrying if error is not None and error.get("code") not in without)
 
 
 def unknown_outcome(message: str) -> ToolError:

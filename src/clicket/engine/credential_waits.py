@@ -20,17 +20,20 @@ from clicket.engine.caching import Caching
 from clicket.engine.ending import Ending
 from clicket.engine.live_calls import LiveCalls
 from clicket.engine.timers import WaitTimers
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, CredentialMissing
 from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.model import Event, ToolError
 from clicket.ports import elapsed, mark
 
-__all__ = ["LOOK_EVERY", "CredentialWaits"]
+__all__ = ["LOOK_EVERY", "CredentialWaits", "not_believed"]
 
 logger = logging.getLogger("clicket.engine")
 LOOK_EVERY = 1.0
 _LOOK_AT_ALL = 30.0
+_MAX_ROUNDS = 4
+"""Attempts in a row that ended for want of a credential that was there all the time."""
+_FIRST_PAUSE = 0.1
 
 
 class CredentialWaits:
@@ -73,9 +76,12 @@ class CredentialWaits:
         self._waiting[call] = ()
         self._spawn(self._look(call))
 
-    def enter_again(self, call: Call) -> None:
-        """The body is over, because a credential was missing or refused: the call is attempted again once it is there."""
-        entry = call.entry
+    def enter_again(self, call: Call) -> bool:
+        """The body is over, because a credential was missing or refused: the call is attempted again once it is there. False: the last
+        attempts all ended so while it was there; nothing has changed, and the call is to fail."""
+        entry, rounds = call.entry, _rounds_without_wait(call.entry.events) + 1
+        if rounds >= _MAX_ROUNDS:
+            return False
         error = ToolError(
             code="credential_missing",
             message=f"attempt {entry.attempts} had no credential that works; the call is attempted again when there is one.",
@@ -85,7 +91,17 @@ class CredentialWaits:
         self._journal.advance(entry, State.RETRYING, data)
         self._journal.wait_for(entry, "credential")
         self._journal.commit(entry)
-        self.enter(call)
+        if rounds == 1:
+            self.enter(call)
+        else:
+            self._live.add(call)
+            self._waiting[call] = ()
+            self._clock.call_later(_FIRST_PAUSE * 2.0 ** (rounds - 2), self._look_later, call)
+        return True
+
+    def _look_later(self, call: Call) -> None:
+        if not self.closed:
+            self._spawn(self._look(call))
 
     async def _look(self, call: Call) -> None:
         try:
@@ -186,3 +202,25 @@ def _last_wait(events: list[Event]) -> Event | None:
         if event.type in ("state_changed", "created"):
             return None
     return None
+
+
+def not_believed(missing: CredentialMissing) -> CredentialMissing:
+    """The error of a call whose attempts keep ending with `missing`, though its caller has the credential."""
+    error = CredentialMissing(
+        missing.provider,
+        f"{_MAX_ROUNDS} attempts in a row ended so ({missing.reason}), though its caller has one. A tool whose service refuses a token "
+        "calls `ctx.renew_credential`; then the call waits for another one.",
+    )
+    error.__cause__ = missing
+    return error
+
+
+def _rounds_without_wait(events: list[Event]) -> int:
+    """How many attempts ended for want of a credential since the call last waited for one."""
+    rounds = 0
+    for event in reversed(events):
+        if event.type == "note" and event.data.get("waiting_for") == "credential":
+            break
+        if event.type == "state_changed" and event.state is State.RETRYING:
+            rounds += (event.data.get("error") or {}).get("code") == "credential_missing"
+    return rounds

@@ -4,7 +4,7 @@ and a number, so that a later attempt of the running call finds it again."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from clicket.call import Call
@@ -19,13 +19,13 @@ from clicket.journal import Fenced
 from clicket.model import ToolCall, ToolResult, read
 from clicket.model.ids import use_id
 from clicket.model.request import checked
+from clicket.model.waits import PEOPLE, waits_after
 from clicket.ports import Duplicate
 
 __all__ = ["NestedCallMaker"]
 
 _STOPPED = "the call that made it was stopped"
 _CLOSED = "the runtime was closed"
-_WAITS_FOR_PEOPLE = ("approval", "credential")
 
 
 class NestedCallMaker:
@@ -99,10 +99,12 @@ class NestedCallMaker:
         return self._handles.of(call)
 
     async def _outcome(self, parent: Call, handle: CallHandle) -> ToolResult:
-        waits = _waits_for_person(handle)
-        if waits:
-            self._begin_wait(parent)
+        waits = False
         try:
+            async for now in _waits_for_person(handle):
+                if now is not waits:
+                    waits = now
+                    (self._begin_wait if waits else self._end_wait)(parent)
             return await handle.result()
         except asyncio.CancelledError:
             self._leave(parent, handle)
@@ -149,7 +151,18 @@ class _NestedCalls:
         return await self._maker.run(self._parent, number, tool, arguments, denied=why)
 
 
-def _waits_for_person(handle: CallHandle) -> bool:
+async def _waits_for_person(handle: CallHandle) -> AsyncIterator[bool]:
+    """Does the call wait for a person? Now, and after each of its events, wherever it runs, until it ends."""
     call = handle.call
-    waiting = call.entry.waiting_for if isinstance(call, Call) else read(handle.id, call.events).waiting_for
-    return waiting in _WAITS_FOR_PEOPLE
+    if isinstance(call, Call):
+        is_over, waiting, seen = call.ended, call.entry.waiting_for, call.entry.durable
+    else:
+        record = read(handle.id, call.events)
+        is_over, waiting, seen = record.state.is_terminal, record.waiting_for, len(call.events)
+    if is_over:
+        return
+    waits = waiting in PEOPLE
+    yield waits
+    async for event in handle.events(seen):
+        waits = waits_after(event, waits)
+        yield waits

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from clicket.call import Call
-from clicket.engine.credential_waits import CredentialWaits
+from clicket.engine.credential_waits import CredentialWaits, not_believed
 from clicket.engine.ending import Ending
 from clicket.engine.external import External
 from clicket.engine.reconciling import Reconciling
+from clicket.errors import CredentialMissing
 from clicket.execution import attempt_of
 from clicket.execution.stopping import forget_stop
 from clicket.pipeline import Pipeline
@@ -49,7 +50,10 @@ class Parking:
             return
         self._release(call)
         if reason == "credential":
-            self._credentials.enter_again(call)
+            missing = attempt_of(call).doubt
+            assert isinstance(missing, CredentialMissing), "the runner set it"
+            if not self._credentials.enter_again(call):
+                self._pipeline.end_with(call, not_believed(missing), self._ending.on_outcome_durable)
             return
         if reason == "input":
             needed = attempt_of(call).doubt

@@ -186,7 +186,7 @@ class Reconciling:
                 await asyncio.wait({work}, timeout=_STOP)
         if not is_answer(answer):
             kind = type(answer).__name__
-            return Unknown(f"its check returned {kind}, not Happened, DidNotHappen or Unknown"), None
+            return Unknown(f"its check returned {kind}, not Happened, DidNotHappen, Continues or Unknown"), None
         return answer, None
 
     def _is_here(self, call: Call) -> bool:

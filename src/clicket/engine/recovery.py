@@ -18,7 +18,7 @@ from clicket.call import Call, Origin
 from clicket.engine.admission import Admission
 from clicket.engine.approvals import Approvals, edit_of, unfit
 from clicket.engine.arguments import LOST, ArgumentsOnRecord
-from clicket.engine.attempt_history import age_of, deaths_of, ending_decision_in, retries_of, unknown_outcome
+from clicket.engine.attempt_history import age_of, deaths_of, ending_decision_in, faults_of, retries_of, unknown_outcome
 from clicket.engine.caching import Caching
 from clicket.engine.claimer import WorkClaimer
 from clicket.engine.ending import Ending
@@ -335,7 +335,7 @@ class Recovery:
         if record.cancel_requested:
             self._cancelled(call)
             return
-        if call.attempt is not None and call.attempt.doubt is not None and entry.attempts > call.plan.max_retries:
+        if call.attempt is not None and call.attempt.doubt is not None and faults_of(call) >= call.plan.max_retries:
             self._parking.end_in_doubt(call)
             return
         error = unknown_outcome(f"attempt {entry.attempts} {why}.")

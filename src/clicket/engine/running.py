@@ -90,14 +90,12 @@ class Running:
             self.start_attempt(call)
 
     def wait_in_queue(self, call: Call) -> None:
-        """Make a waiting call durable, and bound its wait."""
-        entry = call.entry
+        """Make a waiting call durable, and bound its wait. What it waited for before, as for a person, is no time in the queue."""
         if len(call.plan.needs) > 1:
             self._gate.note_wait(call)
         self.keep(call)
         if self._queue_timeout is not None and call.wait_timer is None:
-            waited = self._monotonic() - call.submitted_at if entry.durable else 0.0
-            self._timers.wait(call, max(self._queue_timeout - waited, 0.0), "queue")
+            self._timers.wait(call, self._queue_timeout, "queue")
 
     def keep(self, call: Call) -> None:
         """Make a call durable that does not start yet."""

@@ -184,7 +184,7 @@ class Runner:
                 except BaseException as error:
                     begun = None
                     if isinstance(error, CredentialMissing) and error.provider in tool.options.credentials:
-                        raise Parked("credential") from error
+                        raise Parked("credential", error) from error
                     await self._retry_or_ask(call, tool.options, error)
             raise Stopped(call.stopping)
         finally:

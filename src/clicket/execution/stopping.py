@@ -76,7 +76,7 @@ class Stopped(ClicketError):
 
 class Parked(ClicketError):
     """The body is over, and the call is not. `reason`: one of `PARKED`. `error`: what ended the attempt, if its outcome is unknown or it
-    needs an answer."""
+    needs an answer or a credential."""
 
     code = "parked"
 

@@ -2,7 +2,7 @@
 
 - `call`, `request`, `arguments`: a request to run a tool; its checks
 - `event`, `unit`: one fact about a call; the events that are written together, as they are stored
-- `record`: everything known about a call, folded from its events
+- `record`: everything known about a call, folded from its events; `waits`: whether it waits for a person
 - `grant`: an approval that also answers later questions
 - `result`, `output`: what a caller gets back; a tool's output as plain JSON
 - `ended`, `figures`: how a call ended, for statistics; counts and run times in buckets

@@ -21,6 +21,7 @@ __all__ = [
     "is_alias",
     "is_of_turn",
     "new_id",
+    "program_of",
     "provider_of",
     "provider_prefix",
     "use_id",
@@ -29,7 +30,8 @@ __all__ = [
 _BYTES = 10
 _BATCH = 200
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-_ALIAS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+\.\d+\.\d+")
+_ALIAS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+\.\d+\.\d+(\.u\d+)*")
+_USE = re.compile(r"(\.u\d+)+$")
 _MAX_PROVIDER = 64
 _MAX_PARENT = 480
 
@@ -104,3 +106,8 @@ def use_id(parent: str, number: int) -> str:
         parent = sha256(parent.encode("utf-8", "surrogatepass")).hexdigest()
     tag = parent.rpartition("~")[2] if "~" in parent else ""
     return f"{alias_of(parent)}.u{number}~{tag}" if tag else f"{parent}.u{number}"
+
+
+def program_of(alias: str) -> str:
+    """The short name of the call of an agent that a use is part of, through all programs between; of another call its own."""
+    return _USE.sub("", alias)

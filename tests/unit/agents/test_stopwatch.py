@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clicket.agents.stopwatch import Stopwatch
 from clicket.kernel import State
 from clicket.model import Event
+from clicket.model.ids import asked_id, use_id
 from clicket.testing import StepClock
 
 
@@ -65,6 +68,42 @@ async def test_the_first_of_two_approvals_does_not_end_the_wait() -> None:
     counted("ann", "t", "react.1.1.1", [event("attempt_started")])
     clock.advance(2)
     assert counted.seconds == 2
+
+
+async def test_waiting_for_a_credential_does_not_count() -> None:
+    clock = StepClock()
+    counted = watch(clock)
+    counted.begin("react.1.1.1")
+    counted("ann", "t", "react.1.1.1", [event("note", text="it waits", waiting_for="credential")])
+    clock.advance(3_600)
+    counted("ann", "t", "react.1.1.1", [event("note", text="of the tool's own")])
+    clock.advance(3_600)
+    assert counted.seconds == 0
+    counted("ann", "t", "react.1.1.1", [event("note", text="it is there", waiting_for=None)])
+    clock.advance(2)
+    assert counted.seconds == 2
+    counted("ann", "t", "react.1.1.1", [event("state_changed", waiting_for="credential")])
+    clock.advance(3_600)
+    assert counted.seconds == 2
+
+
+@pytest.mark.parametrize("ending", [event("approval_given"), event("state_changed")])
+async def test_a_program_does_not_count_while_a_use_waits_for_a_person(ending: Event) -> None:
+    clock = StepClock()
+    counted = watch(clock)
+    program = asked_id("toolu_01", "react.1.1.1", "3f9c")
+    counted.begin(program)
+    counted("ann", "t", use_id(program, 3), [event("approval_requested")])
+    clock.advance(3_600)
+    assert counted.seconds == 0
+    counted("ann", "t", use_id(program, 3), [ending])
+    clock.advance(2)
+    assert counted.seconds == 2
+    counted("ann", "t", use_id(program, 4), [event("approval_requested")])
+    counted.end(program)
+    counted.begin(program)
+    clock.advance(2)
+    assert counted.seconds == 4, "a use that was left does not hold a later program"
 
 
 async def test_calls_of_others_are_not_looked_at() -> None:

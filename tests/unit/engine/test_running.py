@@ -116,14 +116,16 @@ async def test_a_call_without_a_slot_is_durable_and_does_not_wait_for_ever() -> 
     await parts.clock.settle()
 
 
-async def test_the_time_that_a_call_has_waited_before_counts() -> None:
+async def test_the_time_in_the_queue_counts_from_when_the_call_gets_there() -> None:
+    """Before that it may have waited for a person, or for a process."""
     parts = Parts(Settings(max_concurrency=1, queue_timeout=30.0).limits())
     call = parts.queued("echo")
     parts.clock.advance(20.0)
     parts.running_part.wait_in_queue(call)
-    assert parts.clock.pending == [10.0]
+    assert parts.clock.pending == [30.0]
+    parts.clock.advance(10.0)
     parts.running_part.wait_in_queue(call)
-    assert parts.clock.pending == [10.0]
+    assert parts.clock.pending == [20.0], "the wait goes on"
 
 
 async def test_a_full_queue_leaves_no_trace_of_a_new_call_and_takes_one_that_exists() -> None:

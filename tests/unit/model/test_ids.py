@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clicket.agents.subagents import _ASKING
-from clicket.model.ids import alias_of, asked_id, is_of_turn, provider_of, use_id
+from clicket.model.ids import agent_of, alias_of, asked_id, is_alias, is_of_turn, program_of, provider_of, use_id
 from clicket.spend.lineage import spender_of_call
 
 
@@ -16,6 +16,10 @@ def test_a_use_has_its_parents_id_and_a_number() -> None:
     assert use == "react.1.2.1.u3~3f9c12ab"
     assert provider_of(use) == "", "the provider's id names the program's call alone"
     assert is_of_turn(use, "react.1")
+    assert agent_of(use) == agent_of(parent) == "react"
+    assert is_alias(alias_of(use)), "it is found by its short name"
+    assert program_of(alias_of(use_id(use, 1))) == program_of(alias_of(parent)) == alias_of(parent)
+    assert not is_alias("bill.u3")
     assert alias_of(use) != alias_of(use_id(parent, 4)), "two sub-agents that one program uses have two threads"
 
 

@@ -15,6 +15,7 @@ from a2a.utils.proto_utils import validate_proto_required_fields
 from tests.kit.waiting import eventually
 from tests.protocols.a2a_kit import ask, client_of, message, read, rpc, state_of
 from tests.protocols.kit import ASK, pay, served_agents, shop
+from tests.protocols.payments import order
 from tests.scenarios.agent_server_kit import TURN, Gate, say, served_agent
 from tests.scenarios.server_kit import TOOLS, key_for
 
@@ -184,6 +185,29 @@ async def test_a_question_and_its_answer(tmp_path: Path, text: str, data: Any, c
         turn = (await it.get(f"/agents/{task.context_id}/messages")).json()["turns"][0]
         assert content in next(m["content"] for m in turn["messages"] if m["role"] == "tool")
         assert (await ask(client, text, "m2", data=data, task_id=task.id)).id == task.id, "the same answer again"
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "content"),
+    [
+        ("", {"approved": True, "response": {"size": 4}}, '["accept",{"size":4'),
+        ("deny", None, '["decline",null]'),
+    ],
+)
+async def test_the_question_of_a_tool(tmp_path: Path, text: str, data: Any, content: str) -> None:
+    answers = [[["order", {}]], "Done."]
+    async with shop(tmp_path, answers, tools=[order]) as it, client_of(it.url, streaming=False) as client:
+        task = await ask(client, "go")
+        assert state_of(task) == "input_required"
+        shown = task.status.message.parts
+        assert shown[0].text.startswith("the shop asks: Which size? Answer with a data part")
+        assert list(shown[1].data.struct_value["question"]["schema"]["required"]) == ["size"]
+        with pytest.raises(A2AError, match="not for an approval"):
+            await ask(client, "approve", "w", task_id=task.id)
+        ended = await ask(client, text, "m2", data=data, task_id=task.id)
+        assert state_of(ended) == "completed"
+        turn = (await it.get(f"/agents/{task.context_id}/messages")).json()["turns"][0]
+        assert next(m["content"] for m in turn["messages"] if m["role"] == "tool").replace(" ", "").startswith(content)
 
 
 async def test_a_stream_ends_at_a_question_and_a_subscription_does_not(tmp_path: Path) -> None:

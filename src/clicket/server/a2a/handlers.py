@@ -19,6 +19,7 @@ from clicket.agent_config import chosen
 from clicket.agents import Agent
 from clicket.approval_actions import approve_as, deny_as, respond_as
 from clicket.errors import ClicketError
+from clicket.model import Record
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server.a2a import rpc
@@ -39,6 +40,7 @@ from clicket.server.responses import AlreadySent, Response, json_response
 from clicket.server.turn_follower import WaitingCall, waiting_now
 from clicket.server.turn_requests import ThreadRequests
 from clicket.settings import Settings
+from clicket.tools.question import question_of
 
 __all__ = ["A2AHandlers"]
 
@@ -282,7 +284,7 @@ class _Operations:
         return thread, turn
 
     async def _answer(self, answers: list[Answer], waiting: tuple[WaitingCall, ...]) -> None:
-        """Apply a person's answers. The rules of approvals hold: the scope, and that nobody approves their own calls."""
+        """Apply a person's answers. The rules of approvals hold: the scope, and that a caller cannot approve its own calls."""
         asked = {each.record.id: each.record for each in waiting if each.record.waiting_for == "approval"}
         if not asked:
             raise A2AError("UNSUPPORTED_OPERATION", "the task does not wait for a decision that can be sent here.")
@@ -292,17 +294,23 @@ class _Operations:
                     "INVALID_PARAMS", f"the task waits for no decision about the call {answer.call[:200]!r}."
                 )
         self._need("approve")
-        who = self._principal.approver
-        for answer in answers:
-            for record in [asked[answer.call]] if answer.call else asked.values():
-                seen = (record.approval or {}).get("hash", "")
-                place: dict[str, Any] = {"thread": record.thread, "reason": answer.reason, "seen": seen}
-                if answer.response is not msgspec.UNSET:
-                    await respond_as(self._runtime, record.id, answer.response, who, **place)
-                elif answer.approved:
-                    await approve_as(self._runtime, record.id, who, arguments=answer.arguments, **place)
-                else:
-                    await deny_as(self._runtime, record.id, who, **place)
+        decisions = [
+            (answer, record)
+            for answer in answers
+            for record in ([asked[answer.call]] if answer.call else asked.values())
+        ]
+        for answer, record in decisions:
+            _check_input(answer, record)
+        approver = self._principal.approver
+        for answer, record in decisions:
+            seen = (record.approval or {}).get("hash", "")
+            place: dict[str, Any] = {"thread": record.thread, "reason": answer.reason, "seen": seen}
+            if answer.response is not msgspec.UNSET:
+                await respond_as(self._runtime, record.id, answer.response, approver, **place)
+            elif answer.approved:
+                await approve_as(self._runtime, record.id, approver, arguments=answer.arguments, **place)
+            else:
+                await deny_as(self._runtime, record.id, approver, **place)
 
     async def _list(self, query: TaskQuery) -> Json:
         status = "" if query.status == "TASK_STATE_UNSPECIFIED" else query.status
@@ -342,6 +350,19 @@ class _Operations:
         if task["status"]["state"] in TERMINAL:
             raise A2AError("UNSUPPORTED_OPERATION", "the task has ended. GetTask shows how.")
         return _Streamed(events, task, after)
+
+
+def _check_input(answer: Answer, record: Record) -> None:
+    """Refuse an approval without an answer where a tool asks with a form, before any of the answers is applied."""
+    question = question_of(record.approval)
+    if question is None or not answer.approved:
+        return
+    if question.schema is not None and answer.response is msgspec.UNSET:
+        raise A2AError(
+            "INVALID_PARAMS",
+            f"call {record.id!r} waits for an answer to its tool's question, not for an approval. Send a data part with "
+            '"callId", "approved": true and "response": an object that fits question.schema of the status message.',
+        )
 
 
 def _check_version(request: Request) -> None:

@@ -14,7 +14,7 @@ from clicket.agents import Agent, AgentEvent
 from clicket.errors import ClicketError, NotFound
 from clicket.model.names import FRONTEND
 from clicket.runtime import Runtime
-from clicket.server.ag_ui.interrupts import asked_of, interrupt_of
+from clicket.server.ag_ui.interrupts import asked_from, interrupt_of
 from clicket.server.ag_ui.run_input import RunAgentInput
 from clicket.server.ag_ui.translator import Translator
 from clicket.server.ag_ui.wire import (
@@ -91,7 +91,7 @@ class RunStream:
             async for item in items:
                 if isinstance(item, Blocked):
                     if request.until is None:
-                        asked = [asked_of(each) for each in item.waiting]
+                        asked = [asked_from(each) for each in item.waiting]
                         await self._requests.end(request, translator.position, asked)
                         async for each in self._suspended(translator, base, asked):
                             yield each

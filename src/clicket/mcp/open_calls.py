@@ -87,7 +87,7 @@ class OpenCalls:
             await call.withdraw()
 
     def asking(self) -> OpenCall | None:
-        """The call that a question belongs to; None: none that is under way, or it cannot be told."""
+        """The call that a question belongs to; None: none that is under way, or it is ambiguous."""
         known = _current.get()
         if known is not None:
             return known if known in self._calls else None

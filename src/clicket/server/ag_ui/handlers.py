@@ -212,7 +212,7 @@ def _broken(error: Exception) -> bytes:
 async def _asked(
     agent: Agent, runtime: Runtime, requests: ThreadRequests, thread: str, turn: int
 ) -> tuple[dict[str, Asked], frozenset[str]]:
-    """The calls of a turn that the client was told of, or that wait now; and which of them wait for a person now."""
+    """The calls of a turn that were reported to the client, or that wait now; and which of them wait for a person now."""
     asked = {each.id: each for each in await requests.asked_in(turn)}
     for waiting in await waiting_now(agent, runtime, thread, turn):
         asked.setdefault(waiting.record.id, asked_from(waiting))

@@ -1,7 +1,7 @@
 """The events of one run, from RUN_STARTED to RUN_FINISHED or RUN_ERROR.
 
 A run ends when its turn does, or when the turn waits: for a person (an interrupt) or for tools that the client runs. Where it ended
-is written down before the client is told, so the run that continues the turn begins there, and a repeated run ends there again.
+is written down before it is sent to the client, so the run that continues the turn begins there, and a repeated run ends there again.
 """
 
 from __future__ import annotations

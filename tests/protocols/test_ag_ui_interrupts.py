@@ -10,6 +10,7 @@ import pytest
 from tests.kit.waiting import eventually
 from tests.protocols.kit import ASK, Run, pay, run, served_agents, shop, user
 from tests.protocols.payments import FORM, order
+from tests.scenarios.interpreter_kit import NAME, interpreter
 from tests.scenarios.server_kit import Api, key_for
 
 from clicket import Policy, Runtime, tool
@@ -89,6 +90,17 @@ async def test_the_question_of_a_tool_shows_its_form(tmp_path: Path, payload: di
         second = await resumed(it, first, answer(interrupt, **payload))
         [result] = second.of("TOOL_CALL_RESULT")
         assert (result["content"].replace(" ", ""), second.text) == (content, "Paid.")
+
+
+async def test_a_tool_that_a_program_uses_waits(tmp_path: Path) -> None:
+    program = [[[NAME, {"task": "tools.pay(amount=5)"}]], "Paid."]
+    async with shop(tmp_path, program, tools=[pay, interpreter(tools=["pay"])]) as it:
+        first = await interrupted(it)
+        [interrupt] = first.interrupts
+        assert (interrupt["reason"], interrupt["metadata"]["clicket"]["tool"]) == ("confirmation", "pay")
+        second = await resumed(it, first, answer(interrupt, approved=True))
+        [result] = second.of("TOOL_CALL_RESULT")
+        assert ("paid 5" in result["content"], second.text) == (True, "Paid.")
 
 
 async def test_an_abandoned_interrupt_cancels_its_call(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "asked_id",
     "is_alias",
     "is_of_turn",
+    "is_use_of",
     "new_id",
     "provider_of",
     "provider_prefix",
@@ -28,6 +29,7 @@ __all__ = [
 
 _BYTES = 10
 _BATCH = 200
+_USE = re.compile(r"\.u([0-9]{1,9})(?:~[^~]*)?\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _ALIAS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+\.\d+\.\d+")
 _MAX_PROVIDER = 64
@@ -104,3 +106,9 @@ def use_id(parent: str, number: int) -> str:
         parent = sha256(parent.encode("utf-8", "surrogatepass")).hexdigest()
     tag = parent.rpartition("~")[2] if "~" in parent else ""
     return f"{alias_of(parent)}.u{number}~{tag}" if tag else f"{parent}.u{number}"
+
+
+def is_use_of(id: str, parent: str) -> bool:
+    """Is it the id of a use of a tool by the program whose call is `parent`?"""
+    found = _USE.search(id)
+    return found is not None and use_id(parent, int(found[1])) == id

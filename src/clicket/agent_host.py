@@ -136,8 +136,8 @@ class Host:
         except NotFound:
             return None
 
-    async def waiting(self, thread: str) -> list[str]:
-        query = Query(thread=thread, caller=self.caller, waiting_for="approval", limit=100)
+    async def waiting(self, thread: str, waiting_for: str = "approval") -> list[str]:
+        query = Query(thread=thread, caller=self.caller, waiting_for=waiting_for, limit=100)
         return [stored.id for stored in await self._engine.store.history(query)]
 
     async def keep(self, data: bytes) -> str:

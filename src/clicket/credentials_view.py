@@ -122,6 +122,18 @@ class BlockingCredentials:
         made: CredentialLink = self._wait(self._ask("link", provider, caller=caller))
         return made
 
+    def token(self, provider: str) -> str:
+        """The secret of this caller, refreshed if need be, for code of this process. `CredentialMissing`: there is none."""
+        found: str = self._wait(self._ask("token", provider))
+        return found
+
+    def check_secret(self, secret: str) -> None:
+        """Raise `UsageError` if `put` would refuse the secret."""
+        self._wait(self._check(secret))
+
+    async def _check(self, secret: str) -> None:
+        self._view().check_secret(secret)
+
     async def _ask(self, method: str, *args: Any, **options: Any) -> Any:
         # Looked up in the loop, so that a runtime that is not open raises the error of the blocking interface.
         return await getattr(self._view(), method)(*args, **options)

@@ -14,11 +14,13 @@ from clicket import Policy, Rule, Runtime, Settings, ToolCall, ToolContext, tool
 from clicket.agents import PlanExecuteAgent, ReActAgent
 from clicket.cli.demo_server.webhook_receiver import WebhookReceiver
 from clicket.errors import RetryableError
+from clicket.execution.sink import questions
 from clicket.interpreter import code_interpreter
 from clicket.search import Index, deep_search
 from clicket.server import serve
 from clicket.testing import ScriptedModel
 from clicket.tools import DidNotHappen, Happened, Unknown
+from clicket.tools.question import InputQuestion
 from clicket.tools.rest import OutcomeUnknown
 
 HOSTILE = "<img src=x onerror=window.pwned=1>\"'><script>window.pwned=1</script>{{7*7}}${alert(1)}"
@@ -81,6 +83,16 @@ async def charge(cents: int) -> str:
 async def wire(to: str, cents: int) -> str:
     """Send money; two people approve it first."""
     return f"sent {cents} to {to}"
+
+
+@tool
+async def order(ctx: ToolContext) -> str:
+    """Ask a person in the middle."""
+    form = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
+    answer = questions(ctx).ask(
+        InputQuestion(key="q", source="the shop", message=f"Which size? {HOSTILE}", schema=form), None
+    )
+    return f"{answer.action} {answer.content}"
 
 
 @tool(external=True, timeout=3600)
@@ -178,6 +190,7 @@ async def main(store: str, port: int, seed: int) -> None:
             charge_checked,
             lookup,
             report,
+            order,
         ]
         tools += [deep_search.tool(engine=index), code_interpreter(require="process", timeout=30, warm=False)]
         receiver = WebhookReceiver()

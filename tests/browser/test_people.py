@@ -133,6 +133,27 @@ def test_one_approval_of_two_is_not_the_last(console: Console, server: Server) -
     expect(watched.get_by_role("region", name="Decision")).to_contain_text("2 of 2 approvals")
 
 
+def test_the_question_of_a_tool_is_answered_with_its_form_or_declined(console: Console, server: Server) -> None:
+    console.expect_errors("422")  # an answer that does not fit
+    server.call("order", thread="asked", id="asked-1")
+    page = console.open("#/inbox", key=_SECRETS["ann"])
+    card = page.locator("article").filter(has_text="Which size?")
+    expect(card).to_contain_text("the shop asks:")
+    expect(card.get_by_label("Also let later calls run")).to_have_count(0)
+    expect(card.get_by_role("button", name="Approve")).to_have_count(0)
+    card.get_by_role("button", name="Answer").click()
+    expect(card).to_contain_text("required")
+    card.get_by_label("size").fill("4")
+    card.get_by_role("button", name="Answer").click()
+    expect(page.get_by_text("Answered. The tool goes on.")).to_be_visible()
+    expect(card).to_have_count(0)
+    server.call("order", thread="asked", id="asked-2")
+    card.get_by_role("button", name="Decline").click()
+    expect(page.get_by_text("Declined. The tool goes on without an answer.")).to_be_visible()
+    outputs = [server.call("order", thread="asked", id=id, wait=True)["output"] for id in ("asked-1", "asked-2")]
+    assert outputs == ["accept {'size': 4}", "decline None"]
+
+
 def test_a_call_that_changed_meanwhile_is_not_approved_by_accident(console: Console, server: Server) -> None:
     server.call("pay", {"to": "bank", "cents": 3}, thread="changed", id="changed-1")
     page = console.open("#/inbox", key=_SECRETS["boss"])

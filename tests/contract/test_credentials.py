@@ -201,9 +201,9 @@ async def test_a_refresh_never_writes_over_what_came_meanwhile(stores: tuple[Sto
 async def test_a_change_is_seen_from_everywhere(stores: tuple[Store, Store]) -> None:
     books = Books()
     here, there = books.over(stores[0]), books.over(stores[1])
-    before = await there.shelf.changes()
+    before = await there.documents.changes()
     await here.put("ann", "github", "token-one")
-    assert await there.shelf.changes() > before
+    assert await there.documents.changes() > before
 
 
 async def test_a_link_and_a_callback_work_once(stores: tuple[Store, Store]) -> None:

@@ -20,7 +20,9 @@ from tests.mcp.kit import PATIENCE, TASKS, Hand, accept, serving
 from tests.redis_server import free_port
 
 from clicket import Policy, Runtime, State, ToolContext, tool
+from clicket.execution.sink import questions
 from clicket.mcp import ProtocolError, answers, elicit, need
+from clicket.tools.question import InputQuestion
 
 ROOT = Path(__file__).resolve().parents[2]
 WORD = {"properties": {"word": {"type": "string"}}, "required": ["word"]}
@@ -191,6 +193,27 @@ async def test_a_key_that_may_not_approve_gets_no_approval_request() -> None:
         assert (await rt.get(id)).waiting_for == "approval"
         await rt.approve(id)
         assert (await hand.task(id, "completed"))["result"]["structuredContent"] == {"seconds": 0.0}
+
+
+async def test_a_key_without_the_scope_does_not_answer_the_question_of_a_tool() -> None:
+    @tool(tags={"mcp:task"})
+    async def order(ctx: ToolContext) -> str:
+        """Asks a person in the middle."""
+        form = {"type": "object", **WORD}
+        answer = questions(ctx).ask(InputQuestion(key="q", source="the shop", message="Which?", schema=form), None)
+        return answer.action
+
+    async with (
+        Runtime([order], store="memory://") as rt,
+        serving(rt, may_approve=lambda scope: False) as url,
+        Hand(url) as hand,
+    ):
+        id = (await hand.call("order"))["taskId"]
+        task = await hand.task(id, "input_required")
+        assert (task["inputRequests"], "another person" in task["statusMessage"]) == ({}, False)
+        assert "lacks the scope approve" in task["statusMessage"]
+        error = await hand.error("tasks/update", taskId=id, inputResponses={"x": accept(word="y")})
+        assert "lacks the scope approve" in error["message"]
 
 
 async def test_answers_of_tasks_that_are_gone_are_swept_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:

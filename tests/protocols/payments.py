@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from tests.scenarios.server_tools import base_tool, waiter
 
 from clicket import ToolContext, tool
+from clicket.execution.sink import questions
+from clicket.tools.question import InputQuestion
 
-__all__ = ["TOOLS", "pay"]
+__all__ = ["FORM", "TOOLS", "order", "pay"]
+
+FORM = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
 
 
 @tool
 async def pay(amount: int) -> str:
     """Pay an amount."""
     return f"paid {amount}"
+
+
+@tool
+async def order(ctx: ToolContext) -> list[Any]:
+    """Asks a person in the middle."""
+    asked = InputQuestion(key="q", source="the shop", message="Which size?", schema=FORM)
+    answer = questions(ctx).ask(asked, None)
+    return [answer.action, answer.content]
 
 
 @tool(idempotent=True)

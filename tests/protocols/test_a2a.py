@@ -15,10 +15,12 @@ from a2a.utils.proto_utils import validate_proto_required_fields
 from tests.kit.waiting import eventually
 from tests.protocols.a2a_kit import ask, client_of, message, read, rpc, state_of
 from tests.protocols.kit import ASK, pay, served_agents, shop
+from tests.protocols.payments import order
 from tests.scenarios.agent_server_kit import TURN, Gate, say, served_agent
+from tests.scenarios.interpreter_kit import NAME, interpreter
 from tests.scenarios.server_kit import TOOLS, key_for
 
-from clicket import Policy
+from clicket import Policy, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.testing import ScriptedModel
 
@@ -186,6 +188,48 @@ async def test_a_question_and_its_answer(tmp_path: Path, text: str, data: Any, c
         turn = (await it.get(f"/agents/{task.context_id}/messages")).json()["turns"][0]
         assert content in next(m["content"] for m in turn["messages"] if m["role"] == "tool")
         assert (await ask(client, text, "m2", data=data, task_id=task.id)).id == task.id, "the same answer again"
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "content"),
+    [
+        ("", {"approved": True, "response": {"size": 4}}, '["accept",{"size":4'),
+        ("deny", None, '["decline",null]'),
+    ],
+)
+async def test_the_question_of_a_tool(tmp_path: Path, text: str, data: Any, content: str) -> None:
+    answers = [[["order", {}]], "Done."]
+    async with shop(tmp_path, answers, tools=[order]) as it, client_of(it.url, streaming=False) as client:
+        task = await ask(client, "go")
+        assert state_of(task) == "input_required"
+        shown = task.status.message.parts
+        assert shown[0].text.startswith("the shop asks: Which size? Answer with a data part")
+        assert list(shown[1].data.struct_value["question"]["schema"]["required"]) == ["size"]
+        with pytest.raises(A2AError, match="not for an approval"):
+            await ask(client, "approve", "w", task_id=task.id)
+        ended = await ask(client, text, "m2", data=data, task_id=task.id)
+        assert state_of(ended) == "completed"
+        turn = (await it.get(f"/agents/{task.context_id}/messages")).json()["turns"][0]
+        assert next(m["content"] for m in turn["messages"] if m["role"] == "tool").replace(" ", "").startswith(content)
+
+
+async def test_a_tool_that_a_program_uses_waits_for_a_credential(tmp_path: Path) -> None:
+    @tool(credentials=["github"])
+    async def issues(ctx: ToolContext) -> str:
+        """Lists issues."""
+        return f"with {len(ctx.credential('github'))} characters"
+
+    program = [[[NAME, {"task": "tools.issues()"}]], "Done."]
+    tools = [issues, interpreter(tools=["issues"])]
+    async with shop(tmp_path, program, tools=tools) as it, client_of(it.url, streaming=False) as client:
+        task = await ask(client, "go")
+        assert (state_of(task), "issues" in task.status.message.parts[0].text) == ("auth_required", True)
+        await it.runtime.credentials.put("github", "0123456789abcdef")
+
+        async def completed() -> bool:
+            return state_of(await client.get_task(pb.GetTaskRequest(id=task.id))) == "completed"
+
+        await eventually(completed)
 
 
 async def test_a_stream_ends_at_a_question_and_a_subscription_does_not(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tests.kit.waiting import eventually
 from tests.protocols.kit import ASK, Run, pay, run, served_agents, shop, user
+from tests.protocols.payments import FORM, order
+from tests.scenarios.interpreter_kit import NAME, interpreter
 from tests.scenarios.server_kit import Api, key_for
 
 from clicket import Policy, Runtime, tool
@@ -66,6 +68,39 @@ async def test_deny_edit_and_answer(tmp_path: Path, payload: dict[str, Any], con
         assert content in result["content"]
         assert result["metadata"]["clicket"]["success"] is payload["approved"]
         assert second.text == "Paid."
+
+
+@pytest.mark.parametrize(
+    ("payload", "content"),
+    [({"approved": True, "response": {"size": 4}}, '["accept",{"size":4}]'), ({"approved": False}, '["decline",null]')],
+)
+async def test_the_question_of_a_tool_shows_its_form(tmp_path: Path, payload: dict[str, Any], content: str) -> None:
+    async with shop(tmp_path, [[["order", {}]], "Paid."], tools=[order]) as it:
+        first = await interrupted(it)
+        [interrupt] = first.interrupts
+        assert interrupt["message"] == "the shop asks: Which size?"
+        fields = interrupt["responseSchema"]["properties"]
+        assert (set(fields), fields["response"]["properties"]) == (
+            {"approved", "reason", "response"},
+            FORM["properties"],
+        )
+        assert interrupt["metadata"]["clicket"]["question"]["schema"] == FORM
+        wrong = await resumed(it, first, answer(interrupt, approved=True), id="wrong")
+        assert (wrong.types, "Respond with the fields" in wrong[-1]["message"]) == (["RUN_STARTED", "RUN_ERROR"], True)
+        second = await resumed(it, first, answer(interrupt, **payload))
+        [result] = second.of("TOOL_CALL_RESULT")
+        assert (result["content"].replace(" ", ""), second.text) == (content, "Paid.")
+
+
+async def test_a_tool_that_a_program_uses_waits(tmp_path: Path) -> None:
+    program = [[[NAME, {"task": "tools.pay(amount=5)"}]], "Paid."]
+    async with shop(tmp_path, program, tools=[pay, interpreter(tools=["pay"])]) as it:
+        first = await interrupted(it)
+        [interrupt] = first.interrupts
+        assert (interrupt["reason"], interrupt["metadata"]["clicket"]["tool"]) == ("confirmation", "pay")
+        second = await resumed(it, first, answer(interrupt, approved=True))
+        [result] = second.of("TOOL_CALL_RESULT")
+        assert ("paid 5" in result["content"], second.text) == (True, "Paid.")
 
 
 async def test_an_abandoned_interrupt_cancels_its_call(tmp_path: Path) -> None:

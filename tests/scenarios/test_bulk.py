@@ -146,6 +146,25 @@ async def test_keys_reach_only_what_they_may() -> None:
             assert bad.headers["content-type"] == "application/problem+json"
 
 
+async def test_calls_that_wait_for_a_credential_are_found_by_filter() -> None:
+    @tool(credentials=["github"])
+    async def issues() -> None:
+        """Needs an account."""
+
+    async with served([issues, *TOOLS]) as it:
+        await it.call("issues", {}, id="i0", wait=False)
+        await it.call("wait_long", {}, id="w0", wait=False)
+
+        async def cancelled() -> int:
+            body = {"action": "cancel", "filter": {"waiting_for": "credential"}}
+            answer = (await it.post("/bulk", json=body)).json()
+            assert answer["matched"] in (0, 1), answer
+            return int(answer["done"])
+
+        await eventually(cancelled)
+        assert (await it.runtime.get("w0")).cancel_requested is False
+
+
 async def test_on_the_command_line(tmp_path: Path) -> None:
     place = Place(tmp_path, sqlite_url(tmp_path), "")
     async with make(TOOLS, place.store) as rt:

@@ -351,7 +351,13 @@ def test_the_blocking_runtime_has_them_too(tmp_path: Path) -> None:
         rt.credentials.put("github", "me-t0ken")
         assert rt.call("whoami").output == "me"
         assert [each.provider for each in rt.credentials.list()] == ["github"]
+        assert rt.credentials.token("github") == "me-t0ken"
+        rt.credentials.check_secret("me-t0ken")
+        with pytest.raises(UsageError):
+            rt.credentials.check_secret("")
         assert rt.credentials.revoke("github").provider == "github"
+        with pytest.raises(CredentialMissing):
+            rt.credentials.token("github")
         with pytest.raises(UsageError, match="public_url"):
             rt.credentials.link("github")
 

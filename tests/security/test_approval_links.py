@@ -268,10 +268,12 @@ async def test_forms_that_say_nothing_decide_nothing(sent: list[dict[str, Any]])
 
 
 @asynccontextmanager
-async def allowing(*allows: str, store: str = "memory://", policy: Policy | None = None) -> AsyncIterator[Api]:
+async def allowing(
+    *allows: str, store: str = "memory://", policy: Policy | None = None, tools: Any = (pay, other)
+) -> AsyncIterator[Api]:
     given = settings()
     given["webhooks"] = [{**given["webhooks"][0], "link_allows": list(allows)}]
-    async with served([pay, other], store, policy=policy or Policy(ask=["pay", "other"]), **given) as it:
+    async with served(tools, store, policy=policy or Policy(ask=["pay", "other"]), **given) as it:
         yield it
 
 

@@ -1,7 +1,7 @@
 """Credentials of callers for services outside: kept encrypted, refreshed, and connected by a link.
 
 - `provider`: `Provider`, what the settings say about a service
-- `shelf`: credentials as documents of the store, sealed
+- `credential_documents`: credentials as documents of the store, sealed
 - `book`: `CredentialBook`: put, list, revoke, the token of a caller, refresh
 - `oauth`: requests to authorization servers: discovery, registration, codes, refresh
 - `connecting`: links, the start page's redirect, and the callback

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from clicket.credentials.credential_documents import Claim, CredentialDocuments, Secret, StoredCredential
 from clicket.credentials.discovery import Discovery
 from clicket.credentials.oauth import Granted, OAuth
 from clicket.credentials.oauth_http import OAuthHttp, ProviderRefused, ProviderUnreachable
 from clicket.credentials.provider import Provider, check_name
-from clicket.credentials.shelf import Claim, Kept, Secret, Shelf
 from clicket.errors import ClicketError, CredentialMissing, NotFound, StoreUnavailable, UsageError
 from clicket.model.credential import Credential, CredentialKind
 from clicket.ports import Clock, Store, sleep
@@ -62,7 +62,7 @@ class HeldToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit(Protocol):
-    def __call__(self, who: str, what: str, **details: Any) -> Awaitable[None]: ...
+    def __call__(self, actor: str, action: str, /, **details: Any) -> Awaitable[None]: ...
 
 
 class CredentialBook:
@@ -85,12 +85,12 @@ class CredentialBook:
         self._http = http or OAuthHttp()
         self._refreshing: dict[tuple[str, str], asyncio.Future[HeldToken]] = {}
         base = None if options.public_url is None else options.public_url.rstrip("/")
-        self.shelf = Shelf(store, vault)
+        self.documents = CredentialDocuments(store, vault)
         self.oauth = OAuth(
             self._http,
             Discovery(self._http, clock.monotonic),
             store,
-            self.shelf,
+            self.documents,
             None if base is None else f"{base}/connect/callback",
         )
         self.options = options
@@ -147,17 +147,17 @@ class CredentialBook:
 
     async def _replace(
         self, caller: str, provider: Provider, kind: CredentialKind, granted: Granted, expires_at: float | None
-    ) -> Kept:
-        self.shelf.check()
+    ) -> StoredCredential:
+        self.documents.check()
         now = self._clock.now()
-        new = Kept(
+        new = StoredCredential(
             id=token_hex(8), caller=caller, provider=provider.name, kind=kind, created_at=now, updated_at=now,
             expires_at=expires_at, scopes=granted.scopes if granted.scopes is not None else provider.scopes,
         )  # fmt: skip
-        new = self.shelf.seal(new, Secret(access=granted.access, refresh=granted.refresh))
+        new = self.documents.seal(new, Secret(access=granted.access, refresh=granted.refresh))
         while True:  # it replaces whatever is there, and a refresh that is under way loses
-            before = await self.shelf.read(caller, provider.name)
-            write = self._save if kind == "oauth" else self.shelf.write  # a person can put a token again
+            before = await self.documents.read(caller, provider.name)
+            write = self._save if kind == "oauth" else self.documents.write  # a person can put a token again
             written = await write(msgspec.structs.replace(new, version=before.version if before else 0))
             if written is not None:
                 break
@@ -169,30 +169,30 @@ class CredentialBook:
         for listener in self.on_put:
             listener()
         try:
-            await self.shelf.changed()
+            await self.documents.changed()
         except ClicketError as error:  # processes look at every credential from time to time, so none is missed
             logger.warning("other processes learn later that a credential was put: %s", error)
 
     async def listed(self, caller: str | None) -> list[Credential]:
-        return [kept.shown for kept in await self.shelf.listed(caller) if kept.status != "revoked"]
+        return [kept.shown for kept in await self.documents.listed(caller) if kept.status != "revoked"]
 
     async def revoke(self, caller: str, provider: str, *, by: str = "") -> Credential:
         """Delete the secret. Calls that run keep what they have; the next use waits. `NotFound`: there is no credential."""
         check_name(provider)
         while True:
-            kept = await self.shelf.read(caller, provider)
+            kept = await self.documents.read(caller, provider)
             if kept is None or kept.status == "revoked":
                 raise NotFound(f"the caller has no credential for {provider!r}.")
             gone = msgspec.structs.replace(
                 kept, status="revoked", sealed="", claim=None, reason="it was revoked", updated_at=self._clock.now()
             )
-            if await self.shelf.write(gone) is not None:
+            if await self.documents.write(gone) is not None:
                 break
         await self._audit(by or caller, "credential.revoked", provider=provider, caller=caller)
         return gone.shown
 
     async def sweep(self) -> None:
-        await self.shelf.sweep(self._clock.now())
+        await self.documents.sweep(self._clock.now())
 
     async def close(self) -> None:
         await self._http.close()
@@ -204,7 +204,7 @@ class CredentialBook:
         found: list[str] = []
         missing: dict[str, str] = {}
         for name in providers:
-            kept = await self.shelf.read(caller, name)
+            kept = await self.documents.read(caller, name)
             try:
                 self._opened(name, kept)
                 assert kept is not None
@@ -213,20 +213,20 @@ class CredentialBook:
                 missing[name] = error.reason
         return tuple(found), missing
 
-    def _opened(self, provider: str, kept: Kept | None) -> Secret:
+    def _opened(self, provider: str, kept: StoredCredential | None) -> Secret:
         """The secret of a credential that may be used, perhaps after a refresh."""
         if kept is None:
             raise CredentialMissing(provider, "there is none")
         if kept.status != "ready":
             raise CredentialMissing(provider, kept.reason or kept.status)
-        secret = self.shelf.open(kept)
+        secret = self.documents.open(kept)
         if secret is None:
             raise CredentialMissing(provider, "none of this process's keys (secret_key) opens it")
         if self._is_over(kept) and not kept.refreshable:
             raise CredentialMissing(provider, "it has expired")
         return secret
 
-    def _is_over(self, kept: Kept) -> bool:
+    def _is_over(self, kept: StoredCredential) -> bool:
         return kept.expires_at is not None and kept.expires_at <= self._clock.now()
 
     # Tokens.
@@ -234,7 +234,7 @@ class CredentialBook:
     async def token(self, caller: str, provider: str) -> HeldToken:
         """The caller's token, refreshed if it ends soon. `CredentialMissing`: a person must give one. `ProviderUnreachable`: it has
         ended, and the authorization server does not answer."""
-        kept = await self.shelf.read(caller, provider)
+        kept = await self.documents.read(caller, provider)
         secret = self._opened(provider, kept)
         assert kept is not None
         if not kept.refreshable or not self._ends_soon(kept):
@@ -244,7 +244,7 @@ class CredentialBook:
     async def renew(self, caller: str, provider: str, used: str, *, refused: bool) -> HeldToken:
         """Another token than `used`, which the service outside did not take; the same one, if there is no other. `refused`: it said that
         the token is not valid, so one that cannot be refreshed is expired from now on."""
-        kept = await self.shelf.read(caller, provider)
+        kept = await self.documents.read(caller, provider)
         secret = self._opened(provider, kept)
         assert kept is not None
         if secret.access != used:  # it was refreshed or replaced meanwhile
@@ -256,7 +256,7 @@ class CredentialBook:
         await self._expire(kept, "the service refused it")
         raise CredentialMissing(provider, "the service refused it, and it cannot be refreshed")
 
-    def _ends_soon(self, kept: Kept) -> bool:
+    def _ends_soon(self, kept: StoredCredential) -> bool:
         if kept.expires_at is None:
             return False
         margin = min(_MARGIN, max(kept.expires_at - kept.updated_at, 0.0) / 10)
@@ -290,7 +290,7 @@ class CredentialBook:
 
     async def _refresh(self, caller: str, provider: str, used: str) -> HeldToken:
         while True:
-            kept = await self.shelf.read(caller, provider)
+            kept = await self.documents.read(caller, provider)
             secret = self._opened(provider, kept)
             assert kept is not None
             if secret.access != used:
@@ -303,11 +303,11 @@ class CredentialBook:
                 logger.warning("a refresh of the credential for %s did not end; it is tried again", provider)
                 await self._audit(kept.claim.by, "credential.refresh_repeated", provider=provider, caller=caller)
             claim = Claim(token_hex(4), now + _CLAIM)
-            claimed = await self.shelf.write(msgspec.structs.replace(kept, claim=claim))
+            claimed = await self.documents.write(msgspec.structs.replace(kept, claim=claim))
             if claimed is not None:
                 return await self._send(claimed, secret)
 
-    async def _send(self, claimed: Kept, secret: Secret) -> HeldToken:
+    async def _send(self, claimed: StoredCredential, secret: Secret) -> HeldToken:
         """Use the refresh token, and keep what came back before anything uses it."""
         provider = self.provider(claimed.provider)
         try:
@@ -329,16 +329,16 @@ class CredentialBook:
             expires_at=None if granted.expires_in is None else now + granted.expires_in,
             scopes=claimed.scopes if granted.scopes is None else granted.scopes,
         )
-        new = self.shelf.seal(new, Secret(access=granted.access, refresh=granted.refresh or secret.refresh))
+        new = self.documents.seal(new, Secret(access=granted.access, refresh=granted.refresh or secret.refresh))
         if await self._save(new) is None:
             # It was revoked or replaced while it was refreshed: what is there now counts.
-            kept = await self.shelf.read(claimed.caller, claimed.provider)
+            kept = await self.documents.read(claimed.caller, claimed.provider)
             current = self._opened(claimed.provider, kept)
             assert kept is not None
             return HeldToken(id=kept.id, token=current.access)
         return HeldToken(id=new.id, token=granted.access)
 
-    async def _expire(self, kept: Kept, reason: str) -> None:
+    async def _expire(self, kept: StoredCredential, reason: str) -> None:
         """Mark a credential as expired, and delete its secret. It stays as it is if it was replaced meanwhile."""
         over = msgspec.structs.replace(
             kept,
@@ -352,19 +352,19 @@ class CredentialBook:
         if await self._save(over) is not None:
             await self._audit("", "credential.expired", provider=kept.provider, caller=kept.caller, reason=reason)
 
-    async def _save(self, kept: Kept) -> Kept | None:
-        """As `Shelf.write`, again and again for as long as a claim lasts: tokens that were given once are nowhere else."""
+    async def _save(self, kept: StoredCredential) -> StoredCredential | None:
+        """As `CredentialDocuments.write`, again and again for as long as a claim lasts: tokens that were given once are nowhere else."""
         give_up = self._clock.monotonic() + _CLAIM
         while True:
             try:
-                return await self.shelf.write(kept)
+                return await self.documents.write(kept)
             except StoreUnavailable as error:
                 if self._clock.monotonic() >= give_up:
                     raise
                 logger.warning("a credential for %s could not be stored yet: %s", kept.provider, error)
             await sleep(self._clock, _LOOK_AGAIN)
             try:
-                stored = await self.shelf.read(kept.caller, kept.provider)
+                stored = await self.documents.read(kept.caller, kept.provider)
             except StoreUnavailable:
                 continue
             if stored is not None and stored.version == kept.version + 1 and stored.sealed == kept.sealed:

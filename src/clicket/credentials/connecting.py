@@ -105,7 +105,7 @@ class Connecting:
             )
         until = self._now() + self._book.options.link_timeout
         invitation = Invitation(caller, provider, until, token_urlsafe(16))
-        sealed = self._book.shelf.check().seal(("", "", ""), _LINK, msgspec.json.encode(invitation))
+        sealed = self._book.documents.check().seal(("", "", ""), _LINK, msgspec.json.encode(invitation))
         _, key, body = sealed.split(".", 2)
         token = f"{_PREFIX}{key}{body.rstrip('=').replace('+', '-').replace('/', '_')}"
         return CredentialLink(
@@ -124,7 +124,7 @@ class Connecting:
         if not token.startswith(_PREFIX) or len(token) > _MAX_TOKEN or not token.isascii() or self._base is None:
             raise ConnectRefused("invalid")
         sealed = f"1.{token[len(_PREFIX) : len(_PREFIX) + 8]}.{body}{'=' * (-len(body) % 4)}"
-        plain = self._book.shelf.check().unsealed(("", "", ""), _LINK, sealed)
+        plain = self._book.documents.check().unsealed(("", "", ""), _LINK, sealed)
         if plain is None:
             raise ConnectRefused("invalid")
         invitation = msgspec.json.decode(plain, type=Invitation)
@@ -166,7 +166,7 @@ class Connecting:
         invitation, provider = await self._use(token)
         request = self._request(invitation, endpoints, cookie)
         key = _digest(state)
-        sealed = self._book.shelf.check().seal(_bound(request, key), _STATE, verifier.encode())
+        sealed = self._book.documents.check().seal(_bound(request, key), _STATE, verifier.encode())
         request = msgspec.structs.replace(request, sealed=sealed)
         await self._store.put_document(_STATE, key, msgspec.json.encode(request), 0)
         return Start(url=url, cookie_name=cookie_name(state), cookie=cookie)
@@ -197,7 +197,7 @@ class Connecting:
         code = query.get("code", "")
         if query.get("error") or not 0 < len(code) <= _MAX_CODE:
             raise ConnectRefused("declined")
-        verifier = self._book.shelf.check().unsealed(_bound(request, key), _STATE, request.sealed)
+        verifier = self._book.documents.check().unsealed(_bound(request, key), _STATE, request.sealed)
         if verifier is None:
             raise ConnectRefused("invalid")
         provider = self._book.provider(request.provider)

@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
+from clicket.credentials.credential_documents import CredentialDocuments
 from clicket.credentials.discovery import Discovery, Endpoints
 from clicket.credentials.oauth_http import OAuthHttp, ProviderRefused, ProviderUnreachable
 from clicket.credentials.provider import Provider
-from clicket.credentials.shelf import Shelf
 from clicket.ports import Store
 
 __all__ = ["Granted", "OAuth", "challenge_of"]
@@ -49,12 +49,17 @@ class OAuth:
     """`redirect_uri`: where servers send people back; None: nothing can be connected here."""
 
     def __init__(
-        self, http: OAuthHttp, discovery: Discovery, store: Store, shelf: Shelf, redirect_uri: str | None
+        self,
+        http: OAuthHttp,
+        discovery: Discovery,
+        store: Store,
+        documents: CredentialDocuments,
+        redirect_uri: str | None,
     ) -> None:
         self._http = http
         self._discovery = discovery
         self._store = store
-        self._shelf = shelf
+        self._documents = documents
         self.redirect_uri = redirect_uri
 
     async def endpoints(self, provider: Provider) -> Endpoints:
@@ -127,7 +132,7 @@ class OAuth:
                 "and set client_id."
             )
         made = await self._register(provider, endpoints)
-        sealed = self._shelf.check().seal(self._place(provider, endpoints), _CLIENT, msgspec.json.encode(made))
+        sealed = self._documents.check().seal(self._place(provider, endpoints), _CLIENT, msgspec.json.encode(made))
         body = msgspec.json.encode({"sealed": sealed})
         await self._store.put_document(_CLIENT, self._client_key(provider, endpoints), body, 0)
         return await self._registered(provider, endpoints) or made  # another process may have been first
@@ -138,7 +143,7 @@ class OAuth:
             return None
         try:
             sealed = msgspec.json.decode(document.body)["sealed"]
-            plain = self._shelf.check().unsealed(self._place(provider, endpoints), _CLIENT, sealed)
+            plain = self._documents.check().unsealed(self._place(provider, endpoints), _CLIENT, sealed)
             if plain is not None:
                 return msgspec.json.decode(plain, type=ClientIdentity)
         except (msgspec.MsgspecError, KeyError, TypeError):

@@ -67,7 +67,7 @@ class AuditLog:
     async def note(self, who: str, what: str, **details: Any) -> None:
         await note(self._store, self._clock, who=who, what=what, **details)
 
-    async def kept(self, who: str, what: str, **details: Any) -> None:
+    async def kept(self, who: str, what: str, /, **details: Any) -> None:
         """Like `note`, for an action that is already done: a failure is logged and not raised, and the entry is written also if
         the caller is cancelled."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()

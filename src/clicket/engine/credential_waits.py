@@ -178,7 +178,7 @@ class CredentialWaits:
             del self._waiting[call]
         if not self._waiting or self.closed:
             return
-        changes, now = await self._book.shelf.changes(), self._clock.monotonic()
+        changes, now = await self._book.documents.changes(), self._clock.monotonic()
         if changes != self._seen or now - self._looked_at >= _LOOK_AT_ALL:
             self._seen = changes
             self._look_at_all()

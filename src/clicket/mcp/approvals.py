@@ -49,17 +49,17 @@ def approval_request(task: TaskState) -> dict[str, Any]:
 
 async def decide(request: RequestContext, task: TaskState, given: Mapping[str, Any]) -> None:
     """Approve or deny the call with the client's answer. Without an answer to its question the call goes on waiting."""
+    question = question_of(task.current.approval)
     if not may_decide(request, task):
-        raise MCPError(
-            types.INVALID_PARAMS,
-            "This key may not approve this call; a key of another person with the scope approve must decide.",
-        )
+        text = "This key may not approve this call; a key of another person with the scope approve must decide."
+        if question is not None:
+            text = "This key may not answer the tool's question: it lacks the scope approve."
+        raise MCPError(types.INVALID_PARAMS, text)
     answer = given.get(_approval_key(task))
     if not isinstance(answer, Mapping):
         return
     form = answer.get("content")
     content = form if isinstance(form, Mapping) else {}
-    question = question_of(task.current.approval)
     if question is not None:
         await _answer(request, task, question, answer.get("action"), content)
         return
@@ -88,17 +88,17 @@ def _passed_on(question: InputQuestion) -> dict[str, Any]:
 async def _answer(
     request: RequestContext, task: TaskState, question: InputQuestion, action: Any, content: Mapping[str, Any]
 ) -> None:
-    """Answer the question of the call's tool. An answer that does not fit leaves the call waiting, and the client is told why."""
-    call, runtime, who = task.current, request.runtime, request.approver
+    """Answer the question of the call's tool. An answer that does not fit leaves the call waiting, and the client gets the reason."""
+    call, runtime, approver = task.current, request.runtime, request.approver
     place = {"thread": call.thread, "seen": (call.approval or {}).get("hash", "")}
     try:
         with suppress(Conflict):  # the call asks something else by now
             if action == "decline":
-                await deny_as(runtime, call.id, who, **place)
+                await deny_as(runtime, call.id, approver, **place)
             elif action == "accept" and question.schema is None:
-                await approve_as(runtime, call.id, who, **place)
+                await approve_as(runtime, call.id, approver, **place)
             elif action == "accept":
-                await respond_as(runtime, call.id, dict(content), who, **place)
+                await respond_as(runtime, call.id, dict(content), approver, **place)
     except (InvalidInput, UsageError) as error:
         raise MCPError(types.INVALID_PARAMS, error.message) from None
 

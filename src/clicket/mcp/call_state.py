@@ -35,7 +35,7 @@ class CallState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     poll: float | None = None
     """The server's wish for the seconds between two looks at the task."""
     answerable: bool = True
-    """Does the server want the answers? Not if it only told us to open links and try again."""
+    """Does the server want the answers? Not if it only requested that links be opened and the call be tried again."""
 
     async def keep(self, ctx: ToolContext) -> None:
         """Durable when this returns."""

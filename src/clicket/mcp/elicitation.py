@@ -1,6 +1,6 @@
 """Questions of another server to a person (`elicitation/create`), as questions of the call that they belong to.
 
-The other server is a stranger. Its question is shown with the name that it has in our settings, its text without control characters. A
+The other server is not trusted. Its question is shown with the name that it has in our settings, its text without control characters. A
 form has flat fields of the types that the protocol allows, and is rebuilt from them: nothing else of the server's schema is kept or
 compiled. A link is shown, and never opened by us.
 """

@@ -99,7 +99,7 @@ class OpenCalls:
             await call.withdraw()
 
     def asking(self, session: ClientSession) -> OpenCall | None:
-        """The call that a question on this session belongs to; None: none that is under way there, or it cannot be told."""
+        """The call that a question on this session belongs to; None: none that is under way there, or it is ambiguous."""
         under_way = [call for call in self._calls if call.session is session]
         known = _current.get()
         if known is not None:

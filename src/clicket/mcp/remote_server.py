@@ -61,7 +61,7 @@ class McpServer:
 
     The server's questions to the user wait like approvals, each for `question_timeout` seconds; `questions=False` declines them.
     `roots` are folders that it may know of. `sampling` is an async function that gets the server's request for a model's reply, and
-    returns a `CreateMessageResult` of the SDK. Without them the server is told that we have neither.
+    returns a `CreateMessageResult` of the SDK. Without them the client declares neither capability.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class McpServer:
         return await self._update(definitions)
 
     async def _take_own_token(self) -> None:
-        """The list is read with the program's own credential, if it has one; some servers show it to everybody."""
+        """The list is read with the program's own credential, if it has one; some servers show it to every client."""
         if self._bearer is None or self._credentials is None or not self._runtimes:
             return
         try:

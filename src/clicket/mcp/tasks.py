@@ -29,6 +29,7 @@ from clicket.mcp.results import protocol_error, tool_result
 from clicket.mcp.task_state import TaskState, TaskSweep, add_answers, cancel_answers, load_task
 from clicket.model import Record
 from clicket.ports.caller import Handle
+from clicket.tools.question import question_of
 
 __all__ = ["TaskParams", "Tasks", "UpdateParams", "task_created", "task_detail"]
 
@@ -118,9 +119,12 @@ async def task_detail(request: RequestContext, id: str) -> dict[str, Any]:
         return {**_base(first, current, "completed", request), "result": result}
     if current.waiting_for == "approval":
         asked = {}
+        asks = question_of(current.approval) is not None
         message = "waiting for approval by a key of another person with the scope approve; this key cannot decide"
+        if asks:
+            message = "waiting for an answer to a question of the tool; this key lacks the scope approve to give it"
         if may_decide(request, task):
-            message = "waiting for approval"
+            message = "waiting for an answer" if asks else "waiting for approval"
             asked = approval_request(task)
         return {**_base(first, current, "input_required", request, message=message), "inputRequests": asked}
     if waits_for_credential(current):

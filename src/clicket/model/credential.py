@@ -1,4 +1,4 @@
-"""A caller's credential for a provider, as everybody may see it: without the secret."""
+"""A caller's credential for a provider, as every reader may see it: without the secret."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ __all__ = [
     "asked_id",
     "is_alias",
     "is_of_turn",
+    "is_use_of",
     "new_id",
     "program_of",
     "provider_of",
@@ -29,9 +30,10 @@ __all__ = [
 
 _BYTES = 10
 _BATCH = 200
+_USE = re.compile(r"\.u([0-9]{1,9})(?:~[^~]*)?\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _ALIAS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+\.\d+\.\d+(\.u\d+)*")
-_USE = re.compile(r"(\.u\d+)+$")
+_USES = re.compile(r"(\.u\d+)+$")
 _MAX_PROVIDER = 64
 _MAX_PARENT = 480
 
@@ -110,4 +112,10 @@ def use_id(parent: str, number: int) -> str:
 
 def program_of(alias: str) -> str:
     """The short name of the call of an agent that a use is part of, through all programs between; of another call its own."""
-    return _USE.sub("", alias)
+    return _USES.sub("", alias)
+
+
+def is_use_of(id: str, parent: str) -> bool:
+    """Is it the id of a use of a tool by the program whose call is `parent`?"""
+    found = _USE.search(id)
+    return found is not None and use_id(parent, int(found[1])) == id

@@ -290,7 +290,7 @@ def _cancel_requested(record: Record, event: Event) -> None:
     record.cancel_requested = True
 
 
-_NO_WORD: dict[str, Any] = {
+_NO_APPROVAL: dict[str, Any] = {
     "why": "", "purpose": "run", "requested_at": None, "deadline": None, "hash": "",
     "approved": None, "by": "", "reason": "", "at": None, "edited": False,
     "approvers": 1, "approvals": [], "self_approval": False, "grant": None, "responded": False,
@@ -306,7 +306,7 @@ def _approval_requested(record: Record, event: Event) -> None:
     }  # fmt: skip
     if "question" in data:
         asked["question"] = data["question"]
-    record.approval = {**_NO_WORD, **asked, "requested_at": event.at, "hash": _question_hash(record, event)}
+    record.approval = {**_NO_APPROVAL, **asked, "requested_at": event.at, "hash": _question_hash(record, event)}
 
 
 def _question_hash(record: Record, question: Event) -> str:
@@ -326,7 +326,7 @@ def _question_hash(record: Record, question: Event) -> str:
 
 def _approval_given(record: Record, event: Event) -> None:
     data, edited, approved = event.data, "arguments" in event.data, event.data.get("approved") is True
-    asked, responded = record.approval or _NO_WORD, data.get("responded") is True
+    asked, responded = record.approval or _NO_APPROVAL, data.get("responded") is True
     if approved and not responded:
         asked = {**asked, "approvals": _with_approval(asked["approvals"], event, named=asked["approvers"] > 1)}
         if len(asked["approvals"]) < asked["approvers"]:  # it goes on waiting, for another person

@@ -1,4 +1,4 @@
-"""OAuth 2.1 resource server: which access tokens of an authorization server this server accepts, and for whom they speak.
+"""OAuth 2.1 resource server: which access tokens of an authorization server this server accepts, and which caller each one identifies.
 
 - `config`: the setting `[oauth]`
 - `subjects`: the caller that a token's subject becomes

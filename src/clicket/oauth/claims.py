@@ -64,7 +64,7 @@ def check_claims(claims: Claims, issuer: str) -> None:
         raise TokenRefused(
             f"the token's subject is missing, or is no printable text of at most {MAX_SUBJECT} characters."
         )
-    if claims.cnf is not None:  # without the proof, whoever stole the token could use it
+    if claims.cnf is not None:  # without the proof, a stolen token would work
         raise TokenRefused("the token is bound to a key of its client (`cnf`), which this server cannot check.")
 
 

@@ -208,7 +208,9 @@ def _introspection(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(value, bool):
         value = _url("introspection", value)
     if value and not (made["client_id"] and made["client_secret"]):
-        raise UsageError("introspection needs client_id and client_secret: it is not open to strangers.")
+        raise UsageError(
+            "introspection needs client_id and client_secret: the endpoint requires client authentication."
+        )
     return {"introspection": value, **made}
 
 

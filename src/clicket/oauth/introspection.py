@@ -103,6 +103,6 @@ def _claims(given: dict[str, Any], issuer: str) -> Claims:
 
 
 def _seen(task: asyncio.Task[Claims]) -> None:
-    """All that waited may be gone: its error is not one that nobody retrieved."""
+    """Marks the error as retrieved: all waiters may be gone."""
     if not task.cancelled():
         task.exception()

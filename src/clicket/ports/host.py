@@ -82,8 +82,8 @@ class AgentHost(Protocol):
         """A call that was made before, in this process or another."""
         ...
 
-    async def waiting(self, thread: str) -> list[str]:
-        """Ids of the thread's calls that wait for a person's approval."""
+    async def waiting(self, thread: str, waiting_for: str = "approval") -> list[str]:
+        """Ids of the thread's calls that wait for a person's approval, or for something else."""
         ...
 
     async def keep(self, data: bytes) -> str:

@@ -30,7 +30,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     id_prefix: str | None = None
     id_contains: str | None = None
     waiting_for: str | None = None
-    """Only calls that wait for this; `approval` is the only value."""
+    """Only calls that wait for this, such as `approval` or `credential`."""
     active: bool = False
     limit: int = 100
     before: int | None = None

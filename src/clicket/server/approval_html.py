@@ -15,6 +15,7 @@ from clicket.model import Record
 from clicket.model.codec import clean, encode
 from clicket.printable import escaped, escaped_json
 from clicket.server.page_html import POLICY, language_of, page, shown, shown_time
+from clicket.tools.question import InputQuestion, question_of
 from clicket.webhooks.approval_links import Link
 
 __all__ = ["POLICY", "TEXTS", "Tried", "decision_page", "language_of", "message_page"]
@@ -56,6 +57,21 @@ TEXTS: dict[str, dict[str, str]] = {
         "changed": "The call waits for another decision than the one that this link was made for. Nothing was changed.",
         "decided": "The call does not wait for a decision any more. Nothing was changed.",
         "choose": "Choose Approve or Deny.",
+        "input_title": "Question",
+        "input_question": "A tool asks for your input",
+        "input_source": "Question from",
+        "input_message": "Message",
+        "input_url": "Address to open",
+        "input_schema": "Fields of the form (JSON Schema)",
+        "input_output": "Answer (a JSON object with these fields). The tool goes on with it.",
+        "input_not_allowed": "This link does not allow answers. Answer in the console, or decline here.",
+        "input_done": "Done",
+        "input_decline": "Decline",
+        "input_not_json": "The answer is no JSON.",
+        "input_no_output": "Write an answer.",
+        "input_approved": "Recorded. The tool goes on.",
+        "input_answered": "Answered. The tool goes on with your answer.",
+        "input_denied": "Declined. The tool goes on without an answer.",
     },
     "zh": {
         "title": "审批",
@@ -91,6 +107,21 @@ TEXTS: dict[str, dict[str, str]] = {
         "changed": "该调用等待的决定与此链接所针对的不同。未做任何更改。",
         "decided": "该调用已不再等待决定。未做任何更改。",
         "choose": "请选择“批准”或“拒绝”。",
+        "input_title": "提问",
+        "input_question": "工具需要您的输入",
+        "input_source": "提问方",
+        "input_message": "消息",
+        "input_url": "要打开的地址",
+        "input_schema": "表单字段（JSON Schema）",
+        "input_output": "答复（包含这些字段的 JSON 对象）。工具将带着它继续。",
+        "input_not_allowed": "此链接不允许作答。请在控制台中作答，或在此谢绝。",
+        "input_done": "已完成",
+        "input_decline": "谢绝",
+        "input_not_json": "答复不是 JSON。",
+        "input_no_output": "请填写答复。",
+        "input_approved": "已记录，工具将继续。",
+        "input_answered": "已作答，工具将带着您的答复继续。",
+        "input_denied": "已谢绝，工具将在没有答复的情况下继续。",
     },
 }
 
@@ -106,6 +137,9 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
 
 def decision_page(record: Record, link: Link, language: str, tried: Tried | None = None) -> bytes:
     """What is asked, and a form with the answers that the link allows."""
+    question = question_of(record.approval)
+    if question is not None:
+        return _input_page(record, question, link, language, tried)
     said, asked = TEXTS[language], record.approval or {}
     arguments, whole = _json(record.arguments)
     rows = [
@@ -117,25 +151,72 @@ def decision_page(record: Record, link: Link, language: str, tried: Tried | None
     if asked.get("approvers", 1) > 1:
         names = ", ".join(shown(each.get("by")) or "?" for each in asked["approvals"])
         rows.append((said["approvals"], f"{len(asked['approvals'])} / {asked['approvers']} {names}"))
-    listed = "".join(f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" for name, value in rows)
+    listed = _listed(rows)
     warning = f"<p><strong>{said['recovery']}</strong></p>" if asked.get("purpose") == "recovery" else ""
     form = (
-        f'<form method="post"><label for="reason">{said["reason"]}</label>'
-        f'<textarea id="reason" name="reason" rows="2" maxlength="500">{_text(tried.reason if tried else "")}</textarea>'
+        f'<form method="post">{_reason_field(said, tried)}'
         + _edit_field(record, link, said, tried)
         + f'<button name="decision" value="approve">{said["approve"]}</button>'
         f'<button name="decision" value="deny">{said["deny"]}</button>'
         + _answer_field(record, link, said, tried)
         + "</form>"
     )
-    problem = f'<p class="problem" role="alert">{_text(tried.problem[:_MAX_TEXT])}</p>' if tried else ""
     body = (
-        f"<h1>{said['question']}</h1>{problem}{warning}<dl>{listed}<dt>{said['arguments']}</dt></dl>"
+        f"<h1>{said['question']}</h1>{_problem(tried)}{warning}<dl>{listed}<dt>{said['arguments']}</dt></dl>"
         f'<pre dir="ltr">{arguments}</pre>'
         + (form if whole else f"<p><strong>{said['cut']}</strong></p>")
         + f'<p class="note">{said["until"]} {shown_time(link.expires_at)}.</p>'
     )
     return page(said["title"], body, language)
+
+
+def _input_page(record: Record, question: InputQuestion, link: Link, language: str, tried: Tried | None) -> bytes:
+    """A tool's own question: its message and form as text, an answer if the link allows one, and a refusal. The call was started, so it
+    has neither arguments to edit nor a result to give in the tool's place."""
+    said, asked = TEXTS[language], record.approval or {}
+    rows = [
+        (said["tool"], f"<strong>{shown(record.tool)}</strong>"),
+        (said["caller"], shown(record.caller) or said["program"]),
+        (said["input_source"], shown(question.source)),
+        (said["input_message"], _text(question.message)),
+        (said["asked"], shown_time(asked.get("requested_at"))),
+    ]
+    if question.url:
+        rows.append((said["input_url"], _text(question.url)))
+    schema, whole, answer = "", True, f'<button name="decision" value="approve">{said["input_done"]}</button>'
+    if question.schema is not None:
+        fields, whole = _json(question.schema)
+        schema = f'<dl><dt>{said["input_schema"]}</dt></dl><pre dir="ltr">{fields}</pre>'
+        answer = f"<p>{said['input_not_allowed']}</p>"
+    if question.schema is not None and "respond" in link.allows:
+        text = tried.output if tried else None
+        button = f'<button name="decision" value="respond">{said["give"]}</button>'
+        answer = _field("output", said["give"], said["input_output"], text or "", rows=6, is_open=True, after=button)
+    form = (
+        f'<form method="post">{_reason_field(said, tried)}{answer}'
+        f'<button name="decision" value="deny">{said["input_decline"]}</button></form>'
+    )
+    body = (
+        f"<h1>{said['input_question']}</h1>{_problem(tried)}<dl>{_listed(rows)}</dl>{schema}"
+        + (form if whole else f"<p><strong>{said['cut']}</strong></p>")
+        + f'<p class="note">{said["until"]} {shown_time(link.expires_at)}.</p>'
+    )
+    return page(said["input_title"], body, language)
+
+
+def _listed(rows: list[tuple[str, str]]) -> str:
+    return "".join(f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" for name, value in rows)
+
+
+def _reason_field(said: dict[str, str], tried: Tried | None) -> str:
+    return (
+        f'<label for="reason">{said["reason"]}</label>'
+        f'<textarea id="reason" name="reason" rows="2" maxlength="500">{_text(tried.reason if tried else "")}</textarea>'
+    )
+
+
+def _problem(tried: Tried | None) -> str:
+    return f'<p class="problem" role="alert">{_text(tried.problem[:_MAX_TEXT])}</p>' if tried else ""
 
 
 def _edit_field(record: Record, link: Link, said: dict[str, str], tried: Tried | None) -> str:

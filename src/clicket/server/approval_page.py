@@ -1,7 +1,8 @@
 """`/approvals/{token}`: the approver page. Its link is made for one question about one call, works once, and needs no key.
 
 GET shows the question and decides nothing: mail scanners open links. POST decides. Neither reads or changes anything else. If the
-endpoint's settings allow it (`link_allows`), the holder may also change the arguments, or answer in the tool's place.
+endpoint's settings allow it (`link_allows`), the holder may also change the arguments, or answer in the tool's place. Where a tool
+itself asks, `respond` answers its question, and the tool goes on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.request import Request
 from clicket.server.request_body import BodyReader
 from clicket.server.responses import Response
+from clicket.tools.question import question_of
 from clicket.webhooks import LinkRefused
 from clicket.webhooks.approval_links import Link
 
@@ -33,6 +35,7 @@ _STATUS = {"invalid": 404}
 _DECISIONS: dict[str, Literal["approve", "deny", "respond"]] = {
     "approve": "approve", "deny": "deny", "respond": "respond",
 }  # fmt: skip
+_DONE = {"approve": "approved", "deny": "denied", "respond": "answered"}
 
 
 class _Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,10 +75,12 @@ class ApprovalPageHandlers:
                 await links.open(token)
                 return _html(400, message_page("choose", language))
             if form.decision == "respond" and (problem := _problem_of_output(form.output)):
-                return await self._again(await links.open(token), form, TEXTS[language][problem], language)
+                link = await links.open(token)
+                text = TEXTS[language][_text_name(problem, await self._question(link))]
+                return await self._again(link, form, text, language)
             link = await links.decide(token, form.decision, form.reason, form.content)
             try:
-                missing = await self._write(link, form)
+                done = await self._write(link, form)
             except (InvalidInput, PermissionDenied, UsageError) as error:  # the call goes on waiting
                 await links.release(link)
                 return await self._again(link, form, error.message, language)
@@ -84,8 +89,7 @@ class ApprovalPageHandlers:
                     await links.settle(link)
         except LinkRefused as error:
             return _refused(error, language)
-        done = {"approve": "more" if missing else "approved", "deny": "denied", "respond": "answered"}
-        return _html(200, message_page(done[form.decision], language))
+        return _html(200, message_page(done, language))
 
     async def _again(self, link: Link, form: _Form, problem: str, language: str) -> Response:
         """The form with what was written, and what is wrong with it."""
@@ -94,9 +98,9 @@ class ApprovalPageHandlers:
         )  # fmt: skip
         return _html(422, decision_page(await self._question(link), link, language, tried))
 
-    async def _write(self, link: Link, form: _Form) -> int:
-        """Write the decision into the call, if it waits with the same question. Returns how many people must approve it, too."""
-        await self._question(link)
+    async def _write(self, link: Link, form: _Form) -> str:
+        """Write the decision into the call, if it waits with the same question. Returns the name of the text that says what was done."""
+        before = await self._question(link)
         asked, view = link.question, self._runtime.acting_for(link.question.caller)
         said: dict[str, Any] = {
             "thread": asked.thread, "by": f"link:{link.endpoint}", "reason": link.reason, "seen": asked.seen,
@@ -115,8 +119,9 @@ class ApprovalPageHandlers:
         if not done:
             raise LinkRefused("decided")
         after = await view.get(asked.call, thread=asked.thread)
-        approval = after.approval or {}
-        return approval["approvers"] - len(approval["approvals"]) if after.waiting_for == "approval" else 0
+        if after.waiting_for == "approval" and (after.approval or {}).get("hash") == asked.seen:
+            return "more"
+        return _text_name(_DONE[link.decision or "approve"], before)
 
     async def _waits(self, link: Link) -> bool:
         try:
@@ -192,6 +197,11 @@ class ApprovalPageHandlers:
                 problems=(408, 409, 413),
             ),
         )
+
+
+def _text_name(name: str, record: Record) -> str:
+    """The name of a text. A question of the call's tool has texts of its own."""
+    return name if question_of(record.approval) is None else f"input_{name}"
 
 
 def _only(fields: dict[str, list[str]], name: str) -> str:

@@ -103,7 +103,7 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     since: Time | None = None
     until: Time | None = None
     active: bool | None = None
-    waiting_for: Literal["approval"] | None = None
+    waiting_for: Literal["approval", "credential"] | None = None
     code: Name | None = None
     request_id: Name | None = None
     metadata: dict[str, Any] | None = None

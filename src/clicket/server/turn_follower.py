@@ -15,6 +15,7 @@ from clicket.agents import Agent, AgentEvent, AgentState
 from clicket.agents.subagents import AgentTool, thread_of_task
 from clicket.errors import ClicketError, NotFound
 from clicket.model import Record
+from clicket.model.ids import is_use_of
 from clicket.model.names import FRONTEND
 from clicket.runtime import Runtime
 
@@ -231,13 +232,17 @@ class _Branch:
 async def _waiting_calls(
     runtime: Runtime, branch: _Branch, missing: frozenset[str]
 ) -> tuple[tuple[WaitingCall, ...], frozenset[str]]:
-    """The calls that wait, if every open call does; and the open calls that are not made yet.
+    """The calls that wait, if every open call does; and the open calls that are not made yet. A program's call waits if a tool that the
+    program uses does: that one is listed.
 
     A call that is not made now and was not at the last look (`missing`) comes after those that wait.
     """
     waiting: list[WaitingCall] = []
     unmade: set[str] = set()
     asked = set(await runtime.host.waiting(branch.thread)) - set(branch.open)
+    if branch.open:
+        without = await runtime.host.waiting(branch.thread, "credential")
+        asked |= {id for id in without if any(is_use_of(id, call) for call in branch.open)}
     for call, use_id in [*branch.open.items(), *((call, "") for call in sorted(asked))]:
         child = branch.children.get(call)
         if child is not None and not child.over:
@@ -254,6 +259,8 @@ async def _waiting_calls(
                 return (), frozenset(unmade)
             continue
         if record.waiting_for not in _WAITS or (record.waiting_for == "external" and record.tool != FRONTEND):
+            if any(is_use_of(id, call) for id in asked):
+                continue
             return (), frozenset(unmade)  # it goes on without the client
         waiting.append(WaitingCall(record=record, use_id=use_id, task=branch.task))
     return tuple(waiting), frozenset(unmade)

@@ -25,7 +25,8 @@ _ATTEMPTS = 50
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call that a client was told waits. `hash`: of the question; `task`: the call of the agent that made it, if one was called."""
+    """A call that was reported to a client as waiting. `hash`: of the question; `task`: the call of the agent that made it, if one
+    was called."""
 
     id: str
     thread: str
@@ -146,7 +147,7 @@ class ThreadRequests:
         return next((each for each in items if each.turn == turn and each.id.startswith(own)), None)
 
     async def asked_in(self, turn: int) -> list[Asked]:
-        """The calls of a turn of which clients of this protocol were told that they wait."""
+        """The calls of a turn that were reported to clients of this protocol as waiting."""
         own = self._named("")
         return [
             asked

@@ -126,6 +126,6 @@ def _shown(tool: Tool) -> dict[str, Any]:
 
 
 def _line(text: Any, most: int) -> str:
-    """A stranger's text on one line: printable, and no longer than `most` characters."""
+    """Untrusted text on one line: printable, and no longer than `most` characters."""
     line = " ".join(_CONTROL.sub(" ", clean(text)[: 4 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -3,8 +3,8 @@
 The weight of a term in a tool depends on that tool alone (lengths are compared with fixed ones, not with the average of all), so a tool
 that joins or leaves touches its own terms only. How rare a term is, is looked up when it is searched for.
 
-Descriptions may come from strangers. A tool's text is read up to a bound, and a long text counts less for each of its words: a tool that
-lists every word it can think of is found for none of them.
+Descriptions may come from an untrusted server. A tool's text is read up to a bound, and a long text counts less for each of its words: a
+tool that lists every word it can think of is found for none of them.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ def _weights_of(tool: Indexed) -> dict[str, float]:
 
 
 def _schema_texts(schema: Any) -> tuple[str, str]:
-    """Names of the parameters; and what is said about them. A schema may come from a stranger, and be anything."""
+    """Names of the parameters; and what is said about them. A schema may come from an untrusted server, and be anything."""
     names: list[str] = []
     details: list[str] = []
     size = 0

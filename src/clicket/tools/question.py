@@ -21,7 +21,7 @@ INPUT = "input"
 
 
 class InputQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`key` tells the questions of one call apart. `source` is who asks, in our words: no text of a stranger. With a `schema` the answer
+    """`key` tells the questions of one call apart. `source` is the name of the asking system, from the settings. With a `schema` the answer
     is an object that fits it; with a `url` a person opens the link, and the answer has no content."""
 
     key: str

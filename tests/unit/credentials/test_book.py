@@ -71,10 +71,10 @@ async def test_a_sealed_secret_moved_to_another_caller_does_not_open() -> None:
     book = books.over(store)
     await book.put("ann", "github", "anns-token")
     await book.put("eve", "github", "eves-token")
-    ann, eve = (await book.shelf.read("ann", "github")), (await book.shelf.read("eve", "github"))
+    ann, eve = (await book.documents.read("ann", "github")), (await book.documents.read("eve", "github"))
     assert ann is not None
     assert eve is not None
-    await book.shelf.write(msgspec.structs.replace(eve, sealed=ann.sealed, id=ann.id))
+    await book.documents.write(msgspec.structs.replace(eve, sealed=ann.sealed, id=ann.id))
     with pytest.raises(CredentialMissing):
         await book.token("eve", "github")
 
@@ -136,7 +136,7 @@ async def test_a_refused_refresh_expires_it_and_deletes_the_secret() -> None:
         await book.token("ann", "bank")
     (shown,) = await book.listed("ann")
     assert (shown.status, shown.refreshable) == ("expired", False)
-    kept = await book.shelf.read("ann", "bank")
+    kept = await book.documents.read("ann", "bank")
     assert kept is not None
     assert kept.sealed == ""
     assert (await book.look("ann", ["bank"])) == ((), {"bank": shown.reason})
@@ -227,9 +227,9 @@ async def test_nothing_that_is_printed_shows_a_secret() -> None:
     books = Books()
     book = books.over(await memory())
     await connected(books, book)
-    kept = await book.shelf.read("ann", "bank")
+    kept = await book.documents.read("ann", "bank")
     assert kept is not None
-    secret, held = book.shelf.open(kept), await book.token("ann", "bank")
+    secret, held = book.documents.open(kept), await book.token("ann", "bank")
     for each in (secret, held, Granted(access="first-access"), kept, kept.shown, BANK, books.audited):
         assert "first-access" not in repr(each)
         assert "first-refresh" not in repr(each)

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from clicket.agents.subagents import _ASKING
-from clicket.model.ids import agent_of, alias_of, asked_id, is_alias, is_of_turn, program_of, provider_of, use_id
+from clicket.model.ids import (
+    agent_of,
+    alias_of,
+    asked_id,
+    is_alias,
+    is_of_turn,
+    is_use_of,
+    program_of,
+    provider_of,
+    use_id,
+)
 from clicket.spend.lineage import spender_of_call
 
 
@@ -27,7 +37,13 @@ def test_a_use_has_its_parents_id_and_a_number() -> None:
 def test_odd_parents_have_uses_too(parent: str) -> None:
     ids = {use_id(parent, number) for number in (1, 2, 10**6)}
     assert len(ids) == 3
+    assert all(is_use_of(id, parent) and not is_use_of(id, f"{parent}x") for id in ids)
     assert all(0 < len(id) <= 512 for id in ids)
+
+
+@pytest.mark.parametrize("id", ["bill", "bill.u", "bill.ux", "other.u1", "bill.u01", "bill.u1.u2"])
+def test_other_calls_are_no_uses_of_the_program(id: str) -> None:
+    assert not is_use_of(id, "bill")
 
 
 def test_a_use_is_spent_by_the_run_of_its_program() -> None:

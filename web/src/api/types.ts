@@ -40,6 +40,16 @@ export interface Approval {
   self_approval: boolean;
   grant: string | null;
   responded: boolean;
+  /** Only if `purpose` is `input`: what the tool itself asks. */
+  question?: InputQuestion;
+}
+
+/** With a schema the answer is an object that fits it; with a url a person opens the address. */
+export interface InputQuestion {
+  source: string;
+  message: string;
+  schema?: JsonSchema | null;
+  url?: string;
 }
 
 export interface GivenApproval {

@@ -1,5 +1,5 @@
 // Applies events to a call, as the server's own record is made from them. Pure functions: they return a new value.
-import type { Approval, Attempt, Call, CallEvent, CallRecord, External, FeedEvent, GivenApproval, JsonObject, Progress, Reconciliation, ToolError } from "../api/types";
+import type { Approval, Attempt, Call, CallEvent, CallRecord, External, FeedEvent, GivenApproval, InputQuestion, JsonObject, Progress, Reconciliation, ToolError } from "../api/types";
 import { isTerminal } from "./tables";
 
 const NO_DECISION: Approval = {
@@ -68,6 +68,7 @@ function changed<T extends Foldable>(call: T, event: CallEvent): T {
         ...NO_DECISION, why: text(data["reason"]), purpose: text(data["purpose"]) || "run", requested_at: event.at,
         deadline: (data["deadline"] as number | null | undefined) ?? null, approvers: Number(data["approvers"] ?? 1),
         self_approval: data["self_approval"] === true,
+        ...("question" in data ? { question: data["question"] as unknown as InputQuestion } : {}),
       };
       break;
     case "approval_given":

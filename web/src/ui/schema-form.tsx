@@ -9,9 +9,11 @@ interface Props {
   onChange: (value: JsonObject) => void;
   /** Messages of the server by path, such as `/city`. */
   errors?: { path: string; message: string }[];
+  /** Of the field for a value that is written as JSON. */
+  label?: string;
 }
 
-export function SchemaForm({ schema, value, onChange, errors = [] }: Props) {
+export function SchemaForm({ schema, value, onChange, errors = [], label = t("form.arguments") }: Props) {
   const [asText, setAsText] = useState(false);
   const simple = schema.properties !== undefined && Object.keys(schema.properties).length > 0;
   return (
@@ -19,7 +21,7 @@ export function SchemaForm({ schema, value, onChange, errors = [] }: Props) {
       {simple && !asText ? (
         <Group schema={schema} root={schema} value={value} onChange={onChange} path="" errors={errors} />
       ) : (
-        <JsonField label={t("form.arguments")} value={value} onChange={(next) => onChange(next as JsonObject)} error={errors.map((each) => `${each.path} ${each.message}`).join("; ")} />
+        <JsonField label={label} value={value} onChange={(next) => onChange(next as JsonObject)} error={errors.map((each) => `${each.path} ${each.message}`).join("; ")} />
       )}
       {simple && (
         <button type="button" class="plain" onClick={() => setAsText(!asText)}>{asText ? t("form.asForm") : t("form.asJson")}</button>

@@ -45,7 +45,7 @@ class SessionUses:
         self._on_room = on_room
         self._handler: UseHandler | None = None
         self._listing: dict[str, Any] | None = None
-        """The tools that the worker was told of last."""
+        """The tools that were sent to the worker last."""
         self._next = 1
         self._open: dict[int, tuple[Callable[[], object], int]] = {}
         self._size = 0
@@ -56,7 +56,7 @@ class SessionUses:
         return self._size > _MAX_OPEN
 
     def begin(self, handler: UseHandler | None) -> dict[str, Any]:
-        """A block begins. Returns what the worker has to be told of its tools, as keywords of `protocol.execute`."""
+        """A block begins. Returns what has to be sent to the worker about its tools, as keywords of `protocol.execute`."""
         self._handler, self._closed = handler, handler is None
         listing = None if handler is None else handler.listing
         if listing is self._listing:
@@ -78,7 +78,7 @@ class SessionUses:
             raise Violation(f"use {number} came in place of use {self._next}")
         self._next += 1
         arguments = bytes(frame.arguments)
-        if self._closed:  # the program was told to stop
+        if self._closed:  # the program was stopped
             self._connection.send(answer(number, _STOPPED))
             return
         size = _OVERHEAD + len(arguments)

@@ -144,17 +144,17 @@ def _literal(value: Any) -> str:
 
 def _type(schema: Any, definitions: Any, depth: int) -> str:
     """A type as Python writes it. What cannot be said shortly is `Any`, `dict` or `list`."""
-    text = _line(_told(schema, definitions, depth), _MAX_TYPE + 1)
+    text = _line(_type_text(schema, definitions, depth), _MAX_TYPE + 1)
     return text if len(text) <= _MAX_TYPE else "Any"
 
 
-def _told(schema: Any, definitions: Any, depth: int) -> str:
+def _type_text(schema: Any, definitions: Any, depth: int) -> str:
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return "Any"
     reference = schema.get("$ref")
     if isinstance(reference, str):
         target = definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, Mapping) else None
-        return _told(target, definitions, depth + 1)
+        return _type_text(target, definitions, depth + 1)
     if "const" in schema:
         return f"Literal[{_literal(schema['const']) or '...'}]"
     choices = schema.get("enum")
@@ -163,13 +163,13 @@ def _told(schema: Any, definitions: Any, depth: int) -> str:
     for key in ("anyOf", "oneOf"):
         several = schema.get(key)
         if isinstance(several, list) and 0 < len(several) <= _MAX_LITERALS:
-            return _either(_told(each, definitions, depth + 1) for each in several)
+            return _either(_type_text(each, definitions, depth + 1) for each in several)
     kind = schema.get("type")
     if isinstance(kind, list):
-        return _either(_told({**schema, "type": each}, definitions, depth + 1) for each in kind[:_MAX_LITERALS])
+        return _either(_type_text({**schema, "type": each}, definitions, depth + 1) for each in kind[:_MAX_LITERALS])
     if kind == "array":
         items = schema.get("items")
-        return f"list[{_told(items, definitions, depth + 1)}]" if isinstance(items, Mapping) else "list"
+        return f"list[{_type_text(items, definitions, depth + 1)}]" if isinstance(items, Mapping) else "list"
     if kind == "object" or "properties" in schema:
         return _object(schema, definitions, depth)
     return _PLAIN.get(kind, "Any") if isinstance(kind, str) else "Any"
@@ -180,7 +180,7 @@ def _object(schema: Mapping[str, Any], definitions: Any, depth: int) -> str:
     if isinstance(properties, Mapping) and 0 < len(properties) <= _MAX_LITERALS and depth < _MAX_DEPTH - 1:
         required = schema.get("required") or ()
         fields = [
-            f"{str(name)!r}{'' if name in required else '?'}: {_told(each, definitions, depth + 1)}"
+            f"{str(name)!r}{'' if name in required else '?'}: {_type_text(each, definitions, depth + 1)}"
             for name, each in properties.items()
         ]
         text = "{" + ", ".join(fields) + "}"
@@ -188,7 +188,7 @@ def _object(schema: Mapping[str, Any], definitions: Any, depth: int) -> str:
             return text
     values = schema.get("additionalProperties")
     if isinstance(values, Mapping) and values:
-        return f"dict[str, {_told(values, definitions, depth + 1)}]"
+        return f"dict[str, {_type_text(values, definitions, depth + 1)}]"
     return "dict"
 
 

@@ -90,7 +90,7 @@ class CodeInterpreter(ToolDefaults):
             one_call_per_thread=setup.session == "thread", timeout_is_failure=False, shows_pictures=True,
             holds_slot=not setup.uses_tools,
         )  # fmt: skip
-        self._told = setup.description_text(), ""
+        self._description = setup.description_text(), ""
         self._given = {each.name: each for each in setup.tools if not isinstance(each, str)}
         self._fetch: FetchTool | None = None
         if setup.egress:
@@ -120,11 +120,11 @@ class CodeInterpreter(ToolDefaults):
     def description(self) -> str:
         """With the tools that programs may use now. The same text while they are the same."""
         if not self.setup.uses_tools or self.setup.description is not None:
-            return self._told[0]
+            return self._description[0]
         listed = self._tools.text
-        if self._told[1] is not listed:
-            self._told = self.setup.description_text() + listed, listed
-        return self._told[0]
+        if self._description[1] is not listed:
+            self._description = self.setup.description_text() + listed, listed
+        return self._description[0]
 
     def owned_by(self, owner: object) -> CodeInterpreter:
         """This tool, bound to one runtime. A second runtime at the same time gets a copy, because threads of the same name in two

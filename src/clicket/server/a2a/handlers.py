@@ -19,6 +19,7 @@ from clicket.agent_config import chosen
 from clicket.agents import Agent
 from clicket.approval_actions import approve_as, deny_as, respond_as
 from clicket.errors import ClicketError
+from clicket.model import Record
 from clicket.model.record import is_seen
 from clicket.ports import Store
 from clicket.runtime import Runtime
@@ -40,6 +41,7 @@ from clicket.server.responses import AlreadySent, Response, json_response
 from clicket.server.turn_follower import WaitingCall, waiting_now
 from clicket.server.turn_requests import Asked, ThreadRequests
 from clicket.settings import Settings
+from clicket.tools.question import question_of
 
 __all__ = ["A2AHandlers"]
 
@@ -290,10 +292,10 @@ class _Operations:
         await self._answer(answers_in(message), waiting, told)
         return thread, turn
 
-    async def _answer(self, answers: list[Answer], waiting: tuple[WaitingCall, ...], told: list[Asked]) -> None:
-        """Apply a person's answers. The rules of approvals hold: the scope, and that nobody approves their own calls.
+    async def _answer(self, answers: list[Answer], waiting: tuple[WaitingCall, ...], reported: list[Asked]) -> None:
+        """Apply a person's answers. The rules of approvals hold: the scope, and that a caller cannot approve its own calls.
 
-        An answer is about the question with its hash; one without, about the questions that the client was told of last (`told`). If
+        An answer is about the question with its hash; one without, about the questions that were reported to the client last (`reported`). If
         others wait by now nothing is decided, and the client gets the task with these.
         """
         asked = {each.record.id: each.record for each in waiting if each.record.waiting_for == "approval"}
@@ -308,18 +310,20 @@ class _Operations:
                 raise A2AError("INVALID_PARAMS", text)
             about += [(answer, id) for id in found]
         self._need("approve")
-        if asked_of(waiting) != told and not all(answer.hash for answer in answers):
+        for answer, id in about:
+            _check_input(answer, asked[id])
+        if asked_of(waiting) != reported and not all(answer.hash for answer in answers):
             return
-        who = self._principal.approver
+        approver = self._principal.approver
         for answer, id in about:
             record = asked[id]
             place: dict[str, Any] = {"thread": record.thread, "reason": answer.reason, "seen": hashes[id]}
             if answer.response is not msgspec.UNSET:
-                await respond_as(self._runtime, record.id, answer.response, who, **place)
+                await respond_as(self._runtime, record.id, answer.response, approver, **place)
             elif answer.approved:
-                await approve_as(self._runtime, record.id, who, arguments=answer.arguments, **place)
+                await approve_as(self._runtime, record.id, approver, arguments=answer.arguments, **place)
             else:
-                await deny_as(self._runtime, record.id, who, **place)
+                await deny_as(self._runtime, record.id, approver, **place)
 
     async def _list(self, query: TaskQuery) -> Json:
         status = "" if query.status == "TASK_STATE_UNSPECIFIED" else query.status
@@ -359,6 +363,19 @@ class _Operations:
         if task["status"]["state"] in TERMINAL:
             raise A2AError("UNSUPPORTED_OPERATION", "the task has ended. GetTask shows how.")
         return _Streamed(events, task, after)
+
+
+def _check_input(answer: Answer, record: Record) -> None:
+    """Refuse an approval without an answer where a tool asks with a form, before any of the answers is applied."""
+    question = question_of(record.approval)
+    if question is None or not answer.approved:
+        return
+    if question.schema is not None and answer.response is msgspec.UNSET:
+        raise A2AError(
+            "INVALID_PARAMS",
+            f"call {record.id!r} waits for an answer to its tool's question, not for an approval. Send a data part with "
+            '"callId", "approved": true and "response": an object that fits question.schema of the status message.',
+        )
 
 
 def _check_version(request: Request) -> None:

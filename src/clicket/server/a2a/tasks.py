@@ -18,6 +18,7 @@ from clicket.runtime import Runtime
 from clicket.server.a2a.rpc import A2AError
 from clicket.server.turn_follower import WaitingCall, waiting_now
 from clicket.server.turn_requests import Asked, ThreadRequests
+from clicket.tools.question import question_of
 
 __all__ = [
     "TERMINAL",
@@ -97,15 +98,16 @@ def questions(waiting: Sequence[WaitingCall], task: str, context: str) -> tuple[
     texts = [_question(record) for record in records]
     parts: list[Json] = [{"text": "\n".join(texts)}]
     for record in records:
-        asked = record.approval or {}
-        parts.append(
-            {
-                "data": {
-                    "callId": record.id, "tool": record.tool, "arguments": record.arguments, "waitingFor": record.waiting_for,
-                    "hash": asked.get("hash", ""), "why": asked.get("why", ""), "approvers": asked.get("approvers", 1),
-                }
-            }
-        )  # fmt: skip
+        asked, question = record.approval or {}, question_of(record.approval)
+        data: Json = {
+            "callId": record.id, "tool": record.tool, "arguments": record.arguments, "waitingFor": record.waiting_for,
+            "hash": asked.get("hash", ""), "why": asked.get("why", ""), "approvers": asked.get("approvers", 1),
+        }  # fmt: skip
+        if question is not None:
+            data["question"] = {
+                "source": question.source, "message": question.message, "schema": question.schema, "url": question.url,
+            }  # fmt: skip
+        parts.append({"data": data})
     only_credentials = all(record.waiting_for == "credential" for record in records)
     state = "TASK_STATE_AUTH_REQUIRED" if only_credentials else "TASK_STATE_INPUT_REQUIRED"
     return state, agent_message(task, context, f"question-{ids}"[:200], *parts)
@@ -116,6 +118,14 @@ def _question(record: Record) -> str:
         return f"{record.tool} needs a credential of the caller."
     if record.waiting_for == "external":
         return f"{record.tool} waits for a result of the client's own program."
+    question = question_of(record.approval)
+    if question is not None and question.schema is not None:
+        return (
+            f'{question.why} Answer with a data part {{"callId", "approved": true, "response": an object that fits question.schema}}, '
+            "or deny."
+        )
+    if question is not None:
+        return f"{question.why} Answer approve when it is done, or deny."
     shown = encode(record.arguments).decode()
     why = str((record.approval or {}).get("why") or "")
     return f"May {record.tool} run with {shown[:1_000]}?{f' {why}' if why else ''} Answer approve or deny."
@@ -169,7 +179,7 @@ class Tasks:
         task: Json = {"id": id, "contextId": thread, "status": status, "artifacts": artifacts}
         task["metadata"] = {"clicket": {"agent": self._agent.name, "turn": turn, **more}}
         ids = await requests.message_ids()
-        messages = [_said(id, thread, n, who, text, ids.get(turn)) for n, (who, text) in enumerate(said) if text]
+        messages = [_message(id, thread, n, role, text, ids.get(turn)) for n, (role, text) in enumerate(said) if text]
         if history_length is None or history_length > 0:
             task["history"] = messages if history_length is None else messages[-history_length:]
         return task
@@ -231,8 +241,8 @@ class Tasks:
         return "TASK_STATE_COMPLETED" if ended.get("state") == "finished" else "TASK_STATE_FAILED"
 
 
-def _said(task: str, context: str, number: int, who: str, text: str, client_id: str | None) -> Json:
-    if who == "assistant":
+def _message(task: str, context: str, number: int, role: str, text: str, client_id: str | None) -> Json:
+    if role == "assistant":
         return agent_message(task, context, number, {"text": text})
     own = client_id if number == 0 and client_id else f"{task}/{number}"
     return {"messageId": own, "contextId": context, "taskId": task, "role": "ROLE_USER", "parts": [{"text": text}]}

@@ -17,7 +17,7 @@ from clicket.model.names import FRONTEND
 from clicket.ports import Store
 from clicket.runtime import Runtime
 from clicket.server.ag_ui import run_input, wire
-from clicket.server.ag_ui.interrupts import asked_of, check_resume, decide
+from clicket.server.ag_ui.interrupts import asked_from, check_resume, decide
 from clicket.server.ag_ui.run_input import RunAgentInput
 from clicket.server.ag_ui.run_stream import RunStream, refused_run
 from clicket.server.call_lookup import CALLER, own_runtime
@@ -224,10 +224,10 @@ def _broken(error: Exception) -> bytes:
 async def _asked(
     agent: Agent, runtime: Runtime, requests: ThreadRequests, thread: str, turn: int
 ) -> tuple[dict[str, Asked], frozenset[str]]:
-    """The calls of a turn that the client was told of, or that wait now; and which of them wait for a person now."""
+    """The calls of a turn that were reported to the client, or that wait now; and which of them wait for a person now."""
     asked = {each.id: each for each in await requests.asked_in(turn)}
     for waiting in await waiting_now(agent, runtime, thread, turn):
-        asked.setdefault(waiting.record.id, asked_of(waiting))
+        asked.setdefault(waiting.record.id, asked_from(waiting))
     open_ids: set[str] = set()
     for each in list(asked.values()):
         try:

@@ -22,15 +22,16 @@ from clicket.server.authentication import Principal
 from clicket.server.problems import Refused
 from clicket.server.turn_follower import WaitingCall
 from clicket.server.turn_requests import Asked
+from clicket.tools.question import question_of
 
-__all__ = ["asked_of", "check_resume", "decide", "interrupt_of", "question_of"]
+__all__ = ["asked_from", "check_resume", "decide", "interrupt_of", "interrupt_text"]
 
 _MAX_SHOWN = 1_000
 _PAYLOAD = frozenset({"approved", "editedArgs", "reason", "response"})
 _WHOLE = "(body)"
 
 
-def asked_of(waiting: WaitingCall) -> Asked:
+def asked_from(waiting: WaitingCall) -> Asked:
     return Asked(
         id=waiting.record.id,
         thread=waiting.record.thread,
@@ -40,10 +41,13 @@ def asked_of(waiting: WaitingCall) -> Asked:
     )
 
 
-def question_of(record: Record) -> str:
+def interrupt_text(record: Record) -> str:
     """What a person is asked, as text."""
     if record.waiting_for == "credential":
         return f"{record.tool} needs a credential of the caller before it can run."
+    question = question_of(record.approval)
+    if question is not None:
+        return question.why
     why = str((record.approval or {}).get("why") or "")
     shown = encode(record.arguments).decode()
     cut = f"{shown[:_MAX_SHOWN]}…" if len(shown) > _MAX_SHOWN else shown
@@ -53,14 +57,22 @@ def question_of(record: Record) -> str:
 def interrupt_of(runtime: Runtime, record: Record, asked: Asked) -> Event:
     approval = record.approval or {}
     credential = record.waiting_for == "credential"
+    question = question_of(record.approval)
     ours = {
         "callId": record.id, "thread": record.thread, "tool": record.tool, "arguments": record.arguments,
         "hash": asked.hash, "why": approval.get("why", ""), "approvers": approval.get("approvers", 1),
     }  # fmt: skip
+    if question is not None:
+        ours["question"] = {
+            "source": question.source,
+            "message": question.message,
+            "schema": question.schema,
+            "url": question.url,
+        }
     made: Event = {
         "id": record.id,
         "reason": "clicket:credential" if credential else "tool_call" if asked.use_id else "confirmation",
-        "message": question_of(record),
+        "message": interrupt_text(record),
         "metadata": {"clicket": ours},
     }
     if asked.use_id:
@@ -76,7 +88,14 @@ def interrupt_of(runtime: Runtime, record: Record, asked: Asked) -> Event:
 
 def _response_schema(runtime: Runtime, record: Record) -> Event:
     fields: Event = {"approved": {"type": "boolean"}, "reason": {"type": "string"}}
-    if (record.approval or {}).get("approvers", 1) == 1:
+    question = question_of(record.approval)
+    if question is not None:
+        text = "false: the question is declined, and the tool goes on without an answer."
+        fields["approved"]["description"] = text
+        if question.schema is not None:
+            text = "The answer to the tool's question; the tool goes on with it. Required if approved is true."
+            fields["response"] = {"description": text, **question.schema}
+    elif (record.approval or {}).get("approvers", 1) == 1:
         tool = runtime.host.installed(record.tool)
         schema = {"type": "object"} if tool is None else dict(tool.input_schema)
         fields["editedArgs"] = {**schema, "description": "The whole new arguments. They are not merged."}
@@ -152,14 +171,14 @@ async def _decided(runtime: Runtime, principal: Principal, asked: Asked, payload
             f"call {asked.id!r} waits for approval, and this key lacks the scope approve. Another person decides it "
             "(POST /calls/{id}/approve); resume without a payload to wait for that.",
         )
-    who, reason = principal.approver, payload.get("reason", "")
+    approver, reason = principal.approver, payload.get("reason", "")
     if "response" in payload:
         return await respond_as(
-            runtime, asked.id, payload["response"], who, thread=asked.thread, reason=reason, seen=asked.hash
+            runtime, asked.id, payload["response"], approver, thread=asked.thread, reason=reason, seen=asked.hash
         )
     if payload["approved"]:
         return await approve_as(
-            runtime, asked.id, who,
+            runtime, asked.id, approver,
             thread=asked.thread, reason=reason, seen=asked.hash, arguments=payload.get("editedArgs"),
         )  # fmt: skip
-    return await deny_as(runtime, asked.id, who, thread=asked.thread, reason=reason, seen=asked.hash)
+    return await deny_as(runtime, asked.id, approver, thread=asked.thread, reason=reason, seen=asked.hash)

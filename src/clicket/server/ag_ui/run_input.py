@@ -175,7 +175,7 @@ def tool_results(given: RunAgentInput) -> list[ToolResultGiven]:
 
 
 def offers(given: RunAgentInput) -> list[ToolOffer]:
-    """The client's tools as a model is told of them."""
+    """The client's tools as offers for the model."""
     made: dict[str, ToolOffer] = {}
     for place, tool in enumerate(given.tools or ()):
         if not _TOOL_NAME.fullmatch(tool.name):

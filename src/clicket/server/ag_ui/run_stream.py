@@ -1,7 +1,7 @@
 """The events of one run, from RUN_STARTED to RUN_FINISHED or RUN_ERROR.
 
 A run ends when its turn does, or when the turn waits: for a person (an interrupt) or for tools that the client runs. Where it ended
-is written down before the client is told, so the run that continues the turn begins there, and a repeated run ends there again.
+is written down before it is sent to the client, so the run that continues the turn begins there, and a repeated run ends there again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from clicket.agents import Agent, AgentEvent
 from clicket.errors import ClicketError, NotFound
 from clicket.model.names import FRONTEND
 from clicket.runtime import Runtime
-from clicket.server.ag_ui.interrupts import asked_of, interrupt_of
+from clicket.server.ag_ui.interrupts import asked_from, interrupt_of
 from clicket.server.ag_ui.run_input import RunAgentInput
 from clicket.server.ag_ui.translator import Translator
 from clicket.server.ag_ui.wire import (
@@ -94,7 +94,7 @@ class RunStream:
             async for item in items:
                 if isinstance(item, Blocked):
                     if request.until is None:
-                        asked = [asked_of(each) for each in item.waiting]
+                        asked = [asked_from(each) for each in item.waiting]
                         await self._requests.end(request, translator.position, asked)
                         async for each in self._suspended(translator, base, asked):
                             yield each

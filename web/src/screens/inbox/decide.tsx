@@ -14,6 +14,7 @@ import { notify } from "../../ui/notices";
 import { NOTHING, OutputField, valueOf } from "../../ui/output-field";
 import { SchemaForm } from "../../ui/schema-form";
 import { Countdown } from "../../ui/time";
+import { AnswerQuestion } from "./answer-question";
 import { Approvers } from "./approvers";
 import { GrantForm } from "./grant-form";
 
@@ -30,7 +31,14 @@ interface Decided {
 
 type Verb = "approve" | "deny" | "respond";
 
-export function Decide({ call, record: given }: Props) {
+export function Decide(props: Props) {
+  const approval = props.call.approval ?? props.record?.approval ?? null;
+  return approval?.purpose === "input"
+    ? <AnswerQuestion key={approval.requested_at} call={props.call} approval={approval} />
+    : <DecideApproval {...props} />;
+}
+
+function DecideApproval({ call, record: given }: Props) {
   const [loaded, setRecord] = useState<CallRecord | null>(null);
   const [schema, setSchema] = useState<JsonSchema>({});
   const [value, setValue] = useState<JsonObject | null>(null);

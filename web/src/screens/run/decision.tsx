@@ -10,13 +10,14 @@ export function DecisionView({ record }: { record: CallRecord }) {
   if (!approval || (approval.approved === null && !approval.approvals.length)) return null;
   if (record.waiting_for === "approval") return null; // the question itself is shown
   // The caller may send metadata of this name, so it counts only for a call that was answered.
-  const answered = approval.responded ? String(record.metadata["answered_by"] ?? approval.by) : "";
-  const verdict = approval.responded ? t("decision.answered", { name: answered || t("run.someone") }) : approval.approved ? t("decision.approved", { name: approval.by || t("run.someone") }) : t("decision.denied", { name: approval.by || t("run.someone") });
+  const answered = approval.responded && approval.purpose !== "input" ? String(record.metadata["answered_by"] ?? approval.by) : approval.by;
+  const input = approval.purpose === "input"; // the tool asked, and went on
+  const verdict = input && !approval.approved ? t("decision.declined", { name: approval.by || t("run.someone") }) : approval.responded || input ? t("decision.answered", { name: answered || t("run.someone") }) : approval.approved ? t("decision.approved", { name: approval.by || t("run.someone") }) : t("decision.denied", { name: approval.by || t("run.someone") });
   return (
     <section class="panel" aria-label={t("decision.title")}>
       <h2>{t("decision.title")}</h2>
       <p><strong>{verdict}</strong>{approval.at !== null && <> · <Ago at={approval.at} /></>}{approval.edited && <> · {t("decision.edited")}</>}</p>
-      {approval.responded && <p class="hint">{t("decision.notRun")}</p>}
+      {approval.responded && !input && <p class="hint">{t("decision.notRun")}</p>}
       {approval.reason && <p><bdi>{approval.reason}</bdi></p>}
       {approval.approvers > 1 && <Approvers approval={approval} />}
       {approval.grant && <p class="hint">{t("decision.grant")} <a class="mono" href={link(["grants"], { tool: record.tool })}>{approval.grant}</a></p>}

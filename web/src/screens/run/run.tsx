@@ -98,7 +98,7 @@ function RunHeader({ record }: { record: CallRecord }) {
         <h1>{record.tool}</h1>
         <StateBadge state={record.state} waiting={record.waiting_for} />
         {record.waiting_for === "time" && record.not_before !== null && <span class="hint">{moment(record.not_before)}</span>}
-        {record.approval?.responded && <span class="badge" data-state="approval">{t("decision.badge")}</span>}
+        {record.approval?.responded && record.approval.purpose !== "input" && <span class="badge" data-state="approval">{t("decision.badge")}</span>}
         {record.cancel_requested && !isTerminal(record.state) && <span class="badge" data-state="cancelled">{t("run.cancelling")}</span>}
         {record.cached && <span class="badge" data-state="pending">{t("run.cached")}</span>}
       </div>

@@ -33,7 +33,7 @@ export function BulkBar({ selected, everything, total, more, filter, onAll, onCl
   if (!selected.length) return null;
   const running = selected.filter((call) => !isTerminal(call.state));
   const ended = selected.filter((call) => isTerminal(call.state));
-  const waiting = selected.filter((call) => call.waiting_for === "approval");
+  const waiting = selected.filter((call) => call.waiting_for === "approval" && call.approval?.purpose !== "input"); // a tool's question is answered one by one
   // A filter that is empty would mean every call of the store: then only those that are loaded.
   const byFilter = everything && Object.keys(filter).length > 0;
   const act = async (verb: Verb, calls: readonly Call[]) => {

@@ -28,7 +28,7 @@ export function FilterBar() {
   const any = [...query.keys()].length > 0;
   return (
     <div class="filters" role="search" aria-label={t("runs.filters")}>
-      <Choice name="state" any={t("runs.any")} label={t("column.state")} options={["active", "approval", ...Object.keys(CALL)]} shown={(value) => word("state", value)} />
+      <Choice name="state" any={t("runs.any")} label={t("column.state")} options={["active", "approval", "credential", ...Object.keys(CALL)]} shown={(value) => word("state", value)} />
       <Choice name="tool" any={t("runs.any")} label={t("column.tool")} options={names} />
       <Choice name="code" any={t("runs.any")} label={t("runs.code")} options={CODES} />
       <Choice name="hours" any={t("runs.any")} label={t("runs.since")} options={HOURS} shown={(value) => t("runs.hours", { hours: value })} />

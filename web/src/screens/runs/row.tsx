@@ -58,7 +58,7 @@ function Running({ since }: { since: number }) {
 function summary(call: Call) {
   if (call.error) return <span class="bad"><code>{call.error.code}</code> {call.error.message}</span>;
   if (call.waiting_for === "approval") return `${call.approval && call.approval.approvers > 1 ? `${call.approval.approvals.length}/${call.approval.approvers} · ` : ""}${call.approval?.why ?? ""}`;
-  if (call.approval?.responded) return t("decision.badge");
+  if (call.approval?.responded && call.approval.purpose !== "input") return t("decision.badge");
   if (!isTerminal(call.state) && call.progress) {
     const { percentage, status } = call.progress;
     return <>{typeof percentage === "number" && <progress max={100} value={percentage} aria-label={t("run.progress")} />} {status}</>;

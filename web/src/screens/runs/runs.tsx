@@ -25,7 +25,7 @@ function filterOf(query: URLSearchParams): Filter {
   if (caller !== null) filter.caller = caller;
   const state = query.get("state");
   if (state === "active") filter.active = true;
-  else if (state === "approval") filter.waiting_for = "approval";
+  else if (state === "approval" || state === "credential") filter.waiting_for = state;
   else if (state) filter.state = state;
   const hours = Number(query.get("hours"));
   if (hours > 0) filter.since = Math.floor(Date.now() / 1000 - hours * 3600);

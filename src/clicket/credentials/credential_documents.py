@@ -16,7 +16,7 @@ from clicket.model.credential import Credential, CredentialKind
 from clicket.ports import Store, StoredDocument
 from clicket.vault import Vault
 
-__all__ = ["Claim", "Kept", "Secret", "Shelf"]
+__all__ = ["Claim", "CredentialDocuments", "Secret", "StoredCredential"]
 
 _KIND = "credential"
 _CHANGES = "credential.changes"
@@ -42,7 +42,7 @@ class Claim(msgspec.Struct, frozen=True):
     until: float
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class StoredCredential(msgspec.Struct, frozen=True, kw_only=True):
     """One document. `status` is `revoked` once the secret is deleted."""
 
     id: str
@@ -70,7 +70,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
-class Shelf:
+class CredentialDocuments:
     def __init__(self, store: Store, vault: Vault) -> None:
         self._store = store
         self._vault: Vault | None = vault if vault.seals else None
@@ -88,12 +88,12 @@ class Shelf:
 
     # Secrets.
 
-    def seal(self, kept: Kept, secret: Secret) -> Kept:
+    def seal(self, kept: StoredCredential, secret: Secret) -> StoredCredential:
         """The credential with this secret."""
         sealed = self.check().seal(_identity(kept), _KIND, _encode(secret))
         return msgspec.structs.replace(kept, sealed=sealed, refreshable=bool(secret.refresh))
 
-    def open(self, kept: Kept) -> Secret | None:
+    def open(self, kept: StoredCredential) -> Secret | None:
         """The secret; None: there is none, or none of our keys opens it."""
         if self._vault is None or not kept.sealed:
             return None
@@ -105,22 +105,22 @@ class Shelf:
 
     # Documents.
 
-    async def read(self, caller: str, provider: str) -> Kept | None:
+    async def read(self, caller: str, provider: str) -> StoredCredential | None:
         """Also one that is expired or revoked."""
         document = await self._store.document(_KIND, _key(caller, provider))
         kept = None if document is None else _read(document)
         return kept if kept is not None and (kept.caller, kept.provider) == (caller, provider) else None
 
-    async def write(self, kept: Kept) -> Kept | None:
+    async def write(self, kept: StoredCredential) -> StoredCredential | None:
         """Write over the version that was read; None: another process has written since."""
         body = _encode(msgspec.structs.replace(kept, version=0))
         if not await self._store.put_document(_KIND, _key(kept.caller, kept.provider), body, kept.version):
             return None
         return msgspec.structs.replace(kept, version=kept.version + 1)
 
-    async def listed(self, caller: str | None) -> list[Kept]:
+    async def listed(self, caller: str | None) -> list[StoredCredential]:
         """Of one caller or of all, also those that are expired or revoked."""
-        found: list[Kept] = []
+        found: list[StoredCredential] = []
         prefix = "" if caller is None else _key(caller, "")
         after = prefix
         while True:
@@ -153,7 +153,7 @@ class Shelf:
         return 0 if document is None else document.version
 
 
-def _identity(kept: Kept) -> tuple[str, str, str]:
+def _identity(kept: StoredCredential) -> tuple[str, str, str]:
     return kept.caller, kept.provider, kept.id
 
 
@@ -162,9 +162,9 @@ def _key(caller: str, provider: str) -> str:
     return f"{blake2b(caller.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}:{provider}"
 
 
-def _read(document: StoredDocument) -> Kept | None:
+def _read(document: StoredDocument) -> StoredCredential | None:
     try:
-        kept = msgspec.json.decode(document.body, type=Kept)
+        kept = msgspec.json.decode(document.body, type=StoredCredential)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return msgspec.structs.replace(kept, version=document.version)

@@ -21,6 +21,7 @@ import msgspec
 
 from clicket.credentials.book import CredentialBook
 from clicket.credentials.discovery import Endpoints
+from clicket.credentials.oauth_http import ProviderMoved
 from clicket.credentials.provider import Provider, check_name
 from clicket.errors import ClicketError, UsageError
 from clicket.model.credential import CredentialLink
@@ -74,6 +75,8 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float
     cookie: str
     issuer: str = ""
+    token_url: str = ""
+    """Where the code is redeemed, and nowhere else."""
     sends_issuer: bool = False
     origin: str = ""
     sealed: str = ""
@@ -174,8 +177,8 @@ class Connecting:
     def _request(self, invitation: Invitation, endpoints: Endpoints, cookie: str) -> _Request:
         return _Request(
             caller=invitation.caller, provider=invitation.provider, expires_at=self._now() + _STATE_LASTS,
-            cookie=_digest(cookie), issuer=endpoints.issuer, sends_issuer=endpoints.sends_issuer,
-            origin=_origin(endpoints.authorize_url),
+            cookie=_digest(cookie), issuer=endpoints.issuer, token_url=endpoints.token_url,
+            sends_issuer=endpoints.sends_issuer, origin=_origin(endpoints.authorize_url),
         )  # fmt: skip
 
     async def check(self, state: str) -> None:
@@ -203,7 +206,11 @@ class Connecting:
         provider = self._book.provider(request.provider)
         if provider.kind != "oauth":
             raise ConnectRefused("kind")
-        granted = await self._book.oauth.redeem(provider, code, verifier.decode())
+        try:
+            at = await self._book.oauth.token_endpoint(provider, issuer=request.issuer, token_url=request.token_url)
+        except ProviderMoved:
+            raise ConnectRefused("issuer") from None
+        granted = await self._book.oauth.redeem(at, code, verifier.decode())
         await self._book.connect(request.caller, provider, granted)
         return provider
 

@@ -30,6 +30,9 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True):
 
     access: str
     refresh: str = ""
+    issuer: str = ""
+    token_url: str = ""
+    """The authorization server that gave them, and the only one that gets `refresh`."""
 
     def __repr__(self) -> str:
         return "<secret>"

@@ -23,7 +23,7 @@ from clicket.credentials.discovery import Discovery
 from clicket.credentials.oauth import Granted, OAuth, TokenEndpoint
 from clicket.credentials.oauth_http import OAuthHttp, ProviderMoved, ProviderRefused, ProviderUnreachable
 from clicket.credentials.provider import Provider, check_name
-from clicket.credentials.shelf import Claim, Kept, Secret, Shelf
+from clicket.credentials.shelf import MOST_PER_CALLER, Claim, Kept, Secret, Shelf
 from clicket.errors import ClicketError, CredentialMissing, NotFound, StoreUnavailable, UsageError
 from clicket.model.credential import Credential, CredentialKind
 from clicket.ports import Clock, Store, sleep
@@ -70,7 +70,7 @@ class Audit(Protocol):
 
 
 class CredentialBook:
-    """`audit` writes the audit log. `on_put` are called when a credential was put by this process."""
+    """`audit` writes the audit log. `on_put` are called with caller and provider when a credential was put by this process."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class CredentialBook:
         )
         self.options = options
         self.providers = {provider.name: provider for provider in options.providers}
-        self.on_put: list[Callable[[], None]] = []
+        self.on_put: list[Callable[[str, str], None]] = []
 
     def provider(self, name: str) -> Provider:
         """What is known of a provider. One that the settings do not name takes tokens that are put."""
@@ -161,17 +161,26 @@ class CredentialBook:
         new = self.shelf.seal(new, _secret(granted))
         while True:  # it replaces whatever is there, and a refresh that is under way loses
             before = await self.shelf.read(caller, provider.name)
+            if before is None and await self.shelf.is_full(caller):
+                raise UsageError(
+                    f"the caller has {MOST_PER_CALLER} credentials, which is the most that one may have. Revoke those that are not used; "
+                    "a revoked one counts for a day."
+                )
             write = self._save if kind == "oauth" else self.shelf.write  # a person can put a token again
             written = await write(msgspec.structs.replace(new, version=before.version if before else 0))
             if written is not None:
                 break
-        await self.announce()
+        await self._announce(caller, provider.name)
         return written
 
-    async def announce(self) -> None:
+    async def has_room(self, caller: str, provider: str) -> bool:
+        """May the caller have a credential for the provider, or has it too many others?"""
+        return await self.shelf.read(caller, provider) is not None or not await self.shelf.is_full(caller)
+
+    async def _announce(self, caller: str, provider: str) -> None:
         """A credential was put: calls that wait for it go on, in every process."""
         for listener in self.on_put:
-            listener()
+            listener(caller, provider)
         try:
             await self.shelf.changed()
         except ClicketError as error:  # processes look at every credential from time to time, so none is missed

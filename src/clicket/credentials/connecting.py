@@ -24,7 +24,7 @@ from clicket.credentials.discovery import Endpoints
 from clicket.credentials.oauth_http import ProviderMoved
 from clicket.credentials.provider import Provider, check_name
 from clicket.errors import ClicketError, UsageError
-from clicket.model.credential import CredentialLink
+from clicket.model.credential import CredentialKind, CredentialLink
 from clicket.ports import Clock, Store, StoredDocument
 
 __all__ = ["ConnectRefused", "Connecting", "Invitation", "Start"]
@@ -36,7 +36,7 @@ _PAGE = 500
 _STATE_LASTS = 600.0
 _MAX_TOKEN = 4_000
 _MAX_CODE = 4_096
-Refusal = Literal["invalid", "expired", "used", "browser", "issuer", "declined", "failed", "kind"]
+Refusal = Literal["invalid", "expired", "used", "browser", "issuer", "declined", "failed", "kind", "full"]
 
 
 class ConnectRefused(ClicketError):
@@ -145,11 +145,18 @@ class Connecting:
 
     async def put(self, token: str, secret: str) -> Provider:
         """Keep a token that a person wrote on the page of a link. A wrong form does not use the link up."""
-        _, provider = await self.open(token)
-        if provider.kind != "token":
-            raise ConnectRefused("kind")
+        await self._opened(token, "token")
         invitation, provider = await self._use(token)
         await self._book.put(invitation.caller, provider.name, secret, by="link")
+        return provider
+
+    async def _opened(self, token: str, kind: CredentialKind) -> Provider:
+        """The provider of a link that may be used up."""
+        invitation, provider = await self.open(token)
+        if provider.kind != kind:
+            raise ConnectRefused("kind")
+        if not await self._book.has_room(invitation.caller, provider.name):
+            raise ConnectRefused("full")
         return provider
 
     # The provider's authorization.
@@ -160,9 +167,7 @@ class Connecting:
 
     async def start(self, token: str) -> Start:
         """Use the link up, and send its holder to the provider."""
-        _, provider = await self.open(token)
-        if provider.kind != "oauth":
-            raise ConnectRefused("kind")
+        provider = await self._opened(token, "oauth")
         endpoints = await self._book.oauth.endpoints(provider)  # before the link is used: the provider may be down
         state, verifier, cookie = token_urlsafe(32), token_urlsafe(48), token_urlsafe(32)
         url = await self._book.oauth.authorization(provider, state, verifier)

@@ -11,7 +11,7 @@ The browser that began must also end it: a cookie ties the two. So a callback th
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from secrets import token_urlsafe
 from typing import Literal
@@ -84,10 +84,13 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Connecting:
-    """Makes links and takes them. `book` keeps what is connected."""
+    """Makes links and takes them. `book` keeps what is connected. `is_used`: does a tool need credentials for this provider?"""
 
-    def __init__(self, book: CredentialBook, store: Store, clock: Clock) -> None:
+    def __init__(
+        self, book: CredentialBook, store: Store, clock: Clock, is_used: Callable[[str], bool] = lambda provider: False
+    ) -> None:
         self._book = book
+        self._is_used = is_used
         self._store = store
         self._now = clock.now
         self._base = None if book.options.public_url is None else book.options.public_url.rstrip("/")
@@ -98,9 +101,14 @@ class Connecting:
     def has_links(self) -> bool:
         return self._base is not None
 
-    def link(self, caller: str, provider: str) -> CredentialLink:
-        """A new link. Nothing is stored before it is used."""
+    def link(self, caller: str, provider: str, *, known: bool = False) -> CredentialLink:
+        """A new link. Nothing is stored before it is used. `known`: only for a provider that the settings or a tool name. Its page asks
+        a person for a secret, in the server's name."""
         check_name(provider)
+        if known and provider not in self._book.providers and not self._is_used(provider):
+            raise UsageError(
+                f"there is no provider {provider!r}: neither the settings (providers) nor a tool names it."
+            )
         if self._base is None:
             raise UsageError(
                 "a link needs the server's address: set public_url and secret_key, and run `clicket serve`. Without a link, "

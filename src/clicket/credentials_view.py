@@ -50,8 +50,9 @@ class Credentials:
 
     async def link(self, provider: str, *, caller: str | None = None) -> CredentialLink:
         """A page on which a person connects an account, or writes a token, for this caller. Each link works once. Give it to that person
-        alone: the account that is connected with it is used by this caller's calls."""
-        return self.connecting.link(self._whose(caller), provider)
+        alone: the account that is connected with it is used by this caller's calls. The runtime of one caller makes links for providers
+        that the settings or a tool name, and raises `UsageError` for others."""
+        return self.connecting.link(self._whose(caller), provider, known=self._caller is not None)
 
     async def token(self, provider: str) -> str:
         """The secret of this caller, refreshed if need be, for code of this process. `CredentialMissing`: there is none."""

@@ -66,8 +66,11 @@ async def connected(book: CredentialBook, server: FakeServer, caller: str = "ann
     """A credential with a refresh token; returns the access token."""
     tokens = server.next_tokens()
     await book.connect(
-        caller, BANK, Granted(access=tokens["access_token"], refresh=tokens["refresh_token"], expires_in=100.0)
-    )
+        caller, BANK,
+        Granted(
+            access=tokens["access_token"], refresh=tokens["refresh_token"], expires_in=100.0, token_url=BANK.token_url
+        ),
+    )  # fmt: skip
     return str(tokens["access_token"])
 
 

@@ -17,7 +17,6 @@ from tests.scenarios.kit import assert_sound
 
 from clicket import Runtime
 from clicket.credentials import ConnectRefused
-from clicket.credentials.oauth import Granted
 from clicket.errors import CredentialMissing
 
 Served = tuple[Row, Fresh]
@@ -127,8 +126,10 @@ async def _with_a_token_that_has_ended(bank: AuthorizationServer, scene: Scene) 
     book, store, _ = await book_over(msgspec.structs.replace(scene, nth=0))
     provider = book.provider("bank")
     url = await book.oauth.authorization(provider, "state", "v" * 50)
-    granted = await book.oauth.redeem(provider, answer_to(url)["code"], "v" * 50)
-    await book.connect("ann", provider, Granted(access=granted.access, refresh=granted.refresh, expires_in=1e-6))
+    known = await book.oauth.endpoints(provider)
+    at = await book.oauth.token_endpoint(provider, issuer=known.issuer, token_url=known.token_url)
+    granted = await book.oauth.redeem(at, answer_to(url)["code"], "v" * 50)
+    await book.connect("ann", provider, msgspec.structs.replace(granted, expires_in=1e-6))
     await book.close()
     await store.close()
 

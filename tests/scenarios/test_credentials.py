@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.scenarios.kit import assert_sound, make, sqlite_url
 from tests.scenarios.process_tools import whose_token
 
 from clicket import Policy, Runtime, State, ToolContext, tool
+from clicket.credentials import ConnectRefused, CredentialBook
 from clicket.errors import CredentialMissing, NotFound, PermissionDenied, UsageError
 from clicket.sync import Runtime as SyncRuntime
 
@@ -130,6 +132,74 @@ async def test_all_of_several_are_needed(store: str) -> None:
         await eventually(lambda: _missing(rt, ["slack"]))
         await rt.credentials.put("slack", "talk-t0ken")
         assert (await handle.result()).output == ["hub", "talk"]
+
+
+class Looks:
+    """Every look at the credentials of a call, through `CredentialBook.look`. `gate`: they wait for it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.callers: list[str] = []
+        self.now = self.most = 0
+        self.gate: asyncio.Event | None = None
+        real = CredentialBook.look
+
+        async def look(book: CredentialBook, caller: str, providers: Sequence[str]) -> Any:
+            self.callers.append(caller)
+            self.now += 1
+            self.most = max(self.most, self.now)
+            try:
+                if self.gate is not None:
+                    await self.gate.wait()
+                return await real(book, caller, providers)
+            finally:
+                self.now -= 1
+
+        monkeypatch.setattr(CredentialBook, "look", look)
+
+
+async def test_a_credential_that_is_put_concerns_the_calls_of_its_caller_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = Looks(monkeypatch)
+    async with here("memory:") as rt:
+        for number in range(40):
+            await rt.acting_for("ann").submit("whoami", id=f"a{number}")
+        for number in range(2):
+            await rt.acting_for("bob").submit("whoami", id=f"b{number}")
+        await rt.acting_for("bob").submit("whoami", id="b2")
+        await eventually(lambda: looks.callers.count("ann") == 80)  # when they came, and the first look at all
+        await eventually(lambda: not looks.now)
+        looks.callers.clear()
+        (put,) = rt.engine.credentials.on_put
+        put("bob", "slack")
+        put("bob", "github")
+        await eventually(lambda: len(looks.callers) == 3 and not looks.now)
+        assert looks.callers == ["bob"] * 3
+        looks.callers.clear()
+        looks.gate, looks.most = asyncio.Event(), 0
+        for _ in range(50):
+            put("ann", "github")
+        await eventually(lambda: looks.now > 0)
+        for _ in range(50):
+            put("ann", "github")
+        looks.gate.set()
+        await eventually(lambda: len(looks.callers) >= 40 and not looks.now)
+        assert looks.most <= 8
+        assert len(looks.callers) <= 2 * 40, "one more look at most at those that were looked at when it came"
+
+
+async def test_a_caller_has_a_limited_number_of_them(store: str) -> None:
+    async with here(store, public_url="https://clicket.example") as rt:
+        ann = rt.acting_for("ann")
+        for number in range(100):
+            await ann.credentials.put(f"p{number}", "ann-t0ken")
+        with pytest.raises(UsageError, match="100 credentials"):
+            await ann.credentials.put("github", "ann-t0ken")
+        link = await ann.credentials.link("github")
+        with pytest.raises(ConnectRefused, match="full"):
+            await ann.credentials.connecting.put(link.url.rpartition("/")[2], "ann-t0ken")
+        await ann.credentials.put("p7", "ann-other")
+        await ann.credentials.revoke("p7")
+        await ann.credentials.put("p7", "ann-third")
+        await rt.acting_for("bob").credentials.put("github", "bob-t0ken")
 
 
 async def _missing(rt: Runtime, names: list[str]) -> bool:

@@ -19,6 +19,8 @@ from clicket import RestTool, Runtime, State, ToolContext, tool
 from clicket.client import Client
 from clicket.errors import InvalidInput, UsageError
 from clicket.mcp import McpServer
+from clicket.oauth.subjects import caller_of
+from clicket.server import keys
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +86,28 @@ async def test_a_call_waits_for_an_account_and_goes_on_once_it_is_connected(bank
 async def _waits(it: Api, key: dict[str, str], id: str) -> bool:
     record = (await it.get(f"/calls/{id}", headers=key)).json()
     return record["waiting_for"] == "credential" and record["credential"]["providers"] == ["bank"]
+
+
+async def test_the_page_names_the_key_and_its_holder(bank: AuthorizationServer) -> None:
+    async with connecting_server(bank, [rest(bank)]) as it:
+        made, _ = await keys.create(it.runtime.store, name="nightly", scopes=["call"], now=time.time(), holder="Ann")
+        for caller, shown in (
+            (made.id, f"nightly · Ann · {made.id}"), (caller_of("https://login.example", "bob@x"), "bob@x"), ("eve", "eve"),
+        ):  # fmt: skip
+            page = await Browser().get((await it.runtime.credentials.link("bank", caller=caller)).url)
+            assert f"<bdi>{shown}</bdi>" in page.text
+
+
+async def test_a_key_gets_links_for_providers_that_are_known_here(bank: AuthorizationServer) -> None:
+    @tool(credentials=["github"])
+    async def uses_github() -> None: ...
+
+    async with connecting_server(bank, [uses_github]) as it:
+        key = await key_for(it, "ann", "call", "read")
+        for name, status in (("bank", 200), ("github", 200), ("your-mail-password", 400)):
+            answer = await it.post(f"/credentials/{name}/link", headers=key)
+            assert answer.status_code == status, answer.text
+        assert "there is no provider" in answer.text
 
 
 async def test_a_person_who_declines_is_told_and_gets_a_new_link(bank: AuthorizationServer) -> None:

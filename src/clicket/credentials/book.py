@@ -2,8 +2,11 @@
 
 One refresh of a credential at a time, over all processes: its document is claimed before the refresh token is sent, because many
 authorization servers revoke everything if one is used twice. If a process dies with its claim, the next one tries the same refresh
-token again once the claim has run out, and logs it: whether the token was used is unknown then. If the server refuses it, the credential
-is expired, and calls wait for a new one.
+token again once the claim has run out, and logs it: whether the token was used is unknown then. If the server says that the refresh
+token is not valid (`invalid_grant`), the credential is expired, and calls wait for a new one. Every other refusal is about the provider
+or its settings, and leaves the secret as it is.
+
+A refresh token is sent to the server that gave it and to no other, whatever the provider's metadata say by then.
 """
 
 from __future__ import annotations
@@ -16,10 +19,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from clicket.credentials.credential_documents import Claim, CredentialDocuments, Secret, StoredCredential
+from clicket.credentials.credential_documents import (
+    MOST_PER_CALLER,
+    Claim,
+    CredentialDocuments,
+    Secret,
+    StoredCredential,
+)
 from clicket.credentials.discovery import Discovery
-from clicket.credentials.oauth import Granted, OAuth
-from clicket.credentials.oauth_http import OAuthHttp, ProviderRefused, ProviderUnreachable
+from clicket.credentials.oauth import Granted, OAuth, TokenEndpoint
+from clicket.credentials.oauth_http import OAuthHttp, ProviderMoved, ProviderRefused, ProviderUnreachable
 from clicket.credentials.provider import Provider, check_name
 from clicket.errors import ClicketError, CredentialMissing, NotFound, StoreUnavailable, UsageError
 from clicket.model.credential import Credential, CredentialKind
@@ -37,6 +46,7 @@ _LOOK_AGAIN = 0.1
 _MAX_SECRET = 64 * 1024
 _MIN_SECRET = 4
 _REMOTE = "the authorization server refused to refresh it"
+_MOVED = "the provider names another authorization server than the one that gave it; connect it anew"
 
 
 class CredentialOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +76,7 @@ class Audit(Protocol):
 
 
 class CredentialBook:
-    """`audit` writes the audit log. `on_put` are called when a credential was put by this process."""
+    """`audit` writes the audit log. `on_put` are called with caller and provider when a credential was put by this process."""
 
     def __init__(
         self,
@@ -95,7 +105,7 @@ class CredentialBook:
         )
         self.options = options
         self.providers = {provider.name: provider for provider in options.providers}
-        self.on_put: list[Callable[[], None]] = []
+        self.on_put: list[Callable[[str, str], None]] = []
 
     def provider(self, name: str) -> Provider:
         """What is known of a provider. One that the settings do not name takes tokens that are put."""
@@ -154,20 +164,29 @@ class CredentialBook:
             id=token_hex(8), caller=caller, provider=provider.name, kind=kind, created_at=now, updated_at=now,
             expires_at=expires_at, scopes=granted.scopes if granted.scopes is not None else provider.scopes,
         )  # fmt: skip
-        new = self.documents.seal(new, Secret(access=granted.access, refresh=granted.refresh))
+        new = self.documents.seal(new, _secret(granted))
         while True:  # it replaces whatever is there, and a refresh that is under way loses
             before = await self.documents.read(caller, provider.name)
+            if before is None and await self.documents.is_full(caller):
+                raise UsageError(
+                    f"the caller has {MOST_PER_CALLER} credentials, which is the most that one may have. Revoke those that are not used; "
+                    "a revoked one counts for a day."
+                )
             write = self._save if kind == "oauth" else self.documents.write  # a person can put a token again
             written = await write(msgspec.structs.replace(new, version=before.version if before else 0))
             if written is not None:
                 break
-        await self.announce()
+        await self._announce(caller, provider.name)
         return written
 
-    async def announce(self) -> None:
+    async def has_room(self, caller: str, provider: str) -> bool:
+        """May the caller have a credential for the provider, or has it too many others?"""
+        return await self.documents.read(caller, provider) is not None or not await self.documents.is_full(caller)
+
+    async def _announce(self, caller: str, provider: str) -> None:
         """A credential was put: calls that wait for it go on, in every process."""
         for listener in self.on_put:
-            listener()
+            listener(caller, provider)
         try:
             await self.documents.changed()
         except ClicketError as error:  # processes look at every credential from time to time, so none is missed
@@ -299,28 +318,46 @@ class CredentialBook:
             if kept.claim is not None and kept.claim.until > now:
                 await sleep(self._clock, min(_LOOK_AGAIN, kept.claim.until - now))
                 continue
+            # Before the claim, so that the token's request alone has to fit into it.
+            try:
+                at = await self._token_endpoint(kept, secret)
+            except CredentialMissing:
+                raise
+            except ClicketError as error:
+                return self._for_a_moment(kept, secret, error)
             if kept.claim is not None:
                 logger.warning("a refresh of the credential for %s did not end; it is tried again", provider)
                 await self._audit(kept.claim.by, "credential.refresh_repeated", provider=provider, caller=caller)
-            claim = Claim(token_hex(4), now + _CLAIM)
+            claim = Claim(token_hex(4), self._clock.now() + _CLAIM)
             claimed = await self.documents.write(msgspec.structs.replace(kept, claim=claim))
             if claimed is not None:
-                return await self._send(claimed, secret)
+                return await self._send(claimed, secret, at)
 
-    async def _send(self, claimed: StoredCredential, secret: Secret) -> HeldToken:
-        """Use the refresh token, and keep what came back before anything uses it."""
-        provider = self.provider(claimed.provider)
+    async def _token_endpoint(self, kept: StoredCredential, secret: Secret) -> TokenEndpoint:
+        provider = self.provider(kept.provider)
         try:
-            granted = await self.oauth.refresh(provider, secret.refresh)
-        except ProviderRefused as error:
-            await self._expire(claimed, f"{_REMOTE}{f' ({error.error})' if error.error else ''}")
-            raise CredentialMissing(claimed.provider, _REMOTE) from error
+            return await self.oauth.token_endpoint(provider, issuer=secret.issuer, token_url=secret.token_url)
+        except ProviderMoved as error:
+            await self._expire(kept, _MOVED)
+            raise CredentialMissing(kept.provider, _MOVED) from error
+
+    def _for_a_moment(self, kept: StoredCredential, secret: Secret, error: ClicketError) -> HeldToken:
+        """The token that could not be refreshed, if it still works; else the error."""
+        if kept.expires_at is None or self._is_over(kept):
+            raise error
+        logger.warning("the credential for %s could not be refreshed yet: %s", kept.provider, error)
+        return HeldToken(id=kept.id, token=secret.access)
+
+    async def _send(self, claimed: StoredCredential, secret: Secret, at: TokenEndpoint) -> HeldToken:
+        """Use the refresh token, and keep what came back before anything uses it."""
+        try:
+            granted = await self.oauth.refresh(at, secret.refresh)
         except ClicketError as error:
+            if isinstance(error, ProviderRefused) and error.error == "invalid_grant":
+                await self._expire(claimed, f"{_REMOTE} ({error.error})")
+                raise CredentialMissing(claimed.provider, _REMOTE) from error
             await self._save(msgspec.structs.replace(claimed, claim=None))
-            if claimed.expires_at is not None and not self._is_over(claimed):  # the token works for a moment longer
-                logger.warning("the credential for %s could not be refreshed yet: %s", claimed.provider, error)
-                return HeldToken(id=claimed.id, token=secret.access)
-            raise
+            return self._for_a_moment(claimed, secret, error)
         now = self._clock.now()
         new = msgspec.structs.replace(
             claimed,
@@ -329,7 +366,7 @@ class CredentialBook:
             expires_at=None if granted.expires_in is None else now + granted.expires_in,
             scopes=claimed.scopes if granted.scopes is None else granted.scopes,
         )
-        new = self.documents.seal(new, Secret(access=granted.access, refresh=granted.refresh or secret.refresh))
+        new = self.documents.seal(new, _secret(granted, secret.refresh))
         if await self._save(new) is None:
             # It was revoked or replaced while it was refreshed: what is there now counts.
             kept = await self.documents.read(claimed.caller, claimed.provider)
@@ -369,3 +406,13 @@ class CredentialBook:
                 continue
             if stored is not None and stored.version == kept.version + 1 and stored.sealed == kept.sealed:
                 return stored  # the answer to the write was lost, not the write
+
+
+def _secret(granted: Granted, refresh: str = "") -> Secret:
+    """What is kept of it. `refresh` stays if no other refresh token came."""
+    return Secret(
+        access=granted.access,
+        refresh=granted.refresh or refresh,
+        issuer=granted.issuer,
+        token_url=granted.token_url,
+    )

@@ -11,7 +11,7 @@ The browser that began must also end it: a cookie ties the two. So a callback th
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from secrets import token_urlsafe
 from typing import Literal
@@ -21,9 +21,10 @@ import msgspec
 
 from clicket.credentials.book import CredentialBook
 from clicket.credentials.discovery import Endpoints
+from clicket.credentials.oauth_http import ProviderMoved
 from clicket.credentials.provider import Provider, check_name
 from clicket.errors import ClicketError, UsageError
-from clicket.model.credential import CredentialLink
+from clicket.model.credential import CredentialKind, CredentialLink
 from clicket.ports import Clock, Store, StoredDocument
 
 __all__ = ["ConnectRefused", "Connecting", "Invitation", "Start"]
@@ -35,7 +36,7 @@ _PAGE = 500
 _STATE_LASTS = 600.0
 _MAX_TOKEN = 4_000
 _MAX_CODE = 4_096
-Refusal = Literal["invalid", "expired", "used", "browser", "issuer", "declined", "failed", "kind"]
+Refusal = Literal["invalid", "expired", "used", "browser", "issuer", "declined", "failed", "kind", "full"]
 
 
 class ConnectRefused(ClicketError):
@@ -74,6 +75,8 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float
     cookie: str
     issuer: str = ""
+    token_url: str = ""
+    """Where the code is redeemed, and nowhere else."""
     sends_issuer: bool = False
     origin: str = ""
     sealed: str = ""
@@ -81,10 +84,13 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Connecting:
-    """Makes links and takes them. `book` keeps what is connected."""
+    """Makes links and takes them. `book` keeps what is connected. `is_used`: does a tool need credentials for this provider?"""
 
-    def __init__(self, book: CredentialBook, store: Store, clock: Clock) -> None:
+    def __init__(
+        self, book: CredentialBook, store: Store, clock: Clock, is_used: Callable[[str], bool] = lambda provider: False
+    ) -> None:
         self._book = book
+        self._is_used = is_used
         self._store = store
         self._now = clock.now
         self._base = None if book.options.public_url is None else book.options.public_url.rstrip("/")
@@ -95,9 +101,14 @@ class Connecting:
     def has_links(self) -> bool:
         return self._base is not None
 
-    def link(self, caller: str, provider: str) -> CredentialLink:
-        """A new link. Nothing is stored before it is used."""
+    def link(self, caller: str, provider: str, *, known: bool = False) -> CredentialLink:
+        """A new link. Nothing is stored before it is used. `known`: only for a provider that the settings or a tool name. Its page asks
+        a person for a secret, in the server's name."""
         check_name(provider)
+        if known and provider not in self._book.providers and not self._is_used(provider):
+            raise UsageError(
+                f"there is no provider {provider!r}: neither the settings (providers) nor a tool names it."
+            )
         if self._base is None:
             raise UsageError(
                 "a link needs the server's address: set public_url and secret_key, and run `clicket serve`. Without a link, "
@@ -142,11 +153,18 @@ class Connecting:
 
     async def put(self, token: str, secret: str) -> Provider:
         """Keep a token that a person wrote on the page of a link. A wrong form does not use the link up."""
-        _, provider = await self.open(token)
-        if provider.kind != "token":
-            raise ConnectRefused("kind")
+        await self._opened(token, "token")
         invitation, provider = await self._use(token)
         await self._book.put(invitation.caller, provider.name, secret, by="link")
+        return provider
+
+    async def _opened(self, token: str, kind: CredentialKind) -> Provider:
+        """The provider of a link that may be used up."""
+        invitation, provider = await self.open(token)
+        if provider.kind != kind:
+            raise ConnectRefused("kind")
+        if not await self._book.has_room(invitation.caller, provider.name):
+            raise ConnectRefused("full")
         return provider
 
     # The provider's authorization.
@@ -157,9 +175,7 @@ class Connecting:
 
     async def start(self, token: str) -> Start:
         """Use the link up, and send its holder to the provider."""
-        _, provider = await self.open(token)
-        if provider.kind != "oauth":
-            raise ConnectRefused("kind")
+        provider = await self._opened(token, "oauth")
         endpoints = await self._book.oauth.endpoints(provider)  # before the link is used: the provider may be down
         state, verifier, cookie = token_urlsafe(32), token_urlsafe(48), token_urlsafe(32)
         url = await self._book.oauth.authorization(provider, state, verifier)
@@ -174,8 +190,8 @@ class Connecting:
     def _request(self, invitation: Invitation, endpoints: Endpoints, cookie: str) -> _Request:
         return _Request(
             caller=invitation.caller, provider=invitation.provider, expires_at=self._now() + _STATE_LASTS,
-            cookie=_digest(cookie), issuer=endpoints.issuer, sends_issuer=endpoints.sends_issuer,
-            origin=_origin(endpoints.authorize_url),
+            cookie=_digest(cookie), issuer=endpoints.issuer, token_url=endpoints.token_url,
+            sends_issuer=endpoints.sends_issuer, origin=_origin(endpoints.authorize_url),
         )  # fmt: skip
 
     async def check(self, state: str) -> None:
@@ -203,7 +219,11 @@ class Connecting:
         provider = self._book.provider(request.provider)
         if provider.kind != "oauth":
             raise ConnectRefused("kind")
-        granted = await self._book.oauth.redeem(provider, code, verifier.decode())
+        try:
+            at = await self._book.oauth.token_endpoint(provider, issuer=request.issuer, token_url=request.token_url)
+        except ProviderMoved:
+            raise ConnectRefused("issuer") from None
+        granted = await self._book.oauth.redeem(at, code, verifier.decode())
         await self._book.connect(request.caller, provider, granted)
         return provider
 

@@ -16,11 +16,12 @@ from clicket.model.credential import Credential, CredentialKind
 from clicket.ports import Store, StoredDocument
 from clicket.vault import Vault
 
-__all__ = ["Claim", "CredentialDocuments", "Secret", "StoredCredential"]
+__all__ = ["MOST_PER_CALLER", "Claim", "CredentialDocuments", "Secret", "StoredCredential"]
 
 _KIND = "credential"
 _CHANGES = "credential.changes"
 _PAGE = 500
+MOST_PER_CALLER = 100
 _TOMBSTONE = 24 * 3600.0
 _encode = msgspec.json.Encoder().encode
 
@@ -30,6 +31,9 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True):
 
     access: str
     refresh: str = ""
+    issuer: str = ""
+    token_url: str = ""
+    """The authorization server that gave them, and the only one that gets `refresh`."""
 
     def __repr__(self) -> str:
         return "<secret>"
@@ -134,6 +138,12 @@ class CredentialDocuments:
             if len(page) < _PAGE:
                 return found
             after = page[-1].key
+
+    async def is_full(self, caller: str) -> bool:
+        """Has the caller as many as one may have? Revoked ones count until they are swept."""
+        prefix = _key(caller, "")
+        page = await self._store.documents(_KIND, after=prefix, limit=MOST_PER_CALLER)
+        return len(page) == MOST_PER_CALLER and page[-1].key.startswith(prefix)
 
     async def sweep(self, now: float) -> None:
         """Delete what is left of credentials that were revoked a day ago."""

@@ -43,8 +43,9 @@ class Discovery:
         self._monotonic = monotonic
         self._known: dict[str, tuple[float, Endpoints]] = {}
 
-    async def endpoints(self, provider: Provider) -> Endpoints:
-        known = self._known.get(provider.name)
+    async def endpoints(self, provider: Provider, *, again: bool = False) -> Endpoints:
+        """`again`: what was read before does not count."""
+        known = None if again else self._known.get(provider.name)
         if known is not None and self._monotonic() - known[0] < _FRESH:
             return known[1]
         found = await self._find(provider)

@@ -13,11 +13,11 @@ import msgspec
 
 from clicket.credentials.credential_documents import CredentialDocuments
 from clicket.credentials.discovery import Discovery, Endpoints
-from clicket.credentials.oauth_http import OAuthHttp, ProviderRefused, ProviderUnreachable
+from clicket.credentials.oauth_http import OAuthHttp, ProviderMoved, ProviderRefused, ProviderUnreachable
 from clicket.credentials.provider import Provider
 from clicket.ports import Store
 
-__all__ = ["Granted", "OAuth", "challenge_of"]
+__all__ = ["Granted", "OAuth", "TokenEndpoint", "challenge_of"]
 
 _CLIENT = "credential.client"
 _MAX_TOKEN = 64 * 1024
@@ -30,6 +30,9 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     refresh: str = ""
     expires_in: float | None = None
     scopes: tuple[str, ...] | None = None
+    issuer: str = ""
+    token_url: str = ""
+    """Where they came from: a refresh token goes there and to no other server."""
 
     def __repr__(self) -> str:
         return "<granted>"
@@ -43,6 +46,14 @@ class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return "<client>"
+
+
+class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where codes and refresh tokens are sent, and as which client."""
+
+    provider: Provider
+    endpoints: Endpoints
+    client: ClientIdentity
 
 
 class OAuth:
@@ -88,7 +99,17 @@ class OAuth:
             (parts.scheme, parts.netloc, parts.path, urlencode([*own, *query.items()], quote_via=quote), "")
         )
 
-    async def redeem(self, provider: Provider, code: str, verifier: str) -> Granted:
+    async def token_endpoint(self, provider: Provider, *, issuer: str, token_url: str) -> TokenEndpoint:
+        """Find the server that a code or a refresh token is for, and our client there. `ProviderMoved`: the provider names another
+        server now, which must not get it."""
+        endpoints = await self.endpoints(provider)
+        if (endpoints.issuer, endpoints.token_url) != (issuer, token_url):  # what this process knows may be old
+            endpoints = await self._discovery.endpoints(provider, again=True)
+            if (endpoints.issuer, endpoints.token_url) != (issuer, token_url):
+                raise ProviderMoved(f"provider {provider.name!r} names another authorization server than before.")
+        return TokenEndpoint(provider=provider, endpoints=endpoints, client=await self._client(provider, endpoints))
+
+    async def redeem(self, at: TokenEndpoint, code: str, verifier: str) -> Granted:
         """Tokens for a code. A code works once."""
         form = {
             "grant_type": "authorization_code",
@@ -96,15 +117,14 @@ class OAuth:
             "code_verifier": verifier,
             "redirect_uri": self.redirect_uri or "",
         }
-        return await self._tokens(provider, form, "a code")
+        return await self._tokens(at, form, "a code")
 
-    async def refresh(self, provider: Provider, token: str) -> Granted:
+    async def refresh(self, at: TokenEndpoint, token: str) -> Granted:
         """New tokens for a refresh token. Many servers take it once."""
-        return await self._tokens(provider, {"grant_type": "refresh_token", "refresh_token": token}, "a refresh token")
+        return await self._tokens(at, {"grant_type": "refresh_token", "refresh_token": token}, "a refresh token")
 
-    async def _tokens(self, provider: Provider, form: dict[str, str], what: str) -> Granted:
-        endpoints = await self.endpoints(provider)
-        client = await self._client(provider, endpoints)
+    async def _tokens(self, at: TokenEndpoint, form: dict[str, str], what: str) -> Granted:
+        provider, endpoints, client = at.provider, at.endpoints, at.client
         headers = {"content-type": "application/x-www-form-urlencoded"}
         if endpoints.resource:
             form = {**form, "resource": endpoints.resource}
@@ -116,7 +136,10 @@ class OAuth:
             if client.client_secret:
                 form["client_secret"] = client.client_secret
         content = urlencode(form).encode()
-        return _granted(provider, await self._http.post(provider, endpoints.token_url, content, headers, what=what))
+        answer = await self._http.post(provider, endpoints.token_url, content, headers, what=what)
+        return msgspec.structs.replace(
+            _granted(provider, answer), issuer=endpoints.issuer, token_url=endpoints.token_url
+        )
 
     # The client's registration.
 

@@ -21,7 +21,7 @@ from clicket.tools.guard import AddressGuard, AddressRefused
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["OAuthHttp", "ProviderRefused", "ProviderUnreachable"]
+__all__ = ["OAuthHttp", "ProviderMoved", "ProviderRefused", "ProviderUnreachable"]
 
 _MAX_BODY = 256 * 1024
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
@@ -37,6 +37,10 @@ class ProviderRefused(ClicketError):
     def __init__(self, message: str, *, error: str = "") -> None:
         super().__init__(message)
         self.error = error
+
+
+class ProviderMoved(ProviderRefused):
+    """The authorization server is another one than the one that a secret is for. Nothing was sent."""
 
 
 class ProviderUnreachable(RetryableError):

@@ -3,11 +3,15 @@
 Nothing of a wait is in memory alone: it follows from the credentials in the store. A process that puts one changes a counter; owners of
 waiting calls read the counter every second, and all credentials that they wait for every half minute. So a process that dies after it
 put a credential costs time, and no call.
+
+A credential that this process put concerns the calls of its caller alone. A few calls are looked at at the same time, however many wait,
+and each by one look.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -34,6 +38,8 @@ _LOOK_AT_ALL = 30.0
 _MAX_ROUNDS = 4
 """Attempts in a row that ended for want of a credential that was there all the time."""
 _FIRST_PAUSE = 0.1
+_LOOKS = 8
+"""Calls that are looked at at the same time, besides those that come."""
 
 
 class CredentialWaits:
@@ -63,6 +69,9 @@ class CredentialWaits:
         self._proceed = proceed
         self._spawn = spawn
         self._waiting: dict[Call, tuple[str, ...]] = {}
+        self._due: OrderedDict[Call, None] = OrderedDict()
+        self._looked_at_now: set[Call] = set()
+        self._looks = 0
         self._seen = 0
         self._looked_at = float("-inf")
         self.closed = False
@@ -74,7 +83,7 @@ class CredentialWaits:
         """Let the call through if its caller has every credential; else it waits."""
         self._live.add(call)
         self._waiting[call] = ()
-        self._spawn(self._look(call))
+        self._spawn(self._look_alone(call))
 
     def enter_again(self, call: Call) -> bool:
         """The body is over, because a credential was missing or refused: the call is attempted again once it is there. False: the last
@@ -167,10 +176,15 @@ class CredentialWaits:
 
     # A credential comes.
 
-    def _on_put(self) -> None:
-        """This process put one."""
-        if self._waiting and not self.closed:
-            self._look_at_all()
+    def _on_put(self, caller: str, provider: str) -> None:
+        """This process put one. Calls that wait for it come before those that are looked at from time to time."""
+        if self.closed:
+            return
+        for call in self._waiting:
+            if call.caller == caller and provider in call.required_tool().options.credentials:
+                self._due[call] = None
+                self._due.move_to_end(call, last=False)
+        self._look_on()
 
     async def look(self) -> None:
         """Another process may have put one."""
@@ -185,8 +199,35 @@ class CredentialWaits:
 
     def _look_at_all(self) -> None:
         self._looked_at = self._clock.monotonic()
-        for call in list(self._waiting):
-            self._spawn(self._look(call))
+        self._due.update(dict.fromkeys(self._waiting))
+        self._look_on()
+
+    def _look_on(self) -> None:
+        for _ in range(min(_LOOKS - self._looks, len(self._due))):
+            self._looks += 1
+            self._spawn(self._look_at_due())
+
+    async def _look_at_due(self) -> None:
+        try:
+            while not self.closed:
+                call = next((each for each in self._due if each not in self._looked_at_now), None)
+                if call is None:
+                    return
+                del self._due[call]
+                if call in self._waiting:
+                    await self._look_alone(call)
+        finally:
+            self._looks -= 1
+
+    async def _look_alone(self, call: Call) -> None:
+        """Look at a call that no other look is at. What is put meanwhile leads to another look afterwards."""
+        self._looked_at_now.add(call)
+        try:
+            await self._look(call)
+        finally:
+            self._looked_at_now.discard(call)
+            if call in self._due:
+                self._look_on()
 
 
 def _is_over(call: Call) -> bool:

@@ -148,7 +148,8 @@ class Engine:
         requests, rates = Requests(store, journal), Rates(store, registry, clock)
         book = SpendBook(store, clock, owner, prices or PriceTable(), budgets, spawn)
         credential_book = CredentialBook(store, vault, clock, credentials, audit=audit.kept, spawn=spawn)
-        connecting, lent = Connecting(credential_book, store, clock), LentCredentials(credential_book)
+        connecting = Connecting(credential_book, store, clock, registry.uses_credential)
+        lent = LentCredentials(credential_book)
         hub, costs = Hub(registry, store, clock, slots, spawn), ToolCosts(book, spawn)
         entry = WorkerEntry(
             store, clock, owner,

@@ -13,7 +13,9 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 from clicket.credentials import Connecting, ConnectRefused, Start
 from clicket.credentials.oauth_http import ProviderRefused, ProviderUnreachable
 from clicket.errors import UsageError
+from clicket.oauth.subjects import subject_of
 from clicket.runtime import Runtime
+from clicket.server import keys
 from clicket.server.connect_html import connect_page, message_page, put_page
 from clicket.server.operations import BodySpec, Operation, ResponseSpec, tagged
 from clicket.server.page_html import language_of, policy_for
@@ -47,13 +49,24 @@ class ConnectPageHandlers:
         language = _language(request)
         try:
             invitation, provider = await self._connecting.open(request.path("token"))
-            caller, until = invitation.caller, invitation.expires_at
+            caller, until = await self._shown(invitation.caller), invitation.expires_at
             if provider.kind == "token":
                 return _html(200, put_page(provider.shown, caller, until, language))
             where = await self._connecting.consent_origin(provider)
         except Exception as error:
             return _refused(error, language)
         return _html(200, connect_page(provider.shown, caller, where, until, language), where)
+
+    async def _shown(self, caller: str) -> str:
+        """A caller as a person knows it: the name and the holder of a key before its id, or the subject of a token."""
+        subject = subject_of(caller)
+        if subject or not caller:
+            return subject
+        document = await self._runtime.store.document(keys.KIND, caller)
+        if document is None:
+            return caller
+        key = keys.read(document.body)
+        return " · ".join(dict.fromkeys(filter(None, (key.name, key.holder, caller))))
 
     async def begin(self, request: Request) -> Response:
         language, token = _language(request), request.path("token")

@@ -112,6 +112,10 @@ class Registry:
                 "of them could ever be called. Take one of the dependencies out."
             )
 
+    def uses_credential(self, provider: str) -> bool:
+        """Does a tool need credentials for this provider?"""
+        return any(provider in each.tool.options.credentials for each in self.tools.values())
+
     def refuse_unknown(self, names: Iterable[str]) -> None:
         """`UsageError` if a name is not the name of a tool."""
         for name in names:

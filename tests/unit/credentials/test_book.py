@@ -10,18 +10,20 @@ import msgspec
 import pytest
 from tests.kit.credential_books import BANK, Books, FakeServer, memory
 
-from clicket.credentials import CredentialBook
+from clicket.credentials import CredentialBook, Provider
 from clicket.credentials.oauth import Granted
-from clicket.credentials.oauth_http import ProviderUnreachable
+from clicket.credentials.oauth_http import ProviderRefused, ProviderUnreachable
 from clicket.errors import CredentialMissing, StoreUnavailable, UsageError
 from clicket.stores.memory import MemoryStore
 from clicket.testing import StepClock
 
 
 async def connected(books: Books, book: CredentialBook, **more: Any) -> str:
-    given = {"access": "first-access", "refresh": "first-refresh", "expires_in": 100.0, **more}
+    given = {
+        "access": "first-access", "refresh": "first-refresh", "expires_in": 100.0, "token_url": BANK.token_url, **more
+    }  # fmt: skip
     books.server.valid.add(str(given["refresh"]))
-    await book.connect("ann", BANK, Granted(**given))
+    await book.connect("ann", book.provider("bank"), Granted(**given))
     return str(given["access"])
 
 
@@ -141,6 +143,106 @@ async def test_a_refused_refresh_expires_it_and_deletes_the_secret() -> None:
     assert kept.sealed == ""
     assert (await book.look("ann", ["bank"])) == ((), {"bank": shown.reason})
     assert books.what()[-1] == "credential.expired"
+
+
+@pytest.mark.parametrize("error", ["", "invalid_client", "unauthorized_client", "invalid_scope"])
+async def test_a_refusal_that_is_not_about_the_refresh_token_keeps_the_secret(error: str) -> None:
+    class Refusing(FakeServer):
+        on = True
+
+        async def post(self, *args: Any, **more: Any) -> dict[str, Any]:
+            if self.on:
+                raise ProviderRefused("403 of a firewall", error=error)
+            return await super().post(*args, **more)
+
+    server = Refusing()
+    books = Books(server)
+    book = books.over(await memory())
+    access = await connected(books, book)
+    stepped(books).advance(95)
+    assert (await book.token("ann", "bank")).token == access, "it works for a moment longer"
+    stepped(books).advance(6)
+    with pytest.raises(ProviderRefused):
+        await book.token("ann", "bank")
+    (shown,) = await book.listed("ann")
+    assert (shown.status, shown.refreshable) == ("ready", True)
+    server.on = False
+    assert (await book.token("ann", "bank")).token == "access-1"
+    assert server.forms[0]["refresh_token"] == "first-refresh"
+    assert books.what() == ["credential.connected"]
+
+
+ISSUER = "https://as.example"
+MCP = Provider(name="bank", kind="oauth", mcp="https://mcp.example/mcp", client_id="me")
+
+
+def named_by_mcp(server: FakeServer, issuer: str) -> None:
+    """The MCP server names this authorization server from now on."""
+    place = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
+    server.documents[place] = {"resource": MCP.mcp, "authorization_servers": [issuer]}
+    server.documents[f"{issuer}/.well-known/oauth-authorization-server"] = {
+        "issuer": issuer, "authorization_endpoint": f"{issuer}/a", "token_endpoint": f"{issuer}/t",
+        "code_challenge_methods_supported": ["S256"],
+    }  # fmt: skip
+
+
+async def test_metadata_that_are_gone_or_wrong_keep_the_secret() -> None:
+    books = Books()
+    book = books.over(await memory(), providers=(MCP,))
+    await connected(books, book, issuer=ISSUER, token_url=f"{ISSUER}/t")
+    stepped(books).advance(101)
+    with pytest.raises(ProviderRefused, match="no metadata"):
+        await book.token("ann", "bank")
+    named_by_mcp(books.server, ISSUER)
+    assert (await book.token("ann", "bank")).token == "access-1"
+
+
+async def test_a_refresh_token_goes_to_no_server_but_the_one_that_gave_it() -> None:
+    books = Books()
+    book = books.over(await memory(), providers=(MCP,))
+    named_by_mcp(books.server, ISSUER)
+    await connected(books, book, issuer=ISSUER, token_url=f"{ISSUER}/t")
+    stepped(books).advance(95)
+    assert (await book.token("ann", "bank")).token == "access-1"
+    stepped(books).advance(3700)
+    named_by_mcp(books.server, "https://evil.example")
+    with pytest.raises(CredentialMissing, match="another authorization server"):
+        await book.token("ann", "bank")
+    assert [form["url"] for form in books.server.forms] == [f"{ISSUER}/t"]
+    assert "connect it anew" in (await book.look("ann", ["bank"]))[1]["bank"]
+
+
+async def test_metadata_that_this_process_knows_and_that_are_old_expire_nothing() -> None:
+    books, store = Books(), await memory()
+    book = books.over(store, providers=(MCP,))
+    named_by_mcp(books.server, "https://old.example")
+    await book.oauth.endpoints(MCP)
+    named_by_mcp(books.server, ISSUER)  # another process saw that, and connected the account there
+    await connected(books, books.over(store, providers=(MCP,)), issuer=ISSUER, token_url=f"{ISSUER}/t")
+    stepped(books).advance(95)
+    assert (await book.token("ann", "bank")).token == "access-1"
+
+
+async def test_metadata_are_read_before_the_refresh_is_claimed() -> None:
+    """A slow discovery must not use up the claim, or two processes send the refresh token."""
+
+    class Slow(FakeServer):
+        claims: list[bool] = []  # noqa: RUF012  # one test
+
+        async def get(self, provider: Provider, url: str) -> dict[str, Any] | None:
+            self.claims.append(b'"claim":null' not in (await store.documents("credential"))[0].body)
+            stepped(books).advance(30)
+            return await super().get(provider, url)
+
+    store, server = await memory(), Slow()
+    books = Books(server)
+    book = books.over(store, providers=(MCP,))
+    named_by_mcp(server, ISSUER)
+    await connected(books, book, issuer=ISSUER, token_url=f"{ISSUER}/t", expires_in=1.0)
+    stepped(books).advance(1)
+    assert (await book.token("ann", "bank")).token == "access-1"
+    assert server.claims == [False, False]
+    assert "credential.refresh_repeated" not in books.what()
 
 
 async def test_a_token_that_ends_and_cannot_be_refreshed_is_missing() -> None:

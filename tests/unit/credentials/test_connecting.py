@@ -224,6 +224,22 @@ async def test_an_answer_of_another_issuer_is_refused_before_its_code_is_sent(
         assert await flow.refused(query, cookies) == "used", "the state is burnt"
 
 
+async def test_a_code_goes_to_no_server_but_the_one_that_the_person_was_sent_to() -> None:
+    issuer = Provider(name="bank", kind="oauth", issuer="https://as.example", client_id="me")
+    flow = Flow(await memory(), issuer)
+    place, document = "https://as.example/.well-known/oauth-authorization-server", {
+        "issuer": "https://as.example", "authorization_endpoint": "https://as.example/a",
+        "token_endpoint": "https://as.example/t",
+    }  # fmt: skip
+    flow.books.server.documents[place] = document
+    query, cookies = await flow.start()
+    flow.books.server.documents[place] = {**document, "token_endpoint": "https://evil.example/t"}
+    elsewhere = flow.books.connecting(flow.books.over(flow.store, providers=(issuer,)), flow.store)
+    with pytest.raises(ConnectRefused, match="issuer"):
+        await elsewhere.finish(query, cookies)
+    assert flow.books.server.forms == []
+
+
 @pytest.mark.parametrize("query", [{"error": "access_denied"}, {"code": ""}, {"code": "x" * 5_000}])
 async def test_a_person_who_declines_connects_nothing(query: dict[str, str]) -> None:
     flow = Flow(await memory())

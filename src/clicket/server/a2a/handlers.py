@@ -295,8 +295,8 @@ class _Operations:
     async def _answer(self, answers: list[Answer], waiting: tuple[WaitingCall, ...], reported: list[Asked]) -> None:
         """Apply a person's answers. The rules of approvals hold: the scope, and that a caller cannot approve its own calls.
 
-        An answer is about the question with its hash; one without, about the questions that were reported to the client last (`reported`). If
-        others wait by now nothing is decided, and the client gets the task with these.
+        An answer is about the question with its hash; one without, about the questions that were reported to the client last
+        (`reported`). If others wait by now nothing is decided, and the client gets the task with these.
         """
         asked = {each.record.id: each.record for each in waiting if each.record.waiting_for == "approval"}
         if not asked:

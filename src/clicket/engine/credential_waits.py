@@ -110,7 +110,7 @@ class CredentialWaits:
 
     def _look_later(self, call: Call) -> None:
         if not self.closed:
-            self._spawn(self._look(call))
+            self._spawn(self._look_alone(call))
 
     async def _look(self, call: Call) -> None:
         try:

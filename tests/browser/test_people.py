@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ def test_an_approval_with_a_grant_lets_later_calls_run_until_it_is_revoked(conso
     card.get_by_label("For", exact=True).fill("30")
     card.get_by_label("Unit of time").select_option("minutes")
     card.get_by_label("Arguments", exact=True).select_option("numbers up to these, the rest the same")
-    schema = json.loads(card.get_by_label("JSON Schema of the arguments").input_value())
+    written = card.get_by_label("JSON Schema of the arguments")
+    expect(written).to_have_value(re.compile("maximum"))  # the page is drawn again after the choice
+    schema = json.loads(written.input_value())
     assert schema["properties"] == {"to": {"const": "shop"}, "cents": {"type": "number", "minimum": 0, "maximum": 500}}
     assert schema["additionalProperties"] is False
     card.get_by_role("button", name="Approve, and grant").click()

@@ -125,6 +125,10 @@ def _provider(given: Any) -> Provider:
         raise UsageError(
             f"{made.name!r} needs authorize_url and token_url, or an issuer, or mcp (the URL of an MCP server)."
         )
+    if made.client_secret and made.mcp and not (made.issuer or made.token_url):
+        raise UsageError(
+            f"{made.name!r} has a client_secret, and its MCP server would choose where it is sent. Set issuer or token_url, too."
+        )
     if not (made.client_id or made.registration_url or made.issuer or made.mcp):
         raise UsageError(f"{made.name!r} needs a client_id, or a registration_url where a client is registered.")
     return made

@@ -85,3 +85,18 @@ def test_secrets_are_found_also_in_what_is_wrong() -> None:
 )
 def test_secrets_go_over_https(url: str, private: bool, fits: bool) -> None:
     assert is_confidential(url, allow_private=private) is fits
+
+
+def test_an_mcp_server_does_not_choose_where_a_client_secret_goes() -> None:
+    given = {
+        "name": "x",
+        "kind": "oauth",
+        "mcp": "https://mcp.example",
+        "client_id": "me",
+        "client_secret": "hush-hush",
+    }
+    with pytest.raises(UsageError, match="issuer or token_url") as refused:
+        declared_providers([given])
+    assert "hush" not in refused.value.message
+    for more in ({"issuer": "https://as.example"}, {"token_url": "https://as.example/t"}, {"client_secret": ""}):
+        declared_providers([{**given, **more}])

@@ -16,7 +16,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from clicket.errors import ClicketError, CredentialMissing, UsageError, did_you_mean
+from clicket.errors import ClicketError, UsageError, did_you_mean
 from clicket.mcp.caller_connections import Bearer, CallerConnections
 from clicket.mcp.client_tasks import cancel_task
 from clicket.mcp.connection import Connection, Unreachable
@@ -177,12 +177,13 @@ class McpServer:
             return
         try:
             self._bearer.token = await self._runtimes[-1].credentials.token(self._credentials)
-        except CredentialMissing:
+        except ClicketError as error:
             self._bearer.token = ""
             logger.info(
-                "MCP server %s: the program itself has no credential for %s, so its tools are listed without one.",
+                "MCP server %s: the program itself has no credential for %s that works, so its tools are listed without one: %s",
                 self.name,
                 self._credentials,
+                error,
             )
 
     async def _update(self, definitions: Sequence[types.Tool]) -> list[ImportedTool]:

@@ -207,7 +207,8 @@ async def test_the_question_of_a_tool(tmp_path: Path, text: str, data: Any, cont
         assert list(shown[1].data.struct_value["question"]["schema"]["required"]) == ["size"]
         with pytest.raises(A2AError, match="not for an approval"):
             await ask(client, "approve", "w", task_id=task.id)
-        ended = await ask(client, text, "m2", data=data, task_id=task.id)
+        answer = data and {**data, "hash": shown[1].data.struct_value["hash"]}
+        ended = await ask(client, text, "m2", data=answer, task_id=task.id)
         assert state_of(ended) == "completed"
         turn = (await it.get(f"/agents/{task.context_id}/messages")).json()["turns"][0]
         assert next(m["content"] for m in turn["messages"] if m["role"] == "tool").replace(" ", "").startswith(content)

@@ -33,7 +33,6 @@ _BATCH = 200
 _USE = re.compile(r"\.u([0-9]{1,9})(?:~[^~]*)?\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _ALIAS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+\.\d+\.\d+(\.u\d+)*")
-_USES = re.compile(r"(\.u\d+)+$")
 _MAX_PROVIDER = 64
 _MAX_PARENT = 480
 
@@ -112,7 +111,11 @@ def use_id(parent: str, number: int) -> str:
 
 def program_of(alias: str) -> str:
     """The short name of the call of an agent that a use is part of, through all programs between; of another call its own."""
-    return _USES.sub("", alias)
+    while True:
+        program, _, use = alias.rpartition(".")
+        if not (use.startswith("u") and use[1:].isdigit()):
+            return alias
+        alias = program
 
 
 def is_use_of(id: str, parent: str) -> bool:

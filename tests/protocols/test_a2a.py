@@ -257,9 +257,13 @@ async def test_a_subscription_gets_each_question_of_a_call(tmp_path: Path) -> No
             if status.state == pb.TASK_STATE_INPUT_REQUIRED:
                 questions.append(status.message)
 
-    async with shop(tmp_path, answers, tools=[measure]) as it, client_of(it.url, streaming=False) as client:
+    async with (
+        shop(tmp_path, answers, tools=[measure]) as it,
+        client_of(it.url, streaming=False) as client,
+        client_of(it.url) as other,
+    ):
         task = await ask(client, "go")
-        following = asyncio.ensure_future(follow(client.subscribe(pb.SubscribeToTaskRequest(id=task.id))))
+        following = asyncio.ensure_future(follow(other.subscribe(pb.SubscribeToTaskRequest(id=task.id))))
         await eventually(lambda: len(it.parts.event_streams.open) == 1)
         for place, shown in enumerate((task.status.message, None)):
             question = shown or await eventually(lambda: questions and questions[-1], timeout=5)

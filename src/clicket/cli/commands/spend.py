@@ -37,7 +37,7 @@ async def spend(
 ) -> None:
     """Show what agents and tools spent, and what is left of the budgets.
 
-    The prices of models are those of `[[prices]]` in clicket.toml; where it has none, those of a table of November 2025.
+    The prices of models are those of the setting `prices`; where it has none, those of a table of November 2025.
     """
     begin = None if since is None else time.time() - parse_duration(since)
     found = SpendReport(by="day")

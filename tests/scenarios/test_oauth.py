@@ -96,7 +96,7 @@ def provider(url: str, oauth: AuthorizationServer, storage: Storage, user: str) 
 
     async def callback() -> AuthorizationCodeResult:
         found = parse_qs(urlsplit(sent_to[-1]).query)
-        return AuthorizationCodeResult(code=found["code"][0], state=found["state"][0])
+        return AuthorizationCodeResult(code=found["code"][0], state=found["state"][0], iss=found["iss"][0])
 
     metadata = OAuthClientMetadata(
         client_name="test",

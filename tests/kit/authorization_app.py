@@ -279,15 +279,18 @@ def server_over(state: State, *, signed: bool) -> Any:  # noqa: C901  # Authlib 
     def lifetime(client: Any, grant_type: str) -> int:
         return max(int(state.how["lifetime"]), 1)
 
-    def random(*_: Any, **__: Any) -> str:
-        return secrets.token_urlsafe(32)
+    def access(*_: Any, **__: Any) -> str:
+        return f"access-{secrets.token_urlsafe(24)}"
+
+    def refresh(*_: Any, **__: Any) -> str:
+        return f"refresh-{secrets.token_urlsafe(24)}"
 
     server = Server()
     server.register_grant(CodeGrant, [CodeChallenge(required=True)])
     server.register_grant(RefreshGrant)
     server.register_grant(grants.ClientCredentialsGrant)
-    plain = BearerTokenGenerator(random, refresh_token_generator=random, expires_generator=lifetime)
-    jwts = Signed(state.issuer, refresh_token_generator=random, expires_generator=lifetime)
+    plain = BearerTokenGenerator(access, refresh_token_generator=refresh, expires_generator=lifetime)
+    jwts = Signed(state.issuer, refresh_token_generator=refresh, expires_generator=lifetime)
     server.register_token_generator("default", jwts if signed else plain)
     for each in (Registration, Introspect, Revoke):
         server.register_endpoint(each)

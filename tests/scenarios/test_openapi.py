@@ -131,3 +131,25 @@ async def test_every_route_is_in_the_document_and_the_other_way_round() -> None:
         assert whole["openapi"] == "3.1.0"
         names = [operation["operationId"] for methods in whole["paths"].values() for operation in methods.values()]
         assert len(set(names)) == len(names)
+
+
+async def test_every_reference_resolves_to_one_schema() -> None:
+    """Two schemas of one name would get the names of their modules, and references to the plain name would lead nowhere."""
+    async with served() as it:
+        whole = (await it.get("/openapi.json")).json()
+    prefix, schemas = "#/components/schemas/", whole["components"]["schemas"]
+    references = set(references_in(whole))
+    assert {reference for reference in references if reference.removeprefix(prefix) not in schemas} == set()
+    assert [name for name in schemas if not name.isidentifier()] == []
+    bodies = whole["paths"]
+    report = bodies["/report"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    reported = bodies["/agents/{threadId}/tool-states/{name}/report"]["post"]["requestBody"]["content"]
+    assert report["$ref"] != reported["application/json"]["schema"]["$ref"]
+
+
+def references_in(part: Any) -> Iterator[str]:
+    for name, value in part.items() if isinstance(part, dict) else enumerate(part):
+        if name == "$ref":
+            yield value
+        elif isinstance(value, dict | list):
+            yield from references_in(value)

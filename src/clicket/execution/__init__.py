@@ -21,7 +21,6 @@
 from __future__ import annotations
 
 from clicket.execution.artifacts import GRANT, grant, granted, name_of, read_artifact, unknown
-from clicket.execution.caller_task import Wait
 from clicket.execution.lent_credentials import LentCredentials
 from clicket.execution.limiter import RUNTIME, Limiter
 from clicket.execution.loop_watch import LoopWatch
@@ -47,6 +46,7 @@ from clicket.execution.stopping import (
 )
 from clicket.execution.tracebacks import log_failure, traceback_of
 from clicket.execution.turn_log import TurnLog, entries_in
+from clicket.execution.wakeups import Wakeups
 
 __all__ = [
     "GRANT",
@@ -64,7 +64,7 @@ __all__ = [
     "Spool",
     "Stopped",
     "TurnLog",
-    "Wait",
+    "Wakeups",
     "attempt_of",
     "backoff",
     "caller_left",

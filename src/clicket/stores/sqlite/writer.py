@@ -81,7 +81,9 @@ class Writer:
         self._check_files_at, self._gave_up = 0.0, float("-inf")
         self._stats = StatsBatch(connection)
         self._version: int | None = None
-        self._version_of_turn: int | None = None
+        self.version_of_turn: int | None = None
+        """What `data_version` returned in this turn of the loop, while something waits to be written at its end: the calls of one turn
+        share one look, as they share one commit."""
         self._version_cursor = connection.cursor()
         self._workers = workers
         self._inline = inline
@@ -130,7 +132,8 @@ class Writer:
                         logger.exception(_CALLBACK_FAILED, change.id)
                     return
         self._queue.append((change, done, body))
-        self._schedule()
+        if not self._scheduled:
+            self._schedule()
 
     async def run(self, job: Callable[[apsw.Connection], T]) -> T:
         """Run a write of another kind in the writer thread, in its own transaction, between groups."""
@@ -166,13 +169,13 @@ class Writer:
         while the thread has the connection."""
         if self._in_thread:
             return None
-        if self._version_of_turn is not None and self._scheduled:
-            return self._version_of_turn  # calls of one turn of the loop share one look, as they share one commit
         try:
-            self._version_of_turn = self._version_cursor.execute("PRAGMA data_version").get
+            version: int = self._version_cursor.execute("PRAGMA data_version").get
         except apsw.Error:
             return None
-        return self._version_of_turn
+        if self._scheduled:
+            self.version_of_turn = version
+        return version
 
     def others_wrote(self) -> bool:
         """Did another connection commit since the last call? False while the thread writes: a later call will see it."""
@@ -196,7 +199,7 @@ class Writer:
 
     def _flush(self) -> None:
         self._scheduled = False
-        self._version_of_turn = None
+        self.version_of_turn = None
         if self._in_thread:
             return
         if self._log_is_long:

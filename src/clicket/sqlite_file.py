@@ -32,9 +32,7 @@ class Unusable(Exception):
         self.reason = reason
 
 
-def connect(
-    path: str, *, busy: float, settings: str, create: bool = True, statements: int = 100
-) -> apsw.Connection:
+def connect(path: str, *, busy: float, settings: str, create: bool = True, statements: int = 100) -> apsw.Connection:
     """A connection that waits up to `busy` seconds for locks. `settings`: PRAGMA statements. `statements`: after how many executions
     a prepared statement that was not used again is dropped. A file that is made here, and the logs that SQLite makes beside it, are
     their owner's alone from the first moment."""

@@ -2,6 +2,7 @@
 
 - `runner`: runs the attempts of a call, each in its lane, until one succeeds or fails for good
 - `loop_lane`, `caller_task`: async bodies on the event loop; a body in its caller's own task
+- `wakeups`: tasks that wait for calls are woken together
 - `thread_lane`: blocking bodies in worker threads
 - `process_lane`, `processes/`: bodies in child processes
 - `ray_lane`, `ray/`: bodies on a Ray cluster

@@ -50,14 +50,13 @@ class Wakeups:
 
     def _wake(self) -> None:
         woken, self._woken = self._woken, []  # what is woken meanwhile has its turn later
-        at = 0
+        woken.reverse()
         try:
-            for at, (context, callback, future) in enumerate(woken, 1):
+            while woken:
+                context, callback, future = woken.pop()
                 context.run(callback, future)
-        except BaseException:
-            rest = woken[at:]
-            if rest:
+        finally:
+            if woken:  # one raised, as KeyboardInterrupt leaves a task and the loop: the others go on with the loop
                 if not self._woken:
                     self._loop.call_soon(self._wake)
-                self._woken[:0] = rest
-            raise
+                self._woken[:0] = woken[::-1]

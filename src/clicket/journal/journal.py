@@ -88,7 +88,7 @@ class Journal(Staging):
         created, arguments, stages, _ = opening
         now, created_at = self._now, entry.created_at
         at = now()
-        if at < created_at:  # noqa: FURB136, PLR1730  # `max` costs three times as much
+        if at < created_at:  # noqa: PLR1730  # `max` costs three times as much
             at = created_at
         find, authorize, validate = stages.values()
         unit = Start(

@@ -53,7 +53,7 @@ class Persist:
             self._last_progress(call, attempt.progress)
         cache_use = None if call.cache_key is None else self._cache_use(call)
         at, last_at = now(), entry.last_at
-        if at < last_at:  # noqa: FURB136, PLR1730  # `max` costs three times as much
+        if at < last_at:  # noqa: PLR1730  # `max` costs three times as much
             at = last_at
         is_plain = (
             call.outcome is _COMPLETED

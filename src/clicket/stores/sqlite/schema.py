@@ -21,7 +21,7 @@ PERIOD = 300
 """Seconds of one row of `call_times`."""
 _PAGE_SIZE = 2048
 """A commit copies whole pages into the log, and most commits change a few small rows: smaller pages are less to copy."""
-_STATEMENTS = 300
+_STATEMENTS = 200
 """apsw counts each row of an `executemany` as an execution: groups of a hundred must not drop the other statements."""
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (

@@ -82,8 +82,7 @@ class Writer:
         self._stats = StatsBatch(connection)
         self._version: int | None = None
         self.version_of_turn: int | None = None
-        """What `data_version` returned in this turn of the loop, while something waits to be written at its end: the calls of one turn
-        share one look, as they share one commit."""
+        """As of `data_version`, while something waits to be written: calls that share a commit share one look."""
         self._version_cursor = connection.cursor()
         self._workers = workers
         self._inline = inline
@@ -165,8 +164,7 @@ class Writer:
         self.renew_by = host_clock() + self._identity.lease / 2
 
     def data_version(self) -> int | None:
-        """A number that changes when another connection commits, and not with commits of this writer. Called on the loop; None
-        while the thread has the connection."""
+        """A number that changes when another connection commits, but not this one. On the loop; None while the thread writes."""
         if self._in_thread:
             return None
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.call import Call, Late
@@ -163,7 +164,8 @@ class Running:
         if call.failure is not None:
             raise call.failure
         if not call.ready and call.result is None:
-            call.turn = turn = _Future(loop=self._loop)
+            turn: asyncio.Future[Any] = _Future(loop=self._loop)
+            call.turn = turn
             try:
                 await turn
             except asyncio.CancelledError:

@@ -30,7 +30,7 @@ class Wakeups:
         """Set the value or error of a future, unless it is done. The task that waits for it goes on in the next turn of the loop."""
         if future.done():
             return
-        waiting = future._callbacks  # type: ignore[attr-defined]  # asyncio's futures all have it
+        waiting = future._callbacks  # every future of asyncio has it
         if waiting is None or len(waiting) != 1:
             fulfil(future, value, error)
             return

@@ -28,10 +28,8 @@ class Wakeups:
 
     def fulfil(self, future: asyncio.Future[Any], value: Any = None, error: BaseException | None = None) -> None:
         """Set the value or error of a future, unless it is done. The task that waits for it goes on in the next turn of the loop."""
-        if future.done():
-            return
-        waiting = future._callbacks  # every future of asyncio has it
-        if waiting is None or len(waiting) != 1:
+        waiting = future._callbacks  # every future of asyncio has it; one that is done has none in it
+        if not waiting or len(waiting) != 1:
             fulfil(future, value, error)
             return
         callback, context = waiting[0]

@@ -7,21 +7,45 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from clicket.search.text.terms import fold, stem, terms
-from clicket.tool_search.meanings import ASKED, ASKS, CALENDAR, GLUE, GROUPS, NOISE, PHRASES, QUESTIONS, VERBS
+from clicket.tool_search.meanings import ASKED, ASKS, CALENDAR, GLUE, GROUPS, NOISE, PHRASES, QUESTIONS, TELLING, VERBS
+from clicket.tool_search.related import collocations
 
-__all__ = ["is_verb", "plain_terms", "proper_names", "prose_terms", "request_terms", "spellings", "variants"]
+__all__ = [
+    "RequestWord",
+    "is_verb",
+    "passes_on",
+    "plain_terms",
+    "proper_names",
+    "prose_terms",
+    "request_terms",
+    "request_words",
+    "spellings",
+    "variants",
+]
 
 _LONGEST = 40
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SIGNS = re.compile(r"[\W_]+")
 _BRAND = re.compile(r"\b[A-Za-z][a-z0-9]{1,20}[A-Z][A-Za-z0-9]{1,20}\b")
-_BY_PHRASE = 0.6
+_QUOTED = re.compile(r"\"[^\"]{1,500}\"|“[^”]{1,500}”|„[^“”]{1,500}[“”]|«[^»]{1,500}»|(?<!\w)'[^']{1,500}'(?!\w)")
+_WORD = re.compile(r"[^\W_]{1,40}")
+_BEFORE_COLON = 2
+"""Words with a meaning before a colon, from which on what follows it is content."""
+_CONTENT = 0.4
+"""What a word counts that the request only passes on: one in quotation marks, or after a colon."""
+_AFTER_PREPOSITION = 0.85
+_PREPOSITIONS = frozenset("in on at by for from with to of about into onto via using under".split())
+_BY_PHRASE = 0.8
+_BY_COLLOCATION = 0.6
 _BY_QUESTION = 0.3
 _OF_BRAND = 0.3
 _TO_ME, _ME = frozenset(["tell", "show", "give", "find", "read"]), frozenset(["me", "us"])
 """`tell me` asks for something, `tell Ann` sends something."""
+_PARTICLES = frozenset("off up down out away back".split())
+"""Words that may stand apart from their verb."""
 _GAP = 4
 """Words for which `..` in a phrase stands, at most."""
 
@@ -92,7 +116,40 @@ def prose_terms(text: str) -> list[str]:
 
 
 def request_terms(text: str) -> dict[str, float]:
-    """The terms of a request and how much each counts: what is said outright 1, what a phrase stands for less."""
+    """The terms of a request and how much each counts: what is said outright 1, what a phrase stands for and what is passed on less."""
+    said, content = _said(text)
+    weights = _said_terms(said)
+    for term in plain_terms(content):
+        weights.setdefault(term, _CONTENT)
+    return weights
+
+
+def passes_on(text: str) -> bool:
+    """Does the request want something told: `show on Slack that I am away`?"""
+    return bool(_clause(text)[1])
+
+
+def _said(text: str) -> tuple[str, str]:
+    """A request without what it only passes on (`rename it to "old plan"`, `new task: buy milk`); and that."""
+    said = _QUOTED.sub(" ", text)
+    content = " ".join(_QUOTED.findall(text))
+    before, colon, after = said.partition(": ")
+    if colon and len([word for word in _split(before).split() if word not in NOISE]) >= _BEFORE_COLON:
+        said, content = before, f"{content} {after}"
+    before, that, after = _clause(said)
+    if that:
+        said, content = before, f"{content} {after}"
+    return (said, content) if _split(said).strip() else (text, "")
+
+
+def _clause(text: str) -> tuple[str, str, str]:
+    """`tell Ann that it rains`: what is to be told is content."""
+    before, that, after = text.partition(" that ")
+    words = _split(before).split()
+    return (before, that, after) if that and words and words[0] in TELLING else (text, "", "")
+
+
+def _said_terms(text: str) -> dict[str, float]:
     folded = _split(text)
     if not folded.isascii():
         return dict.fromkeys(plain_terms(text), 1.0)
@@ -100,18 +157,70 @@ def request_terms(text: str) -> dict[str, float]:
     words = folded.split()
     for term in _meant(words):
         weights.setdefault(term, _BY_PHRASE)
+    for term, share in _collocated([_stemmed(word) for word in words]).items():
+        weights.setdefault(term, _BY_COLLOCATION * share)
     if words and words[0] in QUESTIONS:
         for term in _asks():
             weights[term] = _BY_QUESTION
     for term in _hinted(text):
         weights.setdefault(term, _BY_PHRASE)
+    weight = 1.0
     for word, after in zip(words, [*words[1:], ""], strict=False):
+        if word in _PREPOSITIONS:
+            weight = _AFTER_PREPOSITION
         if word not in NOISE and not (word in _TO_ME and after in _ME):
-            weights[_stemmed(word)] = 1.0
+            term = _stemmed(word)
+            weights[term] = weight if weights.get(term, 0.0) < weight else weights[term]
     for brand in _BRAND.findall(text):
         for part in _split(brand).split():
             weights[_stemmed(part)] = _OF_BRAND
     return weights | dict.fromkeys(_brands(text), 1.0)
+
+
+class RequestWord(NamedTuple):
+    """A word of a request, as it is written."""
+
+    term: str
+    folded: str
+    before: str
+    """The folded word before it."""
+    is_proper: bool
+    """It has a capital that no sentence begins with."""
+    is_acronym: bool
+    """All its letters are capitals."""
+    is_last: bool
+    """No other word follows before the next sign."""
+    is_title: bool
+    """It begins the request, and a colon follows: `Todoist: buy milk`."""
+    is_domain: bool
+    """`.com` or the like follows."""
+
+
+def request_words(text: str) -> list[RequestWord]:
+    """The words by which a request may name a service; not those that it only passes on."""
+    said, _ = _said(text)
+    found: list[RequestWord] = []
+    before, end = "", 0
+    for match in _WORD.finditer(said):
+        word, gap = match[0], said[end : match.start()]
+        end = match.end()
+        folded = fold(word)
+        begins = not before or any(sign in gap for sign in ".!?")
+        is_proper = any(letter.isupper() for letter in (word[1:] if begins else word)) and folded != "i"
+        found.append(
+            RequestWord(
+                term=_stemmed(folded),
+                folded=folded,
+                before=before,
+                is_proper=is_proper,
+                is_acronym=word.isupper(),
+                is_last=not said[end : end + 2].strip(" ").isalnum() or said[end : end + 1] != " ",
+                is_title=not before and said[end : end + 1] == ":",
+                is_domain=said[end : end + 2].startswith(".") and said[end + 1 : end + 2].isalpha(),
+            )
+        )
+        before = folded
+    return found
 
 
 def proper_names(text: str) -> set[str]:
@@ -168,6 +277,18 @@ def _meant(words: list[str]) -> list[str]:
         if _follows(words, at + 1, rest)
         for term in stands_for
     ]
+
+
+def _collocated(terms: list[str]) -> dict[str, float]:
+    """The terms for which pairs of words in a request stand, and how well."""
+    found: dict[str, float] = {}
+    for at, first in enumerate(terms):
+        for second, is_verb, meant in collocations(first):
+            reach = _GAP if is_verb and second in _PARTICLES else 1
+            if second in terms[at + 1 : at + 1 + reach]:
+                for term, share in meant:
+                    found[term] = max(found.get(term, 0.0), share)
+    return found
 
 
 def _follows(words: list[str], at: int, rest: list[str]) -> bool:

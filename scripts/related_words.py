@@ -36,7 +36,7 @@ HEADER = """\
 # Terms of general English, and those that are related to each, with a digit for how closely. Made by scripts/related_words.py.
 # From WordNet 3.1, Copyright 2011 by Princeton University, all rights reserved; used, changed and distributed under the WordNet license
 # (https://wordnet.princeton.edu/license-and-commercial-use), which gives no warranty of any kind; and from vectors of all-MiniLM-L6-v2
-# (Apache License 2.0). A term with `_` is of two words; one with `+` before it is a verb, and other words may stand between the two.
+# (Apache License 2.0).
 """
 
 
@@ -128,26 +128,6 @@ def blocks(units: Any) -> Iterator[Any]:
         yield units[row : row + 500] @ units.T
 
 
-def collocations(folder: Path, known: dict[str, str]) -> dict[str, dict[str, float]]:
-    """Verbs and nouns of two words that WordNet has, and the single words of the same meaning: `call_off` is `cancel`."""
-    found: dict[str, dict[str, float]] = {}
-    synsets = read_synsets(folder, known)
-    for kind in ("verb", "noun"):
-        for fields in lines(folder, f"index.{kind}"):
-            parts = fields[0].split("_")
-            if len(parts) != 2 or not all(part.isalpha() for part in parts) or stem(parts[0]) not in known:
-                continue
-            kin: dict[str, float] = {}
-            for rank, offset in enumerate(fields[-int(fields[2]) :][:3]):
-                for term, usual in synsets[POS[kind], offset][0].items():
-                    if usual < 4:
-                        kin[term] = max(kin.get(term, 0.0), min(SENSES[rank], SENSES[usual] + 0.2))
-            kin = {term: weight for term, weight in kin.items() if term not in map(stem, parts)}
-            if kin:
-                found[f"{'+' if kind == 'verb' else ''}{stem(parts[0])}_{stem(parts[1])}"] = kin
-    return found
-
-
 def shown(term: str, strengths: dict[str, float]) -> str:
     best = islice(sorted(strengths.items(), key=lambda each: (-each[1], each[0])), NEIGHBOURS)
     return " ".join([term, *(f"{other}{min(9, max(1, round(10 * value)))}" for other, value in best)])
@@ -165,7 +145,7 @@ def main() -> None:
     units = vectors(spelled)
     hubs = np.concatenate([np.partition(block, -11)[:, -11:].mean(1) for block in blocks(units)])
     hubs = (hubs - hubs.mean()) / 2  # words that are close to very many others
-    out = [shown(term, kin) for term, kin in collocations(folder, known).items()]
+    out: list[str] = []
     for row, similar in enumerate(similar for block in blocks(units) for similar in block):
         strengths: dict[str, float] = {}
         close = similar - hubs - hubs[row]

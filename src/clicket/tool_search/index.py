@@ -20,7 +20,7 @@ from clicket.tool_search.services import Services
 from clicket.tool_search.words import (
     plain_terms,
     prose_terms,
-    request_terms,
+    read_request,
     spellings,
     variants,
 )
@@ -164,12 +164,12 @@ class ToolIndex:
 
     def search(self, request: str, *, limit: int = 5, among: Collection[str] | None = None) -> list[str]:
         """The names of at most `limit` tools that fit a request, the best first. `among`: the tools that may be found."""
-        wanted = request_terms(request[:_MAX_QUERY])
+        asked = read_request(request[:_MAX_QUERY])
         scores: dict[int, float] = {}
         covered: dict[int, float] = {}
         known = 0.0
-        named = self._services.named(request[:_MAX_QUERY])
-        for term, weight in list(wanted.items())[:_MAX_QUERY_TERMS]:
+        named = self._services.named(asked.words)
+        for term, weight in list(asked.terms.items())[:_MAX_QUERY_TERMS]:
             best, rarity = self._best(term)
             if self._services.of_term(term):
                 best = self._of_service(term, best, rarity, named.terms)
@@ -178,7 +178,7 @@ class ToolIndex:
                 for number, value in best.items():
                     scores[number] = scores.get(number, 0.0) + weight * value
                     covered[number] = covered.get(number, 0.0) + weight * rarity
-        self._weigh(scores, named.counts, wanted_operations(request[:_MAX_QUERY]))
+        self._weigh(scores, named.counts, wanted_operations(asked))
         names = self._names
         ranked = nsmallest(
             max(limit, 0),

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from clicket.search.text.terms import stem
 from clicket.tool_search.meanings import ASKING_VERBS, POLITE, QUESTIONS, TOOL_VERBS
-from clicket.tool_search.words import passes_on, plain_terms, request_words
+from clicket.tool_search.words import RequestText, plain_terms
 
 __all__ = ["operation_of", "wanted_operations"]
 
@@ -26,11 +26,9 @@ def operation_of(name: str) -> str | None:
     return None
 
 
-def wanted_operations(request: str) -> frozenset[str]:
+def wanted_operations(request: RequestText) -> frozenset[str]:
     """What a request may want; empty: it does not say."""
-    if passes_on(request):
-        return frozenset()
-    words = [word.folded for word in request_words(request)]
+    words = [] if request.passes_on else [word.folded for word in request.words]
     at = 0
     while at < len(words) and words[at] in POLITE:
         at += 1

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from clicket.tool_search.meanings import CALENDAR
 from clicket.tool_search.related import is_ordinary
-from clicket.tool_search.words import RequestWord, is_verb, plain_terms, proper_names, request_words, variants
+from clicket.tool_search.words import RequestWord, is_verb, plain_terms, proper_names, variants
 
 __all__ = ["Named", "Services"]
 
@@ -54,12 +55,12 @@ class Services:
         """For each service whose name the term is, or is part of: the numbers of its tools."""
         return [numbers for numbers in self._leads.get(term, {}).values() if len(numbers) >= _LEAST]
 
-    def named(self, request: str) -> Named:
+    def named(self, words: Iterable[RequestWord]) -> Named:
         """The services that a request names."""
         counts: dict[int, int] = {}
         terms: set[str] = set()
         before_is_name = False
-        for word in request_words(request):
+        for word in words:
             if word.term in terms:
                 continue
             found = self._named_by(word.term) if before_is_name or _is_name(word) else set()

@@ -11,17 +11,15 @@ from typing import NamedTuple
 
 from clicket.search.text.terms import fold, stem, terms
 from clicket.tool_search.meanings import ASKED, ASKS, CALENDAR, GLUE, GROUPS, NOISE, PHRASES, QUESTIONS, TELLING, VERBS
-from clicket.tool_search.related import collocations
 
 __all__ = [
+    "RequestText",
     "RequestWord",
     "is_verb",
-    "passes_on",
     "plain_terms",
     "proper_names",
     "prose_terms",
-    "request_terms",
-    "request_words",
+    "read_request",
     "spellings",
     "variants",
 ]
@@ -36,16 +34,13 @@ _BEFORE_COLON = 2
 """Words with a meaning before a colon, from which on what follows it is content."""
 _CONTENT = 0.4
 """What a word counts that the request only passes on: one in quotation marks, or after a colon."""
-_AFTER_PREPOSITION = 0.85
+_AFTER_PREPOSITION = 0.75
 _PREPOSITIONS = frozenset("in on at by for from with to of about into onto via using under".split())
 _BY_PHRASE = 0.8
-_BY_COLLOCATION = 0.6
 _BY_QUESTION = 0.3
 _OF_BRAND = 0.3
 _TO_ME, _ME = frozenset(["tell", "show", "give", "find", "read"]), frozenset(["me", "us"])
 """`tell me` asks for something, `tell Ann` sends something."""
-_PARTICLES = frozenset("off up down out away back".split())
-"""Words that may stand apart from their verb."""
 _GAP = 4
 """Words for which `..` in a phrase stands, at most."""
 
@@ -115,68 +110,6 @@ def prose_terms(text: str) -> list[str]:
     return [*plain_terms(text), *_brands(text)]
 
 
-def request_terms(text: str) -> dict[str, float]:
-    """The terms of a request and how much each counts: what is said outright 1, what a phrase stands for and what is passed on less."""
-    said, content = _said(text)
-    weights = _said_terms(said)
-    for term in plain_terms(content):
-        weights.setdefault(term, _CONTENT)
-    return weights
-
-
-def passes_on(text: str) -> bool:
-    """Does the request want something told: `show on Slack that I am away`?"""
-    return bool(_clause(text)[1])
-
-
-def _said(text: str) -> tuple[str, str]:
-    """A request without what it only passes on (`rename it to "old plan"`, `new task: buy milk`); and that."""
-    said = _QUOTED.sub(" ", text)
-    content = " ".join(_QUOTED.findall(text))
-    before, colon, after = said.partition(": ")
-    if colon and len([word for word in _split(before).split() if word not in NOISE]) >= _BEFORE_COLON:
-        said, content = before, f"{content} {after}"
-    before, that, after = _clause(said)
-    if that:
-        said, content = before, f"{content} {after}"
-    return (said, content) if _split(said).strip() else (text, "")
-
-
-def _clause(text: str) -> tuple[str, str, str]:
-    """`tell Ann that it rains`: what is to be told is content."""
-    before, that, after = text.partition(" that ")
-    words = _split(before).split()
-    return (before, that, after) if that and words and words[0] in TELLING else (text, "", "")
-
-
-def _said_terms(text: str) -> dict[str, float]:
-    folded = _split(text)
-    if not folded.isascii():
-        return dict.fromkeys(plain_terms(text), 1.0)
-    weights: dict[str, float] = {}
-    words = folded.split()
-    for term in _meant(words):
-        weights.setdefault(term, _BY_PHRASE)
-    for term, share in _collocated([_stemmed(word) for word in words]).items():
-        weights.setdefault(term, _BY_COLLOCATION * share)
-    if words and words[0] in QUESTIONS:
-        for term in _asks():
-            weights[term] = _BY_QUESTION
-    for term in _hinted(text):
-        weights.setdefault(term, _BY_PHRASE)
-    weight = 1.0
-    for word, after in zip(words, [*words[1:], ""], strict=False):
-        if word in _PREPOSITIONS:
-            weight = _AFTER_PREPOSITION
-        if word not in NOISE and not (word in _TO_ME and after in _ME):
-            term = _stemmed(word)
-            weights[term] = weight if weights.get(term, 0.0) < weight else weights[term]
-    for brand in _BRAND.findall(text):
-        for part in _split(brand).split():
-            weights[_stemmed(part)] = _OF_BRAND
-    return weights | dict.fromkeys(_brands(text), 1.0)
-
-
 class RequestWord(NamedTuple):
     """A word of a request, as it is written."""
 
@@ -196,9 +129,62 @@ class RequestWord(NamedTuple):
     """`.com` or the like follows."""
 
 
-def request_words(text: str) -> list[RequestWord]:
-    """The words by which a request may name a service; not those that it only passes on."""
-    said, _ = _said(text)
+class RequestText(NamedTuple):
+    """What is read of a request."""
+
+    terms: dict[str, float]
+    """Its terms and how much each counts: what is said outright 1, what a phrase stands for and what is passed on less."""
+    words: list[RequestWord]
+    """Its words, without those that it only passes on."""
+    passes_on: bool
+    """It wants something told: `show on Slack that I am away`."""
+
+
+def read_request(text: str) -> RequestText:
+    said = _QUOTED.sub(" ", text)
+    content = " ".join(_QUOTED.findall(text))
+    before, colon, after = said.partition(": ")
+    if colon and len([word for word in _split(before).split() if word not in NOISE]) >= _BEFORE_COLON:
+        said, content = before, f"{content} {after}"  # new task: buy milk
+    before, that, after = said.partition(" that ")
+    passes_on = bool(that) and next(iter(_split(before).split()), "") in TELLING
+    if passes_on:
+        said, content = before, f"{content} {after}"  # tell Ann that it rains
+    if not _split(said).strip():
+        said, content = text, ""
+    weights = _said_terms(said)
+    for term in plain_terms(content):
+        weights.setdefault(term, _CONTENT)
+    return RequestText(weights, _request_words(said), passes_on)
+
+
+def _said_terms(text: str) -> dict[str, float]:
+    folded = _split(text)
+    if not folded.isascii():
+        return dict.fromkeys(plain_terms(text), 1.0)
+    weights: dict[str, float] = {}
+    words = folded.split()
+    for term in _meant(words):
+        weights.setdefault(term, _BY_PHRASE)
+    if words and words[0] in QUESTIONS:
+        for term in _asks():
+            weights[term] = _BY_QUESTION
+    for term in _hinted(text):
+        weights.setdefault(term, _BY_PHRASE)
+    weight = 1.0
+    for word, after in zip(words, [*words[1:], ""], strict=False):
+        if word in _PREPOSITIONS:
+            weight = _AFTER_PREPOSITION
+        if word not in NOISE and not (word in _TO_ME and after in _ME):
+            term = _stemmed(word)
+            weights[term] = weight if weights.get(term, 0.0) < weight else weights[term]
+    for brand in _BRAND.findall(text):
+        for part in _split(brand).split():
+            weights[_stemmed(part)] = _OF_BRAND
+    return weights | dict.fromkeys(_brands(text), 1.0)
+
+
+def _request_words(said: str) -> list[RequestWord]:
     found: list[RequestWord] = []
     before, end = "", 0
     for match in _WORD.finditer(said):
@@ -277,18 +263,6 @@ def _meant(words: list[str]) -> list[str]:
         if _follows(words, at + 1, rest)
         for term in stands_for
     ]
-
-
-def _collocated(terms: list[str]) -> dict[str, float]:
-    """The terms for which pairs of words in a request stand, and how well."""
-    found: dict[str, float] = {}
-    for at, first in enumerate(terms):
-        for second, is_verb, meant in collocations(first):
-            reach = _GAP if is_verb and second in _PARTICLES else 1
-            if second in terms[at + 1 : at + 1 + reach]:
-                for term, share in meant:
-                    found[term] = max(found.get(term, 0.0), share)
-    return found
 
 
 def _follows(words: list[str], at: int, rest: list[str]) -> bool:

@@ -25,7 +25,10 @@ from clicket.search.text.terms import STOPWORDS, stem
 OUT = Path(__file__).resolve().parents[1] / "src/clicket/tool_search/related_words.txt"
 FREQUENT, KNOWN = 15_000, 45_000
 """Words up to the first rank are taken, up to the second if WordNet has them."""
-NEIGHBOURS, LEAST = 7, 0.48
+TARGETS = 7_000
+"""The most frequent terms: only they are related to others, for rarer ones are seldom in a description of a tool."""
+NEIGHBOURS, LEAST = 12, 0.4
+OF_WORDNET = 0.25
 SENSES = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3)
 """What a sense of a word counts: WordNet has the usual ones first."""
 POINTERS = {"@": 0.6, "&": 0.7, "+": 0.7}
@@ -149,12 +152,13 @@ def main() -> None:
     for row, similar in enumerate(similar for block in blocks(units) for similar in block):
         strengths: dict[str, float] = {}
         close = similar - hubs - hubs[row]
-        for number in np.argpartition(-close, 15)[:15]:
+        for number in np.argpartition(-close[:TARGETS], 24)[:24]:
             if number != row:
                 alike = 0.2 if looks_alike(spelled[row], spelled[number]) else 0.0
                 strengths[terms[number]] = float(close[number]) - alike - (0.0 if spelled[number] in lemmas else 0.05)
         for other, weight in related.get(terms[row], {}).items():
-            strengths[other] = max(strengths.get(other, 0.0), float(close[at[other]])) + 0.35 * weight
+            if at[other] < TARGETS or weight >= 0.8:
+                strengths[other] = float(close[at[other]]) + OF_WORDNET * weight
         out.append(
             shown(terms[row], {other: (value - 0.2) / 0.6 for other, value in strengths.items() if value >= LEAST})
         )

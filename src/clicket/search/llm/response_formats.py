@@ -1,4 +1,4 @@
-"""The three answers that a model is asked for: their schemas, and parsers that accept how models write them.
+"""The four answers that a model is asked for: their schemas, and parsers that accept how models write them.
 
 A parser returns one_line, bounded values, or None. It accepts other names for a field, a bare list, and one object instead of a list of
 one. It does not guess.
@@ -16,7 +16,7 @@ from clicket.search.llm.structured_chat import ResponseFormat
 from clicket.search.synthesis.citations import MARK
 from clicket.search.text.sentences import sentences
 
-__all__ = ["CLAIMS", "JUDGEMENT", "QUERIES", "Claim", "Judgement", "Quote", "one_line"]
+__all__ = ["BRIEF", "CLAIMS", "JUDGEMENT", "QUERIES", "Brief", "Claim", "Judgement", "Quote", "one_line"]
 
 _MAX_QUERIES = 30
 """Queries that are read; some of them may have been asked before."""
@@ -43,6 +43,13 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True):
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     statement: str
     quotes: tuple[Quote, ...] = ()
+
+
+class Brief(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence; empty if the passages do not answer. `passage` is the number of the one that says it."""
+
+    statement: str
+    passage: int = 0
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +188,19 @@ def _claims_of_text(answer: str, citations: Any) -> tuple[Claim, ...] | None:
     return tuple(claims) or None
 
 
+def _brief(value: Any) -> Brief | None:
+    if not isinstance(value, Mapping):
+        return None
+    number = _member(value, ("passage", *_DOC_NAMES))
+    given = _member(value, _STATEMENT_NAMES)
+    if isinstance(number, str) and number.strip().strip("[]").isdecimal():
+        number = int(number.strip().strip("[]")[:6])
+    if isinstance(number, bool) or not isinstance(number, int) or not isinstance(given, str | None):
+        return None
+    statement = one_line(given, _MAX_STATEMENT)
+    return Brief(statement="" if number <= 0 or _NOTHING.match(statement) else statement, passage=number)
+
+
 def _closed(**properties: Any) -> dict[str, Any]:
     """An object schema that OpenAI and Anthropic accept as strict: closed, every field required, no other keywords."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
@@ -190,6 +210,12 @@ def _list_of(items: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
+_NOTHING = re.compile(
+    r"(?:none|unknown|n/?a|not (?:stated|answered|given|mentioned|specified|found|available))\b[^.]{0,40}+\.?$"
+    r"|(?:the|no|none of the) (?:given |numbered )?(?:passages?|documents?|texts?) ?(?:do|does|did|say)",
+    re.IGNORECASE,
+)
+"""How models say in their own words that the passages do not answer."""
 _TEXT = {"type": "string"}
 
 QUERIES: ResponseFormat[tuple[str, ...]] = ResponseFormat(
@@ -211,4 +237,11 @@ CLAIMS: ResponseFormat[tuple[Claim, ...]] = ResponseFormat(
     ),
     example='{"claims": [{"statement": "One sentence.", "quotes": [{"doc": 1, "quote": "text of document 1, word for word"}]}]}',
     parse=_claims,
+)
+BRIEF: ResponseFormat[Brief] = ResponseFormat(
+    name="sentence",
+    schema=_closed(passage={"type": "integer"}, answer=_TEXT),
+    example='{"passage": 1, "answer": "One sentence."}',
+    parse=_brief,
+    max_tokens=120,
 )

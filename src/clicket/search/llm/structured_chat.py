@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -73,21 +73,19 @@ class StructuredChat:
     def name(self) -> str:
         return str(self.model.name)[:100]
 
-    async def ask(self, format: ResponseFormat[T], system: str, prompt: str) -> T:
+    async def ask(
+        self, format: ResponseFormat[T], system: str, prompt: str, examples: Sequence[tuple[str, str]] = ()
+    ) -> T:
+        """`examples` are prompts with their answers, which the model sees as earlier turns."""
         stage = current_usage().seconds
         seconds = self._seconds if stage is None else min(self._seconds, stage * _STAGE_SHARE)
         try:
             async with asyncio.timeout(seconds) as limit:
-                return await self._ask(format, system, prompt, limit)
+                return await self._ask(format, _messages(format, system, prompt, examples), limit)
         except TimeoutError:
             raise NoAnswer(f"did not answer within {seconds:g} s") from None
 
-    async def _ask(self, format: ResponseFormat[T], system: str, prompt: str, limit: asyncio.Timeout) -> T:
-        ending = f"Answer with JSON only, in this form:\n{format.example}"
-        messages = [
-            ChatMessage(role="system", content=clean(system)),
-            ChatMessage(role="user", content=clean(f"{prompt}\n\n{ending}")),
-        ]
+    async def _ask(self, format: ResponseFormat[T], messages: list[ChatMessage], limit: asyncio.Timeout) -> T:
         reply = await self._chat(format, messages, limit)
         found = _parsed(format, reply)
         if found is not None:
@@ -101,7 +99,7 @@ class StructuredChat:
         )
         messages += [
             ChatMessage(role="assistant", content=clean(reply.text[:_MAX_SENT_BACK]) or "(nothing)"),
-            ChatMessage(role="user", content=f"Your answer {wrong}. {ending}"),
+            ChatMessage(role="user", content=f"Your answer {wrong}. {_ending(format)}"),
         ]
         found = _parsed(format, await self._chat(format, messages, limit))
         if found is None:
@@ -139,6 +137,25 @@ class StructuredChat:
                 raise NoAnswer(f"failed: {_one_line(error)}") from None
             await self._pause(wait)
             attempt += 1
+
+
+def _messages(
+    format: ResponseFormat[Any], system: str, prompt: str, examples: Sequence[tuple[str, str]]
+) -> list[ChatMessage]:
+    shown = [
+        ChatMessage(role=role, content=text)
+        for asked, answer in examples
+        for role, text in (("user", asked), ("assistant", answer))
+    ]
+    return [
+        ChatMessage(role="system", content=clean(system)),
+        *shown,
+        ChatMessage(role="user", content=clean(f"{prompt}\n\n{_ending(format)}")),
+    ]
+
+
+def _ending(format: ResponseFormat[Any]) -> str:
+    return f"Answer with JSON only, in this form:\n{format.example}"
 
 
 def _parsed(format: ResponseFormat[T], reply: ChatReply) -> T | None:

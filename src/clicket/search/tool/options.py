@@ -43,6 +43,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     engines: tuple[Any, ...] = ()
     """Several engines, whose results are fused; `index` stands for the index file."""
     model: Any = None
+    brief: bool = False
+    """The model only writes the answer: one sentence from a few short passages. For small models on your own CPU."""
     planner: Any = None
     analyzer: Any = None
     synthesizer: Any = None
@@ -93,6 +95,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             self.max_page_size,
             self.whole,
             self.budget.counts,
+            *(["brief"] if self.brief else []),
         )
         return sha256(encode(fields)).hexdigest()[:12]
 

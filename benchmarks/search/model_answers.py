@@ -12,9 +12,9 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,9 @@ def _read(kept: Path) -> list[dict[str, Any]]:
 def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench-answers", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--half", choices=("held-back", "tuning"), default="held-back")
-    parser.add_argument("--take", type=int, default=1, metavar="N", help="every Nth question of each set (all)")
+    parser.add_argument(
+        "--take", type=int, default=1, metavar="N", help="every Nth of the questions that have an answer (all)"
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="the time for an answer (60)")
     parser.add_argument("--threads", type=int, default=2, help="of the model's server (2)")
     parser.add_argument("--full", action="store_true", help="the model also plans and judges; writes no page")
@@ -82,18 +84,18 @@ def _options(words: list[str]) -> argparse.Namespace:
 
 
 def _questions(half: str, take: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Questions with and without an answer of each set, every `take`th of each kind."""
+    """The questions of each set, every `take`th of those that have an answer. The model is asked few of the others."""
     for name in SETS:
         lines = (QUESTIONS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
         asked = [one for one in map(json.loads, lines) if one["half"] == half]
-        for kind in (True, False):
-            yield from ((name, one) for one in [one for one in asked if bool(one["answers"]) is kind][::take])
+        yield from ((name, one) for one in [one for one in asked if one["answers"]][::take])
+        yield from ((name, one) for one in asked if not one["answers"])
 
 
 async def _ask_all(options: argparse.Namespace, server: ModelServer, kept: Path, done: Collection[str]) -> None:
     model = Counted(OpenAIModel("qwen", base_url=f"{server.address}/v1", timeout=600, options={"temperature": 0}))
-    with tempfile.TemporaryDirectory(prefix="bench-answers-") as scratch:
-        indexes = {name: Index.open(Path(scratch) / f"{name}.db") for name in SETS}
+    with ExitStack() as opened:
+        indexes = {name: opened.enter_context(Index.open(CACHE / f"documents-{name}.db")) for name in SETS}
         for name, index in indexes.items():
             index.add_folder(CACHE / "documents" / name)
         await _warm_up(indexes[next(iter(SETS))], model)
@@ -107,14 +109,12 @@ async def _ask_all(options: argparse.Namespace, server: ModelServer, kept: Path,
                 f"{row['seconds']:5.1f} s  {row['outcome']:<11} {row['question'][:60]} -> {row['answer'][:90]}",
                 flush=True,
             )
-        for index in indexes.values():
-            index.close()
     await model.close()
 
 
 async def _warm_up(index: Index, model: Any) -> None:
     """The weights and the constant part of the prompt are read once, not by the first question."""
-    await deep_search("Who founded the Debian project?", engine=index, model=model, brief=True)
+    await deep_search("What is Debian?", engine=index, model=model, brief=True)
 
 
 class Counted:

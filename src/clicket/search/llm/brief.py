@@ -33,9 +33,9 @@ from clicket.search.usage import add_note, current_usage
 
 __all__ = ["BriefSynthesizer"]
 
-_PASSAGES = 6
-_PROMPT_TOKENS = 700
-_SECONDS = 30.0
+_PASSAGES = 8
+_PROMPT_TOKENS = 320
+_SECONDS = 600.0
 _RESERVED = 600
 """Tokens for the rest of the prompt, and for the answer."""
 
@@ -43,8 +43,9 @@ _RESERVED = 600
 class BriefSynthesizer:
     """A `Synthesizer` that writes one sentence from a few passages, for models that run on your own CPU.
 
-    `fallback` chooses the passages, and answers if the model does not: `ExtractiveSynthesizer(index)`. `seconds` is what the model has;
-    `max_prompt_tokens` limits the passages in the prompt, `max_passages` their number.
+    `fallback` chooses the passages, and answers if the model does not: `ExtractiveSynthesizer(index)`. The model has
+    `seconds`, and at most nine tenths of `Budget.synthesizing`. `max_prompt_tokens` limits the passages in the prompt, `max_passages` their
+    number.
     """
 
     def __init__(
@@ -90,48 +91,39 @@ class BriefSynthesizer:
         self, text: str, number: int, passages: Sequence[Passage], question: str, extracted: Synthesis
     ) -> Synthesis:
         """The sentences that a passage supports; if there is none, the fallback's answer."""
-        held: list[tuple[str, Citation]] = []
+        held: list[tuple[str, tuple[Citation, ...]]] = []
         unsupported: list[str] = []
         for start, end in sentences(text) or [(0, len(text))]:
             statement = unmarked(text[start:end]).strip()
-            citation = find_support(statement, number, passages, question)
-            if citation is not None:
-                held.append((statement, citation))
+            if cited := find_support(statement, number, passages, question):
+                held.append((statement, cited))
             elif statement:
                 unsupported.append(statement)
         if not held:
             return self._fall_back(extracted, "gave no statement that a passage bears out", tuple(unsupported))
         if unsupported:
             add_note(f"Synthesis: {len(unsupported)} of the model's statements had no support and were left out.")
-        return cited_synthesis(
-            [(statement, (citation,)) for statement, citation in held], tuple(unsupported), f"model {self._chat.name}"
-        )
+        return cited_synthesis(held, tuple(unsupported), f"model {self._chat.name}")
 
     def _fall_back(self, extracted: Synthesis, why: str, unsupported: tuple[str, ...] = ()) -> Synthesis:
         add_note(f"Synthesis: the model {self._chat.name} {why}; the answer is made of sentences of the documents.")
         return msgspec.structs.replace(extracted, unsupported=(*extracted.unsupported, *unsupported))
 
 
-def find_support(statement: str, number: int, passages: Sequence[Passage], question: str) -> Citation | None:
-    """The sentence, or else the passage, that supports the statement. The model's own passage is looked at first; small models
-    often name a wrong one, so the others are looked at too."""
-    ordered = sorted(passages, key=lambda one: (one.number != number, one.number))
-    for passage in ordered:
-        citation = _support_in(passage, statement, question)
-        if citation is not None:
-            return citation
-    return None
+def find_support(statement: str, number: int, passages: Sequence[Passage], question: str) -> tuple[Citation, ...]:
+    """The passage that supports the statement, or two that do together; empty if there are none.
 
-
-def _support_in(passage: Passage, statement: str, question: str) -> Citation | None:
-    document, (first, last) = passage.document, passage.span
-    shown = [PromptDocument(number=1, document=document, text="")]
+    The model's own passage is looked at first. Small models often name a wrong one, so the others are looked at too, those that share
+    most with the statement first.
+    """
     stated = frozenset(terms(statement))
-    parts = [(first + start, first + end) for start, end in sentences(document.text[first:last])]
-    # The sentence that shares most with it, and the whole passage if no sentence is enough by itself.
-    parts.sort(key=lambda one: -len(stated.intersection(terms(document.text[one[0] : one[1]]))))
-    for start, end in (*parts, (first, last)):
-        citation = document.cite(start, end)
-        if is_supported(statement, (citation,), shown, question):
-            return citation
-    return None
+    ordered = sorted(
+        passages,
+        key=lambda one: (one.number != number, -len(stated.intersection(terms(one.citation.text))), one.number),
+    )
+    shown = [PromptDocument(number=one.number, document=one.document, text="") for one in passages]
+    for some in (*((one,) for one in ordered), *((ordered[0], other) for other in ordered[1:])):
+        cited = tuple(one.citation for one in some)
+        if is_supported(statement, cited, shown, question):
+            return cited
+    return ()

@@ -189,16 +189,18 @@ def _claims_of_text(answer: str, citations: Any) -> tuple[Claim, ...] | None:
 
 
 def _brief(value: Any) -> Brief | None:
-    if not isinstance(value, Mapping):
+    """The first line: a number and a sentence. A sentence without a number is one too; where it is from is looked for."""
+    text = one_line(next((line for line in _thought_out(value).splitlines() if line.strip()), ""), _MAX_STATEMENT)
+    found = _NUMBERED.match(text)
+    number, statement = (int(found[1]), text[found.end() :]) if found else (-1, text)
+    if not text:
         return None
-    number = _member(value, ("passage", *_DOC_NAMES))
-    given = _member(value, _STATEMENT_NAMES)
-    if isinstance(number, str) and number.strip().strip("[]").isdecimal():
-        number = int(number.strip().strip("[]")[:6])
-    if isinstance(number, bool) or not isinstance(number, int) or not isinstance(given, str | None):
-        return None
-    statement = one_line(given, _MAX_STATEMENT)
-    return Brief(statement="" if number <= 0 or _NOTHING.match(statement) else statement, passage=number)
+    return Brief(statement="" if number == 0 or _NOTHING.match(statement) else statement, passage=number)
+
+
+def _thought_out(text: str) -> str:
+    """What comes after the thoughts of a reasoning model."""
+    return text.rpartition("</think>")[2]
 
 
 def _closed(**properties: Any) -> dict[str, Any]:
@@ -216,6 +218,7 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 """How models say in their own words that the passages do not answer."""
+_NUMBERED = re.compile(r"[\[(]?(\d{1,4})(?:[\])]?[:.]|[\])]|$)\s*")
 _TEXT = {"type": "string"}
 
 QUERIES: ResponseFormat[tuple[str, ...]] = ResponseFormat(
@@ -238,10 +241,7 @@ CLAIMS: ResponseFormat[tuple[Claim, ...]] = ResponseFormat(
     example='{"claims": [{"statement": "One sentence.", "quotes": [{"doc": 1, "quote": "text of document 1, word for word"}]}]}',
     parse=_claims,
 )
+# No JSON: its quotes and names would be half of the tokens, and a slow model writes two or three in a second.
 BRIEF: ResponseFormat[Brief] = ResponseFormat(
-    name="sentence",
-    schema=_closed(passage={"type": "integer"}, answer=_TEXT),
-    example='{"passage": 1, "answer": "One sentence."}',
-    parse=_brief,
-    max_tokens=120,
+    name="sentence", schema=None, example="1: One sentence.", parse=_brief, max_tokens=80
 )

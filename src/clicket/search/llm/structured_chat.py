@@ -43,10 +43,10 @@ class NoAnswer(Exception):
 
 
 class ResponseFormat(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """The form of an answer. `parse` turns plain JSON into a value, or returns None if it does not fit."""
+    """The form of an answer. `parse` turns plain JSON into a value, or the text itself if there is no schema; None if it does not fit."""
 
     name: str
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] | None
     example: str
     parse: Callable[[Any], T | None]
     max_tokens: int = 4_000
@@ -76,7 +76,7 @@ class StructuredChat:
     async def ask(
         self, format: ResponseFormat[T], system: str, prompt: str, examples: Sequence[tuple[str, str]] = ()
     ) -> T:
-        """`examples` are prompts with their answers, which the model sees as earlier turns."""
+        """`examples` are prompts with their answers, which the model sees as earlier turns; they show the form of an answer."""
         stage = current_usage().seconds
         seconds = self._seconds if stage is None else min(self._seconds, stage * _STAGE_SHARE)
         try:
@@ -147,18 +147,22 @@ def _messages(
         for asked, answer in examples
         for role, text in (("user", asked), ("assistant", answer))
     ]
+    asked = prompt if examples else f"{prompt}\n\n{_ending(format)}"
     return [
         ChatMessage(role="system", content=clean(system)),
         *shown,
-        ChatMessage(role="user", content=clean(f"{prompt}\n\n{_ending(format)}")),
+        ChatMessage(role="user", content=clean(asked)),
     ]
 
 
 def _ending(format: ResponseFormat[Any]) -> str:
-    return f"Answer with JSON only, in this form:\n{format.example}"
+    what = "Answer in this form:" if format.schema is None else "Answer with JSON only, in this form:"
+    return f"{what}\n{format.example}"
 
 
 def _parsed(format: ResponseFormat[T], reply: ChatReply) -> T | None:
+    if format.schema is None:
+        return format.parse(reply.text[:MAX_TEXT])
     for value in values_in(reply.text):
         found = format.parse(value)
         if found is not None:

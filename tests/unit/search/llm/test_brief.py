@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -38,7 +37,7 @@ def findings(question: str = QUESTION, *documents: Document) -> Findings:
 
 
 def reply(passage: int, answer: str) -> str:
-    return json.dumps({"passage": passage, "answer": answer})
+    return f"{passage}: {answer}"
 
 
 async def written(*answers: Any, given: Findings | None = None, **options: Any) -> tuple[Synthesis, StageUsage]:
@@ -90,6 +89,20 @@ async def test_of_two_sentences_the_supported_one_stays() -> None:
     assert "left out" in stage.notes[0]
 
 
+@pytest.mark.parametrize(
+    "form", ["{}", "[1] {}", "1. {}", "(1) {}", "\n 1: {}\n\nThis follows from the passage.", "[1]: {}"]
+)
+async def test_forms_of_an_answer(form: str) -> None:
+    made, stage = await written(form.format("Mint needs water every 2 days."))
+    assert made.answer == "Mint needs water every 2 days [1]."
+    assert not stage.notes
+
+
+async def test_a_number_at_the_beginning_of_a_sentence_is_no_passage() -> None:
+    made, _ = await written("2 days is how often mint needs water.")
+    assert made.answer == "2 days is how often mint needs water [1]."
+
+
 async def test_marks_of_the_model_are_not_citations() -> None:
     made, _ = await written(reply(1, "Mint needs water every 2 days [7]."))
     assert made.answer == "Mint needs water every 2 days [1]."
@@ -99,12 +112,17 @@ async def test_marks_of_the_model_are_not_citations() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        reply(0, ""),
+        "0",
+        "0.",
+        "[0]",
         reply(0, "Mint needs water every 2 days."),
-        reply(1, ""),
+        "1",
+        "\n0\nNo passage says it.",
+        "<think>It may be 2 days.</think>\n0",
         reply(1, "Not stated in the passages."),
         reply(2, "The passages do not say how often."),
         "No passage says it.",
+        "",
     ],
 )
 async def test_a_refusal_is_recognised(said: str) -> None:
@@ -171,27 +189,26 @@ async def test_a_document_cannot_pretend_to_be_a_passage_or_the_question() -> No
 
 
 def test_passages_are_few_short_and_within_their_tokens() -> None:
-    text = " ".join(f"Sentence number {at} says that mint needs water on day {at}." for at in range(200))
+    text = " ".join(f"Sentence number {at} says that mint needs water on day {at}." for at in range(20))
     document = Document(id="long", title="Long", text=text)
-    cited = [
-        document.cite(text.index(f"Sentence number {at} "), text.index(f"Sentence number {at} ") + 40)
-        for at in range(0, 200, 20)
-    ]
+    cited = [document.cite(start, start + 50) for start in range(0, 1_000, 100)]
     passages = passages_of(cited, {"long": document}, most=4, tokens=10_000)
     assert [one.number for one in passages] == [1, 2, 3, 4]
-    assert all(
-        one.span[0] <= cite.start and cite.end <= one.span[1] for one, cite in zip(passages, cited, strict=False)
-    )
-    assert all("Sentence number" in one.line and "\n" not in one.line for one in passages)
-    few = passages_of(cited, {"long": document}, most=9, tokens=250)
-    assert 0 < sum(count_tokens(one.line) for one in few) <= 250
+    assert [one.citation for one in passages] == cited[:4]
+    few = passages_of(cited, {"long": document}, most=9, tokens=50)
+    assert 0 < sum(count_tokens(one.line) for one in few) <= 50
     assert passages_of(cited, {}, most=4, tokens=100) == []
 
 
-def test_neighbours_share_a_passage() -> None:
-    cited = [MINT.cite(0, 15), MINT.cite(16, 44), BASIL.cite(0, 20)]
-    passages = passages_of(cited, {"mint": MINT, "basil": BASIL}, most=6, tokens=1_000)
-    assert [one.document.id for one in passages] == ["mint", "basil"]
+async def test_two_passages_may_support_one_sentence_together() -> None:
+    said = "Agnes Roth brought mint, which needs water every 2 days, to Ardley."
+    question = "How often does mint need water, and who was it that brought it to Ardley?"
+    made, _ = await written(reply(1, said), given=findings(question))
+    assert sorted(one.text for one in made.citations) == [
+        "It needs water every 2 days.",
+        "It was brought to Ardley by Agnes Roth.",
+    ]
+    assert made.answer == f"{said[:-1]} [1][2]."
 
 
 @pytest.mark.parametrize("wrong", [{"max_passages": 0}, {"max_prompt_tokens": True}, {"max_passages": "3"}])

@@ -2,7 +2,8 @@
 
 `python -m benchmarks.search.model_answers [--half HALF] [--take N] [--seconds S] [--threads N] [--full]`. Every question is asked twice:
 without a model, and with one that writes the answer (`brief=True`). Each result is kept at once, so a run that was stopped goes on where it
-ended; `--again` begins anew. A run of the held-back half writes its section of SEARCH.md.
+ended; `--again` begins anew. `--judge` asks no model: what it answered before is checked and judged again, as long as the prompts are the
+same. A run of the held-back half writes its section of SEARCH.md.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +57,13 @@ def main(words: list[str]) -> int:
         "threads": options.threads,
         "seconds": options.seconds,
     }
-    done = {row["question"] for row in _read(kept)}
-    with model_server(options.threads) as server:
-        asyncio.run(_ask_all(options, server, kept, done))
+    rows = _read(kept)
+    if options.judge:
+        kept.write_text("", encoding="utf-8")
+        asyncio.run(_judge_again(options, rows, kept))
+    else:
+        with model_server(options.threads) as server:
+            asyncio.run(_ask_all(options, server, kept, {row["question"] for row in rows}))
     rows = _read(kept)
     made = section(rows, where)
     print(made)
@@ -79,6 +85,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="the time for an answer (60)")
     parser.add_argument("--threads", type=int, default=2, help="of the model's server (2)")
     parser.add_argument("--full", action="store_true", help="the model also plans and judges; writes no page")
+    parser.add_argument("--judge", action="store_true", help="judge kept answers again, without a model")
     parser.add_argument("--again", action="store_true", help="forget what an earlier run kept")
     return parser.parse_args(words)
 
@@ -94,22 +101,36 @@ def _questions(half: str, take: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 async def _ask_all(options: argparse.Namespace, server: ModelServer, kept: Path, done: Collection[str]) -> None:
     model = Counted(OpenAIModel("qwen", base_url=f"{server.address}/v1", timeout=600, options={"temperature": 0}))
+    with _indexes() as indexes:
+        await _warm_up(indexes[next(iter(SETS))], model)
+        for name, asked in _questions(options.half, options.take):
+            if asked["question"] not in done:
+                _keep(kept, name, await _ask(indexes[name], asked, model, server.cpu, options))
+    await model.close()
+
+
+async def _judge_again(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]], kept: Path) -> None:
+    with _indexes() as indexes:
+        for row in rows:
+            model = Counted(Replayed(row))
+            made = await _ask(indexes[row["set"]], row, model, lambda: 0.0, options)
+            _keep(kept, row["set"], {**made, **{name: row[name] for name in ("seconds", "cpu", "tokens")}})
+
+
+@contextmanager
+def _indexes() -> Iterator[dict[str, Index]]:
     with ExitStack() as opened:
         indexes = {name: opened.enter_context(Index.open(CACHE / f"documents-{name}.db")) for name in SETS}
         for name, index in indexes.items():
             index.add_folder(CACHE / "documents" / name)
-        await _warm_up(indexes[next(iter(SETS))], model)
-        for name, asked in _questions(options.half, options.take):
-            if asked["question"] in done:
-                continue
-            row = await _ask(indexes[name], asked, model, server, options)
-            with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"set": name, **row}, ensure_ascii=False) + "\n")
-            print(
-                f"{row['seconds']:5.1f} s  {row['outcome']:<11} {row['question'][:60]} -> {row['answer'][:90]}",
-                flush=True,
-            )
-    await model.close()
+        yield indexes
+
+
+def _keep(kept: Path, name: str, row: Mapping[str, Any]) -> None:
+    with kept.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"set": name, **row}, ensure_ascii=False) + "\n")
+    answer = " ".join(row["answer"].split())[:90]
+    print(f"{row['seconds']:5.1f} s  {row['outcome']:<11} {row['question'][:60]} -> {answer}", flush=True)
 
 
 async def _warm_up(index: Index, model: Any) -> None:
@@ -120,14 +141,16 @@ async def _warm_up(index: Index, model: Any) -> None:
 class Counted:
     """A model that remembers what its last requests used."""
 
-    def __init__(self, model: OpenAIModel) -> None:
+    def __init__(self, model: Any) -> None:
         self._model = model
-        self.name = model.name
+        self.name: str = model.name
         self.usage = Usage()
         self.answers: list[str] = []
+        self.prompts: list[str] = []
 
     async def chat(self, request: ChatRequest) -> ChatReply:
-        reply = await self._model.chat(request)
+        self.prompts.append(sha256(request.text.encode()).hexdigest()[:16])
+        reply: ChatReply = await self._model.chat(request)
         self.usage += reply.usage
         self.answers.append(reply.text)
         return reply
@@ -136,28 +159,44 @@ class Counted:
         await self._model.close()
 
 
+class Replayed:
+    """Answers what the model answered to the same prompts; it has no answer to others, or if the model was late."""
+
+    name = "openai:qwen"
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self._answers = dict(zip(row["prompts"], row["raw"], strict=False))
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        prompt = sha256(request.text.encode()).hexdigest()[:16]
+        if prompt not in self._answers:
+            raise LookupError("the prompt has changed, or the model was late")
+        return ChatReply(text=self._answers[prompt])
+
+
 async def _ask(
-    index: Index, asked: Mapping[str, Any], model: Counted, server: ModelServer, options: argparse.Namespace
+    index: Index, asked: Mapping[str, Any], model: Counted, server_cpu: Callable[[], float], options: argparse.Namespace
 ) -> dict[str, Any]:
     question, answers = asked["question"], asked["answers"]
     budget = Budget(synthesizing=options.seconds / 0.9, decomposing=options.seconds, analyzing=options.seconds)
     plain = await deep_search(question, engine=index)
-    model.usage, model.answers = Usage(), []
-    begun, cpu = time.monotonic(), server.cpu()
+    model.usage, model.answers, model.prompts = Usage(), [], []
+    begun, cpu = time.monotonic(), server_cpu()
     result = await deep_search(question, engine=index, model=model, brief=not options.full, budget=budget)
-    seconds, cpu = time.monotonic() - begun, server.cpu() - cpu
+    seconds, cpu = time.monotonic() - begun, server_cpu() - cpu
     sentences = [one.text for one in plain.citations]
     return {
         "question": question,
         "answers": answers,
         "answer": result.answer,
         "cited": [one.text for one in result.citations],
-        "outcome": outcome(result, asked=bool(model.answers)),
+        "outcome": outcome(result, asked=bool(model.prompts)),
         "answered": result.answered,
         "right": says(result.answer, answers, question),
         "unsupported": list(result.unsupported),
         "notes": list(result.notes),
         "raw": model.answers,
+        "prompts": model.prompts,
         "seconds": seconds,
         "cpu": cpu,
         "tokens": [model.usage.input_tokens, model.usage.cached_tokens, model.usage.output_tokens],

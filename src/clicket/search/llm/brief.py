@@ -4,12 +4,13 @@ The built-in synthesizer chooses the sentences and decides whether there is an a
 these sentences as numbered lines, and writes one sentence from them, or says that they do not answer. The part of the prompt that is always
 the same comes first, so that a server which keeps prompts reads it once.
 
-Nothing that the model says is used unchecked: a sentence counts only if one of the passages supports it. Whatever goes wrong, the answer
-of the built-in synthesizer is there already.
+Nothing that the model says is used unchecked: a sentence counts only if one of the passages supports it. If it is late, fails or invents,
+the answer of the built-in synthesizer is there already. Only a refusal is believed: then the documents do not answer.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -22,22 +23,28 @@ from clicket.search.llm.cited_synthesis import cited_synthesis
 from clicket.search.llm.context_budget import PromptDocument
 from clicket.search.llm.passages import Passage, passages_of
 from clicket.search.llm.prompts import BRIEF_EXAMPLES, brief_prompt
-from clicket.search.llm.response_formats import BRIEF
+from clicket.search.llm.response_formats import BRIEF, Brief, one_line
 from clicket.search.llm.structured_chat import SPENT, NoAnswer, StructuredChat
 from clicket.search.llm.verification import is_supported
 from clicket.search.protocols import Synthesizer
-from clicket.search.synthesis.citations import unmarked
+from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
+from clicket.search.synthesis.extractive import NOT_ANSWERED
+from clicket.search.text.names import is_cjk
 from clicket.search.text.sentences import sentences
-from clicket.search.text.terms import terms
+from clicket.search.text.terms import STOPWORDS, fold, terms
 from clicket.search.usage import add_note, current_usage
 
 __all__ = ["BriefSynthesizer"]
+
+_WORD = re.compile(r"\w+")
 
 _PASSAGES = 8
 _PROMPT_TOKENS = 320
 _SECONDS = 600.0
 _RESERVED = 600
 """Tokens for the rest of the prompt, and for the answer."""
+_MAX_TITLE = 120
+_MAX_NEAREST = 3
 
 
 class BriefSynthesizer:
@@ -79,23 +86,22 @@ class BriefSynthesizer:
             reply = await self._chat.ask(BRIEF, *brief_prompt(findings.question, passages), BRIEF_EXAMPLES)
         except NoAnswer as why:
             return self._fall_back(extracted, str(why))
-        if not reply.statement:
-            return self._fall_back(extracted, "found no answer in the passages")
-        return self._checked(reply.statement, reply.passage, passages, findings.question, extracted)
+        if reply.refused:
+            return self._not_answered(passages)
+        return self._checked(reply, passages, findings.question, extracted)
 
     def _tokens_for_passages(self) -> int:
         left = current_usage().tokens_left
         return self._max_prompt_tokens if left is None else min(self._max_prompt_tokens, left - _RESERVED)
 
-    def _checked(
-        self, text: str, number: int, passages: Sequence[Passage], question: str, extracted: Synthesis
-    ) -> Synthesis:
+    def _checked(self, reply: Brief, passages: Sequence[Passage], question: str, extracted: Synthesis) -> Synthesis:
         """The sentences that a passage supports; if there is none, the fallback's answer."""
+        text = reply.statement
         held: list[tuple[str, tuple[Citation, ...]]] = []
         unsupported: list[str] = []
         for start, end in sentences(text) or [(0, len(text))]:
             statement = unmarked(text[start:end]).strip()
-            if cited := find_support(statement, number, passages, question):
+            if cited := find_support(statement, reply.passage, passages, question):
                 held.append((statement, cited))
             elif statement:
                 unsupported.append(statement)
@@ -105,12 +111,21 @@ class BriefSynthesizer:
             add_note(f"Synthesis: {len(unsupported)} of the model's statements had no support and were left out.")
         return cited_synthesis(held, tuple(unsupported), f"model {self._chat.name}")
 
+    def _not_answered(self, passages: Sequence[Passage]) -> Synthesis:
+        add_note(f"Synthesis: the model {self._chat.name} found no answer in the sentences that come nearest.")
+        titles = dict.fromkeys(one_line(unmarked(one.document.title), _MAX_TITLE) for one in passages)
+        nearest = [title for title in titles if title][:_MAX_NEAREST]
+        lines = [NOT_ANSWERED, *([f"The nearest documents: {'; '.join(nearest)}."] if nearest else [])]
+        return Synthesis(answer="\n\n".join(lines), by=EXTRACTIVE, answered=False)
+
     def _fall_back(self, extracted: Synthesis, why: str, unsupported: tuple[str, ...] = ()) -> Synthesis:
         add_note(f"Synthesis: the model {self._chat.name} {why}; the answer is made of sentences of the documents.")
         return msgspec.structs.replace(extracted, unsupported=(*extracted.unsupported, *unsupported))
 
 
-def find_support(statement: str, number: int, passages: Sequence[Passage], question: str) -> tuple[Citation, ...]:
+def find_support(
+    statement: str, number: int | None, passages: Sequence[Passage], question: str
+) -> tuple[Citation, ...]:
     """The passage that supports the statement, or two that do together; empty if there are none.
 
     The model's own passage is looked at first. Small models often name a wrong one, so the others are looked at too, those that share
@@ -124,6 +139,31 @@ def find_support(statement: str, number: int, passages: Sequence[Passage], quest
     shown = [PromptDocument(number=one.number, document=one.document, text="") for one in passages]
     for some in (*((one,) for one in ordered), *((ordered[0], other) for other in ordered[1:])):
         cited = tuple(one.citation for one in some)
-        if is_supported(statement, cited, shown, question):
+        if is_supported(statement, cited, shown, question) and _is_grounded(statement, some, question):
             return cited
     return ()
+
+
+def _is_grounded(statement: str, some: Sequence[Passage], question: str) -> bool:
+    """Small models join words of the question and of a passage to something that neither says. So what is no sentence, such as a command or
+    a name, must be in the passage as it is. A sentence must have two thirds of what it adds to the question from the passage, and the
+    passage at least half of what the sentence repeats of the question: else it is about something else."""
+    quoted = " ".join(one.citation.text for one in some)
+    if _is_fragment(statement):
+        return f" {_plain(statement)} " in f" {_plain(quoted)} "
+    if is_cjk(statement) != is_cjk(quoted):  # another language has other words
+        return True
+    known = frozenset(terms(f"{quoted} {' '.join(one.document.title for one in some)}"))
+    stated, asked = frozenset(terms(statement)), frozenset(terms(question))
+    added, repeated = stated - asked or stated, stated & asked
+    return len(added & known) * 3 >= len(added) * 2 and len(repeated & known) * 2 >= len(repeated)
+
+
+def _is_fragment(statement: str) -> bool:
+    """A few words without a full stop, none of them one that holds a sentence together."""
+    ended = statement.rstrip().endswith((".", "!", "?"))
+    return not ended and not is_cjk(statement) and not any(fold(word) in STOPWORDS for word in _WORD.findall(statement))
+
+
+def _plain(text: str) -> str:
+    return " ".join(_WORD.findall(fold(text)))

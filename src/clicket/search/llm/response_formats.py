@@ -46,10 +46,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence; empty if the passages do not answer. `passage` is the number of the one that says it."""
+    """One sentence, and the number of the passage that says it, if one was given. `refused`: the passages do not answer."""
 
     statement: str
-    passage: int = 0
+    passage: int | None = None
+    refused: bool = False
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,11 +192,13 @@ def _claims_of_text(answer: str, citations: Any) -> tuple[Claim, ...] | None:
 def _brief(value: Any) -> Brief | None:
     """The first line: a number and a sentence. A sentence without a number is one too; where it is from is looked for."""
     text = one_line(next((line for line in _thought_out(value).splitlines() if line.strip()), ""), _MAX_STATEMENT)
-    found = _NUMBERED.match(text)
-    number, statement = (int(found[1]), text[found.end() :]) if found else (-1, text)
     if not text:
         return None
-    return Brief(statement="" if number == 0 or _NOTHING.match(statement) else statement, passage=number)
+    found = _NUMBERED.match(text)
+    number, statement = (int(found[1]), text[found.end() :]) if found else (None, text)
+    if number == 0 or _NOTHING.match(statement):
+        return Brief(statement="", refused=True)
+    return Brief(statement=statement, passage=number)
 
 
 def _thought_out(text: str) -> str:

@@ -143,9 +143,9 @@ def _messages(
     format: ResponseFormat[Any], system: str, prompt: str, examples: Sequence[tuple[str, str]]
 ) -> list[ChatMessage]:
     shown = [
-        ChatMessage(role=role, content=text)
-        for asked, answer in examples
-        for role, text in (("user", asked), ("assistant", answer))
+        message
+        for question, answer in examples
+        for message in (ChatMessage(role="user", content=question), ChatMessage(role="assistant", content=answer))
     ]
     asked = prompt if examples else f"{prompt}\n\n{_ending(format)}"
     return [

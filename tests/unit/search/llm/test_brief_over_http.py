@@ -56,6 +56,14 @@ async def test_a_sentence_that_no_passage_supports_is_dropped(provider: Provider
     assert result.unsupported == ("Mint needs water every 9 days.",)
 
 
+async def test_a_refusal_of_the_model(provider: Provider, index: Index) -> None:
+    result = await ask(provider, index, "0")
+    assert not result.answered
+    assert not result.citations
+    assert result.answer.startswith("The documents do not answer this question.")
+    assert ["found no answer" in note for note in result.notes] == [True]
+
+
 async def test_a_server_that_does_not_answer_in_time(provider: Provider, index: Index) -> None:
     held = asyncio.Event()
 

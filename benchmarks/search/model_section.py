@@ -99,19 +99,35 @@ def _cost(rows: Sequence[Mapping[str, Any]]) -> str:
     outcomes = [
         [text, f"{sum(row['outcome'] == name for row in rows)} of {len(rows)}"] for name, text in _OUTCOMES.items()
     ]
-    read = sum(row["tokens"][0] - row["tokens"][1] for row in asked)
+    new, written = (
+        ([float(one) for one in column] for column in zip(*_new_tokens(asked), strict=True)) if asked else ([], [])
+    )
     figures = [
         ["sentences of the model that were left out as unsupported", str(sum(len(row["unsupported"]) for row in rows))],
-        ["answered in time, of the questions that it was asked", _share([row["outcome"] != "late" for row in asked])],
-        ["seconds a question, mean, median, 95 %", _spread([row["seconds"] for row in asked])],
-        ["CPU seconds of the server a question, mean, median, 95 %", _spread([row["cpu"] for row in asked])],
+        ["seconds a question, mean / median / 95 %", _spread([row["seconds"] for row in asked])],
+        ["CPU seconds of the server a question, mean / median / 95 %", _spread([row["cpu"] for row in asked])],
+        ["seconds at most 30 / 60 / 81", _within([row["seconds"] for row in asked])],
+        ["CPU seconds at most 30 / 60 / 81", _within([row["cpu"] for row in asked])],
         [
-            "tokens a question: prompt, of it read before, answer",
-            " / ".join(f"{mean([float(row['tokens'][at]) for row in asked]):.0f}" for at in range(3)),
+            "tokens a question: prompt read before / new / answer",
+            f"{_read_before(asked):.0f} / {mean(new):.0f} / {mean(written):.0f}",
         ],
-        ["new tokens of prompts in all", f"{read:,}"],
     ]
-    return table(["", ""], [*outcomes, *figures])
+    return table(["the model", ""], [*outcomes, *figures])
+
+
+def _new_tokens(asked: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Tokens of the prompt that the server had not read before, and of the answer. A late one has no counts."""
+    return [(row["tokens"][0] - row["tokens"][1], row["tokens"][2]) for row in asked if row["tokens"][0]]
+
+
+def _read_before(asked: Sequence[Mapping[str, Any]]) -> float:
+    return mean([float(row["tokens"][1]) for row in asked if row["tokens"][0]])
+
+
+def _within(values: Sequence[float]) -> str:
+    """The last is nine tenths of the time that a search gives its answer if nothing else is set."""
+    return " / ".join(f"{100 * mean([float(one <= most) for one in values]):.0f} %" for most in (30, 60, 81))
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -228,8 +228,10 @@ def says(sentence: str, answers: Sequence[str], question: str) -> bool:
     said, numbers = frozenset(terms(sentence)), numbers_in(sentence, claimed=False)
     known = frozenset(terms(question))
     for one in answers:
-        new = frozenset(terms(one)) - known or frozenset(terms(one))
-        if len(new & said) >= _ENOUGH * len(new) and numbers_in(one) - numbers_in(question) <= numbers:
+        wanted = numbers_in(one) - numbers_in(question)
+        words = frozenset(term for term in terms(one) if not term.isdecimal())
+        new = words - known or (frozenset() if wanted else words)  # numbers may be all that it adds
+        if len(new & said) >= _ENOUGH * len(new) and wanted <= numbers:
             return True
     return False
 

@@ -146,6 +146,10 @@ def _checked(setup: Setup, where: str) -> Setup:
         value = getattr(setup, name)
         if value is not None and value < 1:
             raise UsageError(f"{where}: {name} must be at least 1, not {value}.")
+    if setup.brief and setup.model is None:
+        raise UsageError(
+            f"{where}: brief is about how a model answers, and there is none. Set model, or leave brief out."
+        )
     if setup.engine is not None and setup.engines:
         raise UsageError(f"{where}: give one engine, or several engines, not both.")
     if setup.options.get("isolation", "auto") not in ("auto", "inline"):

@@ -126,34 +126,33 @@ class BriefSynthesizer:
 def find_support(
     statement: str, number: int | None, passages: Sequence[Passage], question: str
 ) -> tuple[Citation, ...]:
-    """The passage that supports the statement, or two that do together; empty if there are none.
+    """The passage that supports the statement; empty if none does.
 
     The model's own passage is looked at first. Small models often name a wrong one, so the others are looked at too, those that share
-    most with the statement first.
+    most with the statement first. Two passages never support a statement together: what they have in common may be only the question.
     """
     stated = frozenset(terms(statement))
     ordered = sorted(
         passages,
         key=lambda one: (one.number != number, -len(stated.intersection(terms(one.citation.text))), one.number),
     )
-    shown = [PromptDocument(number=one.number, document=one.document, text="") for one in passages]
-    for some in (*((one,) for one in ordered), *((ordered[0], other) for other in ordered[1:])):
-        cited = tuple(one.citation for one in some)
-        if is_supported(statement, cited, shown, question) and _is_grounded(statement, some, question):
-            return cited
+    for one in ordered:
+        shown = [PromptDocument(number=one.number, document=one.document, text="")]
+        if is_supported(statement, (one.citation,), shown, question) and _is_grounded(statement, one, question):
+            return (one.citation,)
     return ()
 
 
-def _is_grounded(statement: str, some: Sequence[Passage], question: str) -> bool:
+def _is_grounded(statement: str, passage: Passage, question: str) -> bool:
     """Small models join words of the question and of a passage to something that neither says. So what is no sentence, such as a command or
     a name, must be in the passage as it is. A sentence must have two thirds of what it adds to the question from the passage, and the
     passage at least half of what the sentence repeats of the question: else it is about something else."""
-    quoted = " ".join(one.citation.text for one in some)
+    quoted = passage.citation.text
     if _is_fragment(statement):
         return f" {_plain(statement)} " in f" {_plain(quoted)} "
     if is_cjk(statement) != is_cjk(quoted):  # another language has other words
         return True
-    known = frozenset(terms(f"{quoted} {' '.join(one.document.title for one in some)}"))
+    known = frozenset(terms(f"{quoted} {passage.document.title}"))
     stated, asked = frozenset(terms(statement)), frozenset(terms(question))
     added, repeated = stated - asked or stated, stated & asked
     return len(added & known) * 3 >= len(added) * 2 and len(repeated & known) * 2 >= len(repeated)

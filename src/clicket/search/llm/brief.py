@@ -37,6 +37,9 @@ from clicket.search.usage import add_note, current_usage
 __all__ = ["BriefSynthesizer"]
 
 _WORD = re.compile(r"\w+")
+_YES_OR_NO = re.compile(
+    r"\s*(?:is|are|was|were|do|does|did|can|could|may|must|will|would|should|has|have|had)\b", re.IGNORECASE
+)
 
 _PASSAGES = 8
 _PROMPT_TOKENS = 320
@@ -154,7 +157,9 @@ def _is_grounded(statement: str, passage: Passage, question: str) -> bool:
         return True
     known = frozenset(terms(f"{quoted} {passage.document.title}"))
     stated, asked = frozenset(terms(statement)), frozenset(terms(question))
-    added, repeated = stated - asked or stated, stated & asked
+    added, repeated = stated - asked, stated & asked
+    if not added and not _YES_OR_NO.match(question):  # it only repeats the question
+        return False
     return len(added & known) * 3 >= len(added) * 2 and len(repeated & known) * 2 >= len(repeated)
 
 

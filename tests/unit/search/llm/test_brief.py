@@ -75,6 +75,15 @@ async def test_a_passage_about_something_else_supports_nothing() -> None:
     assert len(made.unsupported) == 1
 
 
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [("What does mint need?", False), ("How does mint need it?", False), ("Does mint need water?", True)],
+)
+async def test_a_sentence_that_only_repeats_the_question(question: str, shown: bool) -> None:
+    made, _ = await written("1: Mint does need water." if shown else "1: Mint does need.", given=findings(question))
+    assert (made.by == "model scripted") is shown
+
+
 async def test_a_wrong_number_of_a_passage_does_not_matter() -> None:
     """The passage that supports the sentence is cited, whatever the model named."""
     for number in (2, 7, 999_999):

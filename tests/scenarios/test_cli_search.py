@@ -82,12 +82,21 @@ def test_reports_have_every_document_whole(place: Place) -> None:
     assert (place.folder / "r.html").read_text().startswith("<!doctype html>")
 
 
+def test_a_model_that_only_writes_the_answer(place: Place) -> None:
+    # The script goes by the number of answers in the conversation, and the prompt has two examples.
+    (place.folder / "answers.json").write_text(json.dumps(["-", "-", "1: Charles Babbage was born in Walworth."]))
+    result = place.ask("search", "Where was Charles Babbage born?", "--model", "script:answers.json", "--brief")
+    assert result["output"]["answer"] == "Charles Babbage was born in Walworth [1]."
+    assert [one["text"] for one in result["output"]["citations"]] == ["He was born in Walworth."]
+
+
 @pytest.mark.parametrize(
     ("options", "code", "reason"),
     [
         (["--engine", "brav"], 2, "no search engine of the kind 'brav'. Did you mean 'brave'?"),
         (["--engine", "brave"], 2, "BRAVE_API_KEY is not set"),
         (["--model", "gpt-x"], 2, "gpt-x"),
+        (["--brief"], 2, "brief is about how a model answers, and there is none"),
         (["--report", "r.pdf"], 2, "r.pdf"),
         (["--report", "none/r.md"], 2, "none/r.md"),
         (["--timeout", "soon"], 2, "soon"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clicket.search.engines.fusion import Mixed
     from clicket.search.findings import Analysis, Findings, QueryResult, Round, SearchFailed, SearchResult, Synthesis
     from clicket.search.index.index import Index
-    from clicket.search.llm import ModelAnalyzer, ModelPlanner, ModelSynthesizer
+    from clicket.search.llm import BriefSynthesizer, ModelAnalyzer, ModelPlanner, ModelSynthesizer
     from clicket.search.planning import BridgePlanner, CoverageAnalyzer
     from clicket.search.protocols import Analyzer, Collection, Planner, Ranker, Synthesizer
     from clicket.search.ranking import LinkRanker
@@ -38,6 +38,7 @@ __all__ = [
     "Analysis",
     "Analyzer",
     "BridgePlanner",
+    "BriefSynthesizer",
     "Budget",
     "ChatModel",
     "Checkpoints",
@@ -82,7 +83,7 @@ _HOMES = {
     "clicket.search.engines.fusion": "Mixed",
     "clicket.search.findings": "Analysis Findings QueryResult Round SearchFailed SearchResult Synthesis",
     "clicket.search.index.index": "Index",
-    "clicket.search.llm": "ModelAnalyzer ModelPlanner ModelSynthesizer",
+    "clicket.search.llm": "BriefSynthesizer ModelAnalyzer ModelPlanner ModelSynthesizer",
     "clicket.search.planning": "BridgePlanner CoverageAnalyzer",
     "clicket.search.protocols": "Analyzer Collection Planner Ranker Synthesizer",
     "clicket.search.ranking": "LinkRanker",

@@ -47,6 +47,9 @@ async def search(
             help="A language model that plans the search and writes the answer: openai:…, anthropic:….",
         ),
     ] = None,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="The model only writes the answer, in one sentence: for small, slow models.")
+    ] = False,
     embeddings: Annotated[bool, typer.Option("--embeddings", help="Also search by meaning (MiniLM, offline).")] = False,
     max_loop: Annotated[int | None, typer.Option(metavar="N", help="Maximum number of rounds (3).")] = None,
     timeout: Annotated[str | None, typer.Option(metavar="TIME", help="Time limit of the search: 30, 2m.")] = None,
@@ -67,7 +70,7 @@ async def search(
     terminal = session.terminal
     terminal.lines = stream
     reports = [_checked(path) for path in report or ()]
-    setup = search_setup(session.settings, **_given(index, engine, model, embeddings=embeddings))
+    setup = search_setup(session.settings, **_given(index, engine, model, brief=brief, embeddings=embeddings))
     if reports or fresh:
         setup = msgspec.structs.replace(setup, cache=None, whole=bool(reports))
     _check_index(setup)
@@ -101,9 +104,12 @@ async def _run(
         raise
 
 
-def _given(index: Path | None, engine: list[str] | None, model: str | None, *, embeddings: bool) -> dict[str, Any]:
+def _given(
+    index: Path | None, engine: list[str] | None, model: str | None, *, brief: bool, embeddings: bool
+) -> dict[str, Any]:
     """The options of the command line, which replace those of the settings."""
     given: dict[str, Any] = {"index": index, "model": model, "embedder": "minilm" if embeddings else None}
+    given["brief"] = brief or None
     if engine:
         given["engines"] = engine
     return {name: value for name, value in given.items() if value is not None}

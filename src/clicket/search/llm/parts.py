@@ -7,24 +7,21 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from clicket.model.document import Citation
 from clicket.ports.services import ChatModel
 from clicket.search.findings import Analysis, Findings, Synthesis
+from clicket.search.llm.cited_synthesis import cited_synthesis
 from clicket.search.llm.context_budget import fit_documents
 from clicket.search.llm.prompts import analysis_prompt, planning_prompt, synthesis_prompt
 from clicket.search.llm.response_formats import CLAIMS, JUDGEMENT, QUERIES
 from clicket.search.llm.structured_chat import SPENT, NoAnswer, StructuredChat
-from clicket.search.llm.verification import VerifiedClaims, verify_claims
+from clicket.search.llm.verification import verify_claims
 from clicket.search.protocols import MAX_QUERIES, Analyzer, Planner, Synthesizer
 from clicket.search.text.queries import fresh
-from clicket.search.text.sentences import sentences
 from clicket.search.usage import add_note
 
-__all__ = ["ModelAnalyzer", "ModelPlanner", "ModelSynthesizer", "add_marks"]
+__all__ = ["ModelAnalyzer", "ModelPlanner", "ModelSynthesizer"]
 
 F = TypeVar("F")
-_STOPS = ".!?…。！？；"
-_CLOSERS = "\"'”’»)]」』）】》"
 
 
 class _ModelPart(Generic[F]):
@@ -113,7 +110,7 @@ class ModelSynthesizer(_ModelPart[Synthesizer]):
         if verified.unsupported:
             count = len(verified.unsupported)
             add_note(f"Synthesis: {count} of the model's statements had no support in the documents and were left out.")
-        return _synthesis(verified, f"model {self._chat.name}")
+        return cited_synthesis(verified.claims, verified.unsupported, f"model {self._chat.name}")
 
     async def _fall_back(self, findings: Findings, why: str, unsupported: tuple[str, ...] = ()) -> Synthesis:
         add_note(f"Synthesis: the model {self._chat.name} {why}; the answer is made of sentences of the documents.")
@@ -123,30 +120,3 @@ class ModelSynthesizer(_ModelPart[Synthesizer]):
             if unsupported
             else synthesis
         )
-
-
-def _synthesis(verified: VerifiedClaims, by: str) -> Synthesis:
-    citations: dict[tuple[str, int, int], Citation] = {}
-    numbers: dict[tuple[str, int, int], int] = {}
-    lines: list[str] = []
-    for statement, cited in verified.claims:
-        marks: dict[int, None] = {}
-        for one in cited:
-            key = (one.doc, one.start, one.end)
-            citations.setdefault(key, one)
-            marks.setdefault(numbers.setdefault(key, len(numbers) + 1))
-        lines.append(add_marks(statement, "".join(f"[{number}]" for number in marks)))
-    return Synthesis(
-        answer="\n".join(lines), citations=tuple(citations.values()), by=by, unsupported=verified.unsupported
-    )
-
-
-def add_marks(statement: str, marks: str) -> str:
-    """Put the marks before the full stop of every sentence: a sentence without marks would count as unsupported."""
-    marked: list[str] = []
-    for start, end in sentences(statement) or [(0, len(statement))]:
-        sentence = statement[start:end]
-        body = sentence.rstrip(_CLOSERS)
-        at = len(body.rstrip(_STOPS)) if body.endswith(tuple(_STOPS)) else len(sentence)
-        marked.append(f"{sentence[:at]} {marks}{sentence[at:]}")
-    return " ".join(marked)

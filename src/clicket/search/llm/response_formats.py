@@ -1,4 +1,4 @@
-"""The three answers that a model is asked for: their schemas, and parsers that accept how models write them.
+"""The four answers that a model is asked for: their schemas, and parsers that accept how models write them.
 
 A parser returns one_line, bounded values, or None. It accepts other names for a field, a bare list, and one object instead of a list of
 one. It does not guess.
@@ -16,7 +16,7 @@ from clicket.search.llm.structured_chat import ResponseFormat
 from clicket.search.synthesis.citations import MARK
 from clicket.search.text.sentences import sentences
 
-__all__ = ["CLAIMS", "JUDGEMENT", "QUERIES", "Claim", "Judgement", "Quote", "one_line"]
+__all__ = ["BRIEF", "CLAIMS", "JUDGEMENT", "QUERIES", "Brief", "Claim", "Judgement", "Quote", "one_line"]
 
 _MAX_QUERIES = 30
 """Queries that are read; some of them may have been asked before."""
@@ -43,6 +43,14 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True):
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     statement: str
     quotes: tuple[Quote, ...] = ()
+
+
+class Brief(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence, and the number of the passage that says it, if one was given. `refused`: the passages do not answer."""
+
+    statement: str
+    passage: int | None = None
+    refused: bool = False
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +189,23 @@ def _claims_of_text(answer: str, citations: Any) -> tuple[Claim, ...] | None:
     return tuple(claims) or None
 
 
+def _brief(value: Any) -> Brief | None:
+    """The first line: a number and a sentence. A sentence without a number is one too; where it is from is looked for."""
+    text = one_line(next((line for line in _thought_out(value).splitlines() if line.strip()), ""), _MAX_STATEMENT)
+    if not text:
+        return None
+    found = _NUMBERED.match(text)
+    number, statement = (int(found[1]), text[found.end() :]) if found else (None, text)
+    if number == 0 or _NOTHING.match(statement):
+        return Brief(statement="", refused=True)
+    return Brief(statement=statement, passage=number)
+
+
+def _thought_out(text: str) -> str:
+    """What comes after the thoughts of a reasoning model."""
+    return text.rpartition("</think>")[2]
+
+
 def _closed(**properties: Any) -> dict[str, Any]:
     """An object schema that OpenAI and Anthropic accept as strict: closed, every field required, no other keywords."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
@@ -190,6 +215,13 @@ def _list_of(items: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
+_NOTHING = re.compile(
+    r"(?:none|unknown|n/?a|not (?:stated|answered|given|mentioned|specified|found|available))\b[^.]{0,40}+\.?$"
+    r"|(?:the|no|none of the) (?:given |numbered )?(?:passages?|documents?|texts?) ?(?:do|does|did|say)",
+    re.IGNORECASE,
+)
+"""How models say in their own words that the passages do not answer."""
+_NUMBERED = re.compile(r"[\[(]?(\d{1,4})(?:[\])]?[:.]|[\])]|$)\s*")
 _TEXT = {"type": "string"}
 
 QUERIES: ResponseFormat[tuple[str, ...]] = ResponseFormat(
@@ -211,4 +243,8 @@ CLAIMS: ResponseFormat[tuple[Claim, ...]] = ResponseFormat(
     ),
     example='{"claims": [{"statement": "One sentence.", "quotes": [{"doc": 1, "quote": "text of document 1, word for word"}]}]}',
     parse=_claims,
+)
+# No JSON: its quotes and names would be half of the tokens, and a slow model writes two or three in a second.
+BRIEF: ResponseFormat[Brief] = ResponseFormat(
+    name="sentence", schema=None, example="1: One sentence.", parse=_brief, max_tokens=80
 )

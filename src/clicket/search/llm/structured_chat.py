@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -43,10 +43,10 @@ class NoAnswer(Exception):
 
 
 class ResponseFormat(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """The form of an answer. `parse` turns plain JSON into a value, or returns None if it does not fit."""
+    """The form of an answer. `parse` turns plain JSON into a value, or the text itself if there is no schema; None if it does not fit."""
 
     name: str
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] | None
     example: str
     parse: Callable[[Any], T | None]
     max_tokens: int = 4_000
@@ -73,21 +73,19 @@ class StructuredChat:
     def name(self) -> str:
         return str(self.model.name)[:100]
 
-    async def ask(self, format: ResponseFormat[T], system: str, prompt: str) -> T:
+    async def ask(
+        self, format: ResponseFormat[T], system: str, prompt: str, examples: Sequence[tuple[str, str]] = ()
+    ) -> T:
+        """`examples` are prompts with their answers, which the model sees as earlier turns; they show the form of an answer."""
         stage = current_usage().seconds
         seconds = self._seconds if stage is None else min(self._seconds, stage * _STAGE_SHARE)
         try:
             async with asyncio.timeout(seconds) as limit:
-                return await self._ask(format, system, prompt, limit)
+                return await self._ask(format, _messages(format, system, prompt, examples), limit)
         except TimeoutError:
             raise NoAnswer(f"did not answer within {seconds:g} s") from None
 
-    async def _ask(self, format: ResponseFormat[T], system: str, prompt: str, limit: asyncio.Timeout) -> T:
-        ending = f"Answer with JSON only, in this form:\n{format.example}"
-        messages = [
-            ChatMessage(role="system", content=clean(system)),
-            ChatMessage(role="user", content=clean(f"{prompt}\n\n{ending}")),
-        ]
+    async def _ask(self, format: ResponseFormat[T], messages: list[ChatMessage], limit: asyncio.Timeout) -> T:
         reply = await self._chat(format, messages, limit)
         found = _parsed(format, reply)
         if found is not None:
@@ -101,7 +99,7 @@ class StructuredChat:
         )
         messages += [
             ChatMessage(role="assistant", content=clean(reply.text[:_MAX_SENT_BACK]) or "(nothing)"),
-            ChatMessage(role="user", content=f"Your answer {wrong}. {ending}"),
+            ChatMessage(role="user", content=f"Your answer {wrong}. {_ending(format)}"),
         ]
         found = _parsed(format, await self._chat(format, messages, limit))
         if found is None:
@@ -141,7 +139,30 @@ class StructuredChat:
             attempt += 1
 
 
+def _messages(
+    format: ResponseFormat[Any], system: str, prompt: str, examples: Sequence[tuple[str, str]]
+) -> list[ChatMessage]:
+    shown = [
+        message
+        for question, answer in examples
+        for message in (ChatMessage(role="user", content=question), ChatMessage(role="assistant", content=answer))
+    ]
+    asked = prompt if examples else f"{prompt}\n\n{_ending(format)}"
+    return [
+        ChatMessage(role="system", content=clean(system)),
+        *shown,
+        ChatMessage(role="user", content=clean(asked)),
+    ]
+
+
+def _ending(format: ResponseFormat[Any]) -> str:
+    what = "Answer in this form:" if format.schema is None else "Answer with JSON only, in this form:"
+    return f"{what}\n{format.example}"
+
+
 def _parsed(format: ResponseFormat[T], reply: ChatReply) -> T | None:
+    if format.schema is None:
+        return format.parse(reply.text[:MAX_TEXT])
     for value in values_in(reply.text):
         found = format.parse(value)
         if found is not None:

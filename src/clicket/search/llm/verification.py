@@ -3,7 +3,7 @@
 Every quote must be in the document that it names, word for word. Then the quotes must support the statement: each number, name and
 address in it is in a quote, in the title of a quoted document or in the question; a negation has a negation there too; and if
 both are in English, or both in a script without spaces, a third of the statement's terms are in the quotes and most of them in
-quotes, titles and question. That catches what models usually invent. It does not verify_claims that a statement follows, so the quotes
+quotes, titles and question. That catches what models usually invent. It does not show that a statement follows, so the quotes
 are always shown with it.
 """
 
@@ -22,7 +22,7 @@ from clicket.search.synthesis.citations import unmarked
 from clicket.search.synthesis.quotes import find_span
 from clicket.search.text.terms import STOPWORDS, fold, is_unspaced, terms
 
-__all__ = ["VerifiedClaims", "verify_claims"]
+__all__ = ["VerifiedClaims", "is_supported", "verify_claims"]
 
 _MIN_QUOTE = 12
 _MIN_UNSPACED = 4
@@ -70,7 +70,7 @@ def verify_claims(claims: Iterable[Claim], found: Sequence[PromptDocument], ques
     for claim in claims:
         statement = one_line(unmarked(claim.statement), len(claim.statement))
         cited = _citations(claim.quotes, found)
-        if statement and cited is not None and _is_supported(statement, cited, found, question):
+        if statement and cited is not None and is_supported(statement, cited, found, question):
             held.setdefault(statement, cited)
         elif statement:
             unsupported.setdefault(statement[:_MAX_UNSUPPORTED])
@@ -107,7 +107,8 @@ def _citation(document: Document, text: str) -> Citation | None:
     return citation if len(text_found) >= _MIN_QUOTE or unspaced >= _MIN_UNSPACED else None
 
 
-def _is_supported(statement: str, cited: Sequence[Citation], found: Sequence[PromptDocument], question: str) -> bool:
+def is_supported(statement: str, cited: Sequence[Citation], found: Sequence[PromptDocument], question: str) -> bool:
+    """Is everything that the statement names in the cited texts, the titles of their documents or the question?"""
     # Without a title, the first characters say what the text is about.
     subjects = {one.document.id: one.document.title or one.document.text[:_OPENING] for one in found}
     quoted = " \n ".join(one.text for one in cited)

@@ -52,6 +52,7 @@ class SearchOptions(TypedDict, total=False):
     engine: Any
     engines: Sequence[Any] | None
     model: Any
+    brief: bool
     planner: Any
     analyzer: Any
     synthesizer: Any
@@ -95,17 +96,19 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
         "synthesizer": ExtractiveSynthesizer(collection, judges=options.get("planner") is None),
     }
     given: dict[str, Any] = {role: options.get(role) for role in defaults}
+    brief = _brief(options.get("brief", False), model)
+    # A model that plans reads the question by itself; one that only writes the answer does not.
+    reads = all(one is None for one in given.values()) and (model is None or brief)
     model_name = ""
     if model is not None:
-        model_parts, model_name = _model_parts(model, defaults)
+        model_parts, model_name = _model_parts(model, defaults, brief=brief)
         given = {role: model_parts.get(role) if part is None else part for role, part in given.items()}
 
     def part(role: str, *, slow: bool = False) -> Part[Any]:
         return Part(role, given=given[role], default=defaults[role], slow=slow)
 
-    built_in = all(one is None for one in given.values())
     parts = Parts(
-        read=partial(read_question, collection=collection if built_in else None),
+        read=partial(read_question, collection=collection if reads else None),
         engine=engine,
         planner=part("planner"),
         ranker=part("ranker", slow=similarity is not None),
@@ -165,10 +168,21 @@ def _engine(engine: Any, engines: Any) -> tuple[AskableEngine, Collection | None
     return as_engine(engine), engine if is_collection(engine) else None
 
 
-def _model_parts(model: Any, defaults: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    from clicket.search.llm import ModelAnalyzer, ModelPlanner, ModelSynthesizer, as_model
+def _brief(given: Any, model: Any) -> bool:
+    if not isinstance(given, bool):
+        raise UsageError(f"brief is true or false, not {given!r}.")
+    if given and model is None:
+        raise UsageError("brief=True is about how a model answers, and there is none. Give model=, or leave brief out.")
+    return given
+
+
+def _model_parts(model: Any, defaults: dict[str, Any], *, brief: bool) -> tuple[dict[str, Any], str]:
+    """The parts that ask the model: all of them, or if it is `brief` the synthesizer."""
+    from clicket.search.llm import BriefSynthesizer, ModelAnalyzer, ModelPlanner, ModelSynthesizer, as_model
 
     chat_model = as_model(model)
+    if brief:
+        return {"synthesizer": BriefSynthesizer(chat_model, ThreadedPart(defaults["synthesizer"]))}, chat_model.name
     return {
         "planner": ModelPlanner(chat_model, fallback=ThreadedPart(defaults["planner"])),
         "analyzer": ModelAnalyzer(chat_model, fallback=ThreadedPart(defaults["analyzer"])),

@@ -43,6 +43,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     engines: tuple[Any, ...] = ()
     """Several engines, whose results are fused; `index` stands for the index file."""
     model: Any = None
+    brief: bool = False
+    """The model only writes the answer: one sentence from a few short passages. For small models on your own CPU."""
     planner: Any = None
     analyzer: Any = None
     synthesizer: Any = None
@@ -93,6 +95,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             self.max_page_size,
             self.whole,
             self.budget.counts,
+            *(["brief"] if self.brief else []),
         )
         return sha256(encode(fields)).hexdigest()[:12]
 
@@ -143,6 +146,10 @@ def _checked(setup: Setup, where: str) -> Setup:
         value = getattr(setup, name)
         if value is not None and value < 1:
             raise UsageError(f"{where}: {name} must be at least 1, not {value}.")
+    if setup.brief and setup.model is None:
+        raise UsageError(
+            f"{where}: brief is about how a model answers, and there is none. Set model, or leave brief out."
+        )
     if setup.engine is not None and setup.engines:
         raise UsageError(f"{where}: give one engine, or several engines, not both.")
     if setup.options.get("isolation", "auto") not in ("auto", "inline"):

@@ -38,6 +38,8 @@ class Engine:
         ({"engine": "brave"}, ["'brave'", "clicket.web"]),
         ({"engines": "brave"}, ["engines"]),
         ({"model": "openai:gpt"}, ["'openai:gpt'", "clicket.models.model_of"]),
+        ({"brief": True}, ["brief", "model"]),
+        ({"brief": "yes"}, ["brief", "'yes'"]),
         ({"options": {"isolation": "process"}}, ["isolation"]),
         ({"embedder": "word2vec"}, ["embedder", "'word2vec'"]),
     ],
@@ -112,6 +114,7 @@ def test_every_option_changes_the_version(tmp_path: Path) -> None:
         Setup(engines=("index", Engine("a"))),
         Setup(max_loop=2),
         Setup(model=Engine("m")),
+        Setup(model=Engine("m"), brief=True),
         Setup(max_documents=5),
     ]
     assert len({setup.version() for setup in setups}) == len(setups)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import accumulate
 from math import inf, log
@@ -21,13 +21,17 @@ import msgspec
 __all__ = ["K1", "MAX_COUNT", "B", "Postings", "count_token"]
 
 K1, B = 1.2, 0.75
-_MAX_CACHED = 4_000_000
-"""Postings in memory, 8 bytes each."""
+_MAX_CACHED = 64_000_000
+"""Bytes of posting lists in memory, about."""
 _MAX_FREQUENCIES = 200_000
 _SHORT = 256
 """A posting list up to this length is scanned without further thought."""
+_MAX_MAPPING = 4_096
+"""Up to this length a list is a mapping, which is looked up several times faster than the arrays of a longer one."""
+_MAPPING_BYTES, _ARRAY_BYTES = 100, 8
+"""Of one entry."""
 _LOOKUP_COST = 10
-"""Looking up one passage in a list costs about as much as scanning this many entries."""
+"""Looking up one passage in arrays costs about as much as scanning this many entries."""
 _GROWTH = 1.6
 """The factor by which the threshold is expected to grow at most; it decides when to compute it again."""
 _SLACK = 1e-4
@@ -37,6 +41,7 @@ _integers = msgspec.json.Decoder(list[int]).decode
 _COUNT_BASE = 0xE000  # a character for private use, which no term has
 MAX_COUNT = 15
 _HOLDERS = "SELECT json_group_array(rowid) FROM postings WHERE postings MATCH ?"
+_FREQUENCIES = "SELECT f.term, f.passages FROM json_each(?) j CROSS JOIN frequencies f ON f.term = j.value"
 _SEVERAL = "SELECT term, json_group_array(doc) FROM instances WHERE term >= ? AND term <= ? GROUP BY term"
 
 
@@ -46,12 +51,19 @@ def count_token(term: str, count: int) -> str:
 
 
 class _PostingList(msgspec.Struct, frozen=True, gc=False):
-    passages: array[int]
-    weights: array[float]
+    """The weight of each passage that has a term: `by_passage` of a short list, the other two of a long one."""
+
+    size: int
     max_weight: float
+    by_passage: dict[int, float] | None = None
+    passages: array[int] = array("I")
+    weights: array[float] = array("f")
+
+    def items(self) -> Iterable[tuple[int, float]]:
+        return self.by_passage.items() if self.by_passage is not None else zip(self.passages, self.weights, strict=True)
 
 
-_NONE = _PostingList(array("I"), array("f"), 0.0)
+_NONE = _PostingList(0, 0.0, {})
 
 
 class Postings:
@@ -72,18 +84,22 @@ class Postings:
         self._cached = 0
         self._frequencies: dict[str, int] = {}
 
-    def frequency(self, term: str) -> int:
-        """The number of passages with this term."""
-        known = self._frequencies.get(term)
-        if known is None:
-            if len(self._frequencies) > _MAX_FREQUENCIES:
-                self._frequencies.clear()
-            try:
-                known = self._connection.execute("SELECT passages FROM frequencies WHERE term = ?", (term,)).get or 0
-            except UnicodeEncodeError:
-                known = 0
-            self._frequencies[term] = known
-        return known
+    def has_counted(self, terms: Sequence[str]) -> bool:
+        """Are the frequencies of these terms in memory?"""
+        return all(map(self._frequencies.__contains__, terms))
+
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """For each term the number of passages with it."""
+        known = self._frequencies
+        new = [term for term in dict.fromkeys(terms) if term not in known]
+        if new:
+            if len(known) + len(new) > _MAX_FREQUENCIES:
+                known.clear()
+                new = list(dict.fromkeys(terms))
+            known.update(dict.fromkeys(new, 0))
+            asked = msgspec.json.encode([term.encode(errors="replace").decode() for term in new]).decode()
+            known.update(self._connection.execute(_FREQUENCIES, (asked,)).fetchall())
+        return [known[term] for term in terms]
 
     def best(self, wanted: Mapping[str, int], k: int) -> tuple[dict[int, float], bool]:
         """The best `k` passages and those equal to the last, with scores; and whether passages with these terms are left out."""
@@ -92,7 +108,7 @@ class Postings:
             ((one.max_weight * count, one, count) for one, count in lists if one.max_weight), key=lambda each: -each[0]
         )
         left = [0.0, *accumulate([each[0] for each in reversed(ordered)])][::-1]
-        rest = [*accumulate([len(each[1].passages) for each in reversed(ordered)])][::-1]
+        rest = [*accumulate([each[1].size for each in reversed(ordered)])][::-1]
         scores: dict[int, float] = {}
         threshold, guess = 0.0, inf
         for at, (_, one, count) in enumerate(ordered):
@@ -103,12 +119,10 @@ class Postings:
                 scores = _above(scores, threshold - left[at])
             if threshold > left[at]:
                 _add_to_known(scores, one, count)
-            elif scores or count > 1:
-                get = scores.get
-                for key, weight in zip(one.passages, one.weights, strict=True):
-                    scores[key] = get(key, 0.0) + weight * count
+            elif scores:
+                _add(scores, one, count)
             else:
-                scores = dict(zip(one.passages, one.weights, strict=True))
+                scores = _scores(one, count)
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
         scores = _above(scores, threshold)
@@ -123,7 +137,7 @@ class Postings:
                 self._lists.clear()
                 self._cached = 0
             known = self._lists[term] = self._read(term)
-            self._cached += len(known.passages)
+            self._cached += known.size * (_ARRAY_BYTES if known.by_passage is None else _MAPPING_BYTES)
         return known
 
     def _read(self, term: str) -> _PostingList:
@@ -138,7 +152,10 @@ class Postings:
             count = ord(token[-1]) - _COUNT_BASE
             for key in _integers(several):
                 weights[bisect_left(keys, key)] = rarity * count / (count + norms[key])
-        return _PostingList(array("I", keys), array("f", weights), max(weights))
+        single = array("f", weights)  # as a long list stores them: the length of a list must not change a score
+        if len(keys) <= _MAX_MAPPING:
+            return _PostingList(len(keys), max(weights), dict(zip(keys, single, strict=True)))
+        return _PostingList(len(keys), max(weights), None, array("I", keys), single)
 
 
 def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
@@ -170,11 +187,30 @@ def _above(scores: dict[int, float], floor: float) -> dict[int, float]:
     return {key: score for key, score in scores.items() if score >= floor}
 
 
+def _scores(one: _PostingList, count: int) -> dict[int, float]:
+    """The scores of a term alone."""
+    if count == 1:
+        return dict(one.items())
+    return {key: weight * count for key, weight in one.items()}
+
+
+def _add(scores: dict[int, float], one: _PostingList, count: int) -> None:
+    """Add the weights of a term. Most passages have one of two terms only, and those that have both are few."""
+    new = one.by_passage if count == 1 and one.by_passage is not None else _scores(one, count)
+    both = {key: scores[key] + new[key] for key in scores.keys() & new.keys()}
+    scores.update(new)
+    scores.update(both)
+
+
 def _add_to_known(scores: dict[int, float], one: _PostingList, count: int) -> None:
     """Add the weights of a term to the passages that have a score already."""
-    passages, weights = one.passages, one.weights
-    if len(scores) * _LOOKUP_COST < len(passages):
-        size = len(passages)
+    if one.by_passage is not None:
+        weight_of = one.by_passage
+        for key in scores.keys() & weight_of.keys():
+            scores[key] += weight_of[key] * count
+        return
+    passages, weights, size = one.passages, one.weights, one.size
+    if len(scores) * _LOOKUP_COST < size:
         for key in scores:
             at = bisect_left(passages, key)
             if at < size and passages[at] == key:

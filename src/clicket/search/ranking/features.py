@@ -229,10 +229,11 @@ def _find_mentions(matches: Sequence[TermMatch], sources: Sequence[int]) -> list
     by_word: dict[str, list[tuple[str, str, int, int]]] = {}
     unspaced: list[tuple[str, int, int]] = []
     for at, one in enumerate(matches):
-        for rank, name in one.linkable_names:
-            if one.profile.unspaced and not name.isascii():
+        is_unspaced = one.profile.unspaced
+        for rank, name, padded, first in one.linkable_names:
+            if is_unspaced and not name.isascii():
                 unspaced.append((name, at, rank))
-            by_word.setdefault(name.split(" ", 1)[0], []).append((name, f" {name} ", at, rank))
+            by_word.setdefault(first, []).append((name, padded, at, rank))
     known = by_word.keys()
     mentions = []
     for source in sources:

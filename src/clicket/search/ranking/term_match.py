@@ -42,8 +42,9 @@ class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     length: int
     matched_weight: float
     """The weight of all terms that it has."""
-    linkable_names: list[tuple[int, str]]
-    """Its names that are not in the question, by which other documents may mention it, each with its rank."""
+    linkable_names: list[tuple[int, str, str, str]]
+    """Its names that are not in the question, by which other documents may mention it: the rank, the name, the same with a blank at
+    both ends, and its first word."""
     names_in_question: list[str]
     """Its names that are in the question."""
 
@@ -67,7 +68,7 @@ def match_terms(
         if question.contains(name):
             names_in_question.append(name)
         elif len(name) > 2 or not name.isascii():
-            linkable_names.append((rank, name))
+            linkable_names.append((rank, name, f" {name} ", name.split(" ", 1)[0]))
     return TermMatch(
         profile=profile,
         bm25=bm25,
@@ -83,16 +84,15 @@ def match_terms(
 def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) -> float:
     """The highest weight of terms within one window, each term counted once."""
     best = 0.0
+    end, size = 0, len(positions)
     for first, (low, _) in enumerate(positions):
-        seen = set()
-        together = 0.0
-        for at, term in positions[first:]:
-            if at - low >= _WINDOW:
-                break
-            if term not in seen:
-                seen.add(term)
-                together += weights[term]
-        best = max(best, together)
+        before, end = end, max(end, first)
+        while end < size and positions[end][0] - low < _WINDOW:
+            end += 1
+        if end > before:  # else the window is a part of the one before it
+            together = sum([weights[term] for term in dict.fromkeys([term for _, term in positions[first:end]])])
+            if together > best:
+                best = together
     return best
 
 

@@ -18,7 +18,7 @@ import apsw
 if TYPE_CHECKING:
     from apsw import FTS5Tokenizer
 
-__all__ = ["STOPWORDS", "all_terms", "fold", "identifiers", "is_unspaced", "singles", "stem", "terms"]
+__all__ = ["STOPWORDS", "all_terms", "fold", "identifiers", "is_unspaced", "singles", "stem", "terms", "terms_of_spans"]
 
 # Han, kana, Hangul, Thai, Lao, Burmese, Khmer.
 _UNSPACED = (
@@ -34,7 +34,7 @@ _SIGNS = "–—’‘“”−°\u00a0"
 """Not part of any word, and often the only characters of a text beyond ASCII."""
 _RUN = re.compile(f"[{_UNSPACED}]+")
 
-_JOINT = re.compile(r"[A-Za-z0-9][._/][A-Za-z0-9]")
+_JOINT = re.compile(r"[._/](?<=[A-Za-z0-9].)[A-Za-z0-9]")  # begins with few characters: several times faster
 _IDENTIFIER = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[._/][A-Za-z0-9]++)++")
 _SEPARATED = str.maketrans("./", "  ")
 _JOINED = str.maketrans("._/", "\ue010\ue011\ue012")
@@ -76,6 +76,25 @@ def terms(text: str) -> list[str]:
         words = _cut(words)
         _learn(words)
         return list(filter(None, map(_known.__getitem__, words)))
+
+
+def terms_of_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[list[str]]:
+    """The terms of each span: `terms` of the parts, faster."""
+    plain = text
+    if not text.isascii():
+        for sign in _SIGNS:
+            plain = plain.replace(sign, " ")
+    if not plain.isascii():
+        return [terms(text[start:end]) for start, end in spans]
+    plain = plain.translate(_PLAIN)
+    found: list[list[str]] = []
+    for start, end in spans:
+        words = plain[start:end].split()
+        try:
+            found.append(list(filter(None, map(_known.__getitem__, words))))
+        except KeyError:
+            found.append(terms(text[start:end]))
+    return found
 
 
 def all_terms(text: str) -> list[str]:

@@ -45,8 +45,8 @@ class Bridge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=64)
-def _word_runs(question: str) -> tuple[tuple[int, int, str, int], ...]:
-    """Every run of words of a question that has a term: start, end, key, number of words."""
+def _word_runs(question: str) -> tuple[tuple[int, int, str], ...]:
+    """Every run of words of a question that has a term and may be a name, not a single word in lower case: start, end, key."""
     words = _words(question)
     runs = [
         (low, low + size) for size in range(min(_MAX_WORDS, len(words)), 0, -1) for low in range(len(words) - size + 1)
@@ -60,9 +60,9 @@ def _word_runs(question: str) -> tuple[tuple[int, int, str, int], ...]:
         keys = [joined_key([word for one in flat[low:high] for word in one]) for low, high in runs]
         has_term = [any(word_has_term[low:high]) for low, high in runs]
     return tuple(
-        (words[low][0], words[high - 1][1], key, high - low)
+        (words[low][0], words[high - 1][1], key)
         for (low, high), key, keep in zip(runs, keys, has_term, strict=True)
-        if keep
+        if keep and (high - low > 1 or question[words[low][0]].isupper())
     )
 
 
@@ -81,12 +81,9 @@ def _document_names(question: str, collection: Collection) -> list[tuple[int, in
     """Parts of the question that are names of documents."""
     found: list[tuple[int, int, str]] = []
     word_runs = _word_runs(question)
-    for (start, end, _, size), ids in zip(word_runs, collection.named([one[2] for one in word_runs]), strict=True):
-        if not ids or any(low < end and start < high for low, high, _ in found):
-            continue
-        written = question[start:end]
-        if size > 1 or written[:1].isupper():
-            found.append((start, end, written))
+    for (start, end, _), ids in zip(word_runs, collection.named([one[2] for one in word_runs]), strict=True):
+        if ids and not any(low < end and start < high for low, high, _ in found):
+            found.append((start, end, question[start:end]))
     for name, start, end in unspaced_names(question, collection):
         if not any(low < end and start < high for low, high, _ in found):
             found.append((start, end, name))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -25,10 +26,16 @@ class QuestionTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, text: str) -> QuestionTerms:
-        return cls(text=text, terms=tuple(dict.fromkeys(terms(text))), flat=without_initials(f" {flattened(text)} "))
+        return _question_terms(text)
 
     def contains(self, name: str) -> bool:
         return f" {name} " in self.flat or (not name.isascii() and len(name) > 1 and name in self.flat)
+
+
+@lru_cache(maxsize=64)
+def _question_terms(text: str) -> QuestionTerms:
+    found = tuple(dict.fromkeys(terms(text)))
+    return QuestionTerms(text=text, terms=found, flat=without_initials(f" {flattened(text)} "))
 
 
 class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -96,11 +103,11 @@ def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) 
     return best
 
 
-def term_positions(profile: DocumentProfile, weights: Mapping[str, float]) -> list[tuple[int, str]]:
+def term_positions(profile: DocumentProfile, wanted: Collection[str]) -> list[tuple[int, str]]:
     """Where the terms are in the text of a document, counted in terms."""
-    if profile.all_terms.isdisjoint(weights):
+    if profile.all_terms.isdisjoint(wanted):
         return []
-    return [(at, term) for at, term in enumerate(profile.terms) if term in weights]
+    return [(at, term) for at, term in enumerate(profile.terms) if term in wanted]
 
 
 def name_context(

@@ -87,14 +87,13 @@ def terms_of_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[list[str
     if not plain.isascii():
         return [terms(text[start:end]) for start, end in spans]
     plain = plain.translate(_PLAIN)
-    found: list[list[str]] = []
-    for start, end in spans:
-        words = plain[start:end].split()
-        try:
-            found.append(list(filter(None, map(_known.__getitem__, words))))
-        except KeyError:
-            found.append(terms(text[start:end]))
-    return found
+    parts = [plain[start:end].split() for start, end in spans]
+    try:
+        return [list(filter(None, map(_known.__getitem__, words))) for words in parts]
+    except KeyError:
+        parts = [_cut(words) if words else words for words in parts]
+        _learn([word for words in parts for word in words])
+        return [list(filter(None, map(_known.__getitem__, words))) for words in parts]
 
 
 def all_terms(text: str) -> list[str]:

@@ -1,24 +1,24 @@
 """Posting lists with BM25 weights, computed once for each term and cached until the index changes.
 
-FTS5 stores the postings, but its own ranking visits every passage with any of the terms. Here the terms with the largest
-weights come first. When the remaining terms cannot lift a new passage into the best `k`, only the passages found so far are
-scored further (MaxScore). The result is the same, to the last digit.
+The terms with the largest weights come first. When the remaining terms cannot lift a new passage into the best `k`, only the passages
+found so far are scored further (MaxScore): of a common term only their weights are computed. The result is the same, to the last digit.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from itertools import accumulate
 from math import inf, log
-from operator import itemgetter
 
 import apsw
 import msgspec
 
-__all__ = ["K1", "MAX_COUNT", "B", "Postings", "count_token"]
+from clicket.search.index.list_writer import MAX_COUNT, unpacked
+
+__all__ = ["K1", "B", "Postings", "listed"]
 
 K1, B = 1.2, 0.75
 _MAX_CACHED = 64_000_000
@@ -27,43 +27,66 @@ _MAX_FREQUENCIES = 200_000
 _SHORT = 256
 """A posting list up to this length is scanned without further thought."""
 _MAX_MAPPING = 4_096
-"""Up to this length a list is a mapping, which is looked up several times faster than the arrays of a longer one."""
-_MAPPING_BYTES, _ARRAY_BYTES = 100, 8
-"""Of one entry."""
-_LOOKUP_COST = 10
-"""Looking up one passage in arrays costs about as much as scanning this many entries."""
+"""The weights of a list up to this length are computed when it is read, those of a longer one when they are needed."""
+_MAPPING_BYTES, _ENTRY_BYTES = 100, 4
+_LOOKUP_COST = 5
+"""Looking up one passage in a long list costs about as much as scanning this many entries."""
 _GROWTH = 1.6
 """The factor by which the threshold is expected to grow at most; it decides when to compute it again."""
 _SLACK = 1e-4
 """More than the rounding error of the sums."""
 
 _integers = msgspec.json.Decoder(list[int]).decode
-_COUNT_BASE = 0xE000  # a character for private use, which no term has
-MAX_COUNT = 15
-_HOLDERS = "SELECT json_group_array(rowid) FROM postings WHERE postings MATCH ?"
-_FREQUENCIES = "SELECT f.term, f.passages FROM json_each(?) j CROSS JOIN frequencies f ON f.term = j.value"
-_SEVERAL = "SELECT term, json_group_array(doc) FROM instances WHERE term >= ? AND term <= ? GROUP BY term"
+_LISTS = "SELECT p.term, p.entries FROM json_each(?) j CROSS JOIN posting_lists p ON p.term = j.value"
+"""The blocks of each list come in order."""
+_FREQUENCIES = """SELECT j.value, (SELECT sum(length(entries)) / 4 FROM posting_lists WHERE term = j.value) AS passages
+    FROM json_each(?) j WHERE passages IS NOT NULL"""
 
 
-def count_token(term: str, count: int) -> str:
-    """The token that is stored beside a term which occurs `count` times, when that is more than once."""
-    return term + chr(_COUNT_BASE + min(count, MAX_COUNT))
+class _PostingList:
+    """The passages that have a term. The weights of a long list are computed when it is scanned the first time."""
 
+    __slots__ = ("_of", "entries", "max_weight", "rarity", "size", "weights")
 
-class _PostingList(msgspec.Struct, frozen=True, gc=False):
-    """The weight of each passage that has a term: `by_passage` of a short list, the other two of a long one."""
+    def __init__(self, entries: array[int], rarity: float, max_weight: float, of: Postings) -> None:
+        self._of = of
+        self.entries = entries
+        self.size = len(entries)
+        self.rarity = rarity
+        self.weights: dict[int, float] | None = None
+        self.max_weight = max_weight
+        if self.size <= _MAX_MAPPING:
+            self.max_weight = max(self.scanned().values(), default=0.0)
 
-    size: int
-    max_weight: float
-    by_passage: dict[int, float] | None = None
-    passages: array[int] = array("I")
-    weights: array[float] = array("f")
+    def scanned(self) -> dict[int, float]:
+        """The weight of each passage."""
+        if self.weights is None:
+            once, norms, rarity = self._of.once, self._of.norms, self.rarity
+            self.weights = {
+                (key := entry >> 4): rarity * once[key]
+                if (count := entry & 15) == 1
+                else rarity * count / (count + norms[key])
+                for entry in self.entries
+            }
+            self._of.cached += _MAPPING_BYTES * self.size
+        return self.weights
 
-    def items(self) -> Iterable[tuple[int, float]]:
-        return self.by_passage.items() if self.by_passage is not None else zip(self.passages, self.weights, strict=True)
-
-
-_NONE = _PostingList(0, 0.0, {})
+    def add_to(self, scores: dict[int, float], times: int) -> None:
+        """Add the weights to the passages that have a score already."""
+        weights = self.weights
+        if weights is None and len(scores) * _LOOKUP_COST > self.size:
+            weights = self.scanned()
+        if weights is not None:
+            for key in scores.keys() & weights.keys():
+                scores[key] += weights[key] * times
+            return
+        entries, size, once, norms, rarity = self.entries, self.size, self._of.once, self._of.norms, self.rarity
+        for key in scores:
+            at = bisect_left(entries, key << 4)
+            if at < size and entries[at] >> 4 == key:
+                count = entries[at] & 15
+                weight = rarity * once[key] if count == 1 else rarity * count / (count + norms[key])
+                scores[key] += weight * times
 
 
 class Postings:
@@ -77,11 +100,15 @@ class Postings:
         norms = [K1 * (1 - B + B * one / average) for one in range(max(lengths) + 1)]
         self.document_of = document_of
         """The document of each passage, by the key of the passage."""
-        self._norms = [norms[one] for one in lengths]
+        self.norms = [norms[one] for one in lengths]
+        """What the length of each passage adds to the number of occurrences, in the formula of BM25."""
         once = [1 / (1 + norm) for norm in norms]
-        self._once = [once[one] for one in lengths]
+        self.once = [once[one] for one in lengths]
+        """The weight of a term that occurs once, without its rarity."""
+        self._most = MAX_COUNT / (MAX_COUNT + norms[0])
         self._lists: dict[str, _PostingList] = {}
-        self._cached = 0
+        self.cached = 0
+        """Bytes of lists in memory, about."""
         self._frequencies: dict[str, int] = {}
 
     def has_counted(self, terms: Sequence[str]) -> bool:
@@ -97,15 +124,16 @@ class Postings:
                 known.clear()
                 new = list(dict.fromkeys(terms))
             known.update(dict.fromkeys(new, 0))
-            asked = msgspec.json.encode([term.encode(errors="replace").decode() for term in new]).decode()
+            asked = listed([term.encode(errors="replace").decode() for term in new])
             known.update(self._connection.execute(_FREQUENCIES, (asked,)).fetchall())
         return [known[term] for term in terms]
 
     def best(self, wanted: Mapping[str, int], k: int) -> tuple[dict[int, float], bool]:
         """The best `k` passages and those equal to the last, with scores; and whether passages with these terms are left out."""
-        lists = [(self._list(term), count) for term, count in sorted(wanted.items())]
+        lists = self._read(sorted(wanted))
         ordered = sorted(
-            ((one.max_weight * count, one, count) for one, count in lists if one.max_weight), key=lambda each: -each[0]
+            ((one.max_weight * wanted[term], one, wanted[term]) for term, one in lists.items() if one.size),
+            key=lambda each: -each[0],
         )
         left = [0.0, *accumulate([each[0] for each in reversed(ordered)])][::-1]
         rest = [*accumulate([each[1].size for each in reversed(ordered)])][::-1]
@@ -118,11 +146,11 @@ class Postings:
             if threshold > left[at] and len(scores) > _SHORT:
                 scores = _above(scores, threshold - left[at])
             if threshold > left[at]:
-                _add_to_known(scores, one, count)
+                one.add_to(scores, count)
             elif scores:
-                _add(scores, one, count)
+                _add(scores, one.scanned(), count)
             else:
-                scores = _scores(one, count)
+                scores = _times(one.scanned(), count)
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
         scores = _above(scores, threshold)
@@ -130,32 +158,28 @@ class Postings:
         near = _above(scores, threshold - _SLACK)
         return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
 
-    def _list(self, term: str) -> _PostingList:
-        known = self._lists.get(term)
-        if known is None:
-            if self._cached > _MAX_CACHED:
-                self._lists.clear()
-                self._cached = 0
-            known = self._lists[term] = self._read(term)
-            self._cached += known.size * (_ARRAY_BYTES if known.by_passage is None else _MAPPING_BYTES)
-        return known
+    def _read(self, terms: Sequence[str]) -> dict[str, _PostingList]:
+        """The lists of these terms, in this order."""
+        if self.cached > _MAX_CACHED:
+            self._lists.clear()
+            self.cached = 0
+        missing = [term for term in terms if term not in self._lists]
+        if missing:
+            blocks: dict[str, list[bytes]] = {term: [] for term in missing}
+            for term, entries in self._connection.execute(_LISTS, (listed(missing),)):
+                blocks[term].append(entries)
+            for term, data in blocks.items():
+                entries = unpacked(data[0] if len(data) == 1 else b"".join(data))
+                rarity = log(1 + (self.size - len(entries) + 0.5) / (len(entries) + 0.5)) * (K1 + 1)
+                self._lists[term] = _PostingList(entries, rarity, rarity * self._most, self)
+                self._frequencies[term] = len(entries)
+                self.cached += _ENTRY_BYTES * len(entries)
+        return {term: self._lists[term] for term in terms}
 
-    def _read(self, term: str) -> _PostingList:
-        execute, norms = self._connection.execute, self._norms
-        keys = _integers(execute(_HOLDERS, (f'"{term}"',)).get)
-        if not keys:
-            return _NONE
-        rarity = log(1 + (self.size - len(keys) + 0.5) / (len(keys) + 0.5)) * (K1 + 1)
-        # The first key is given twice: for a single key `itemgetter` would return no tuple.
-        weights = [rarity * once for once in itemgetter(keys[0], *keys)(self._once)[1:]]
-        for token, several in execute(_SEVERAL, (count_token(term, 2), count_token(term, MAX_COUNT))):
-            count = ord(token[-1]) - _COUNT_BASE
-            for key in _integers(several):
-                weights[bisect_left(keys, key)] = rarity * count / (count + norms[key])
-        single = array("f", weights)  # as a long list stores them: the length of a list must not change a score
-        if len(keys) <= _MAX_MAPPING:
-            return _PostingList(len(keys), max(weights), dict(zip(keys, single, strict=True)))
-        return _PostingList(len(keys), max(weights), None, array("I", keys), single)
+
+def listed(values: Sequence[int] | Sequence[str]) -> str:
+    """For `json_each`: one statement with a list is several times faster than one statement for each value."""
+    return msgspec.json.encode(values).decode()
 
 
 def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
@@ -179,7 +203,7 @@ def _threshold(scores: dict[int, float], rest: list[tuple[float, _PostingList, i
     """A score that the best `k` reach at least: the k-th of the best so far, with all remaining terms added."""
     best = _above(scores, nlargest(2 * k, scores.values())[-1])
     for _, one, count in rest:
-        _add_to_known(best, one, count)
+        one.add_to(best, count)
     return nlargest(k, best.values())[-1]
 
 
@@ -187,35 +211,13 @@ def _above(scores: dict[int, float], floor: float) -> dict[int, float]:
     return {key: score for key, score in scores.items() if score >= floor}
 
 
-def _scores(one: _PostingList, count: int) -> dict[int, float]:
-    """The scores of a term alone."""
-    if count == 1:
-        return dict(one.items())
-    return {key: weight * count for key, weight in one.items()}
+def _times(weights: dict[int, float], count: int) -> dict[int, float]:
+    return weights.copy() if count == 1 else {key: weight * count for key, weight in weights.items()}
 
 
-def _add(scores: dict[int, float], one: _PostingList, count: int) -> None:
+def _add(scores: dict[int, float], weights: dict[int, float], count: int) -> None:
     """Add the weights of a term. Most passages have one of two terms only, and those that have both are few."""
-    new = one.by_passage if count == 1 and one.by_passage is not None else _scores(one, count)
+    new = weights if count == 1 else _times(weights, count)
     both = {key: scores[key] + new[key] for key in scores.keys() & new.keys()}
     scores.update(new)
     scores.update(both)
-
-
-def _add_to_known(scores: dict[int, float], one: _PostingList, count: int) -> None:
-    """Add the weights of a term to the passages that have a score already."""
-    if one.by_passage is not None:
-        weight_of = one.by_passage
-        for key in scores.keys() & weight_of.keys():
-            scores[key] += weight_of[key] * count
-        return
-    passages, weights, size = one.passages, one.weights, one.size
-    if len(scores) * _LOOKUP_COST < size:
-        for key in scores:
-            at = bisect_left(passages, key)
-            if at < size and passages[at] == key:
-                scores[key] += weights[at] * count
-    else:
-        for key, weight in zip(passages, weights, strict=True):
-            if key in scores:
-                scores[key] += weight * count

@@ -15,7 +15,7 @@ import msgspec
 
 from clicket.model.document import Document, Span
 from clicket.ports.services import Embedder
-from clicket.search.index.postings import Postings
+from clicket.search.index.postings import Postings, listed
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
@@ -32,8 +32,8 @@ _NAMED = (
 )
 _EXISTING_NAMES = """SELECT json_group_array(j.key) FROM json_each(?) j
     WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
-_SIMILAR = """SELECT term, passages FROM frequencies
-    WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? AND passages >= ?"""
+_SIMILAR = """SELECT term, sum(length(entries)) / 4 AS passages FROM posting_lists
+    WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? GROUP BY term HAVING passages >= ?"""
 _DATA_VERSION = "PRAGMA data_version"
 _integers = msgspec.json.Decoder(list[int]).decode
 _MAX_NAMED = 100
@@ -138,7 +138,7 @@ class IndexReader:
         threshold = scores[k - 1] if len(scores) > k else float("-inf")
         chosen = [(key, score, passages) for key, (score, passages) in ranked.items() if score >= threshold]
         if len(chosen) > 4 * k:  # many are equal: compare their ids before reading their texts
-            id_of: dict[int, bytes] = dict(self._connection.execute(_IDS, (_listed([one[0] for one in chosen]),)))
+            id_of: dict[int, bytes] = dict(self._connection.execute(_IDS, (listed([one[0] for one in chosen]),)))
             chosen.sort(key=lambda one: (-one[1], id_of[one[0]]))
             del chosen[k:]
         documents = self._load([key for key, _, _ in chosen])
@@ -159,14 +159,14 @@ class IndexReader:
         known = self._spans
         missing = [key for each in passages for key in each if key not in known]
         if missing:
-            rows: list[Any] = self._connection.execute(_SPANS, (_listed(missing),)).fetchall()
+            rows: list[Any] = self._connection.execute(_SPANS, (listed(missing),)).fetchall()
             known.update({key: (start, stop) for key, start, stop in rows})
         return [tuple([known[key] for key in each]) for each in passages]
 
     def _load(self, keys: Sequence[int]) -> dict[int, Document]:
         found = {key: self._documents[key] for key in keys if key in self._documents}
         missing = [key for key in keys if key not in found]
-        rows: list[Any] = self._connection.execute(_DOCUMENTS, (_listed(missing),)).fetchall() if missing else []
+        rows: list[Any] = self._connection.execute(_DOCUMENTS, (listed(missing),)).fetchall() if missing else []
         for key, *row, page in rows:
             one, title, text, url, source = map(decoded, row)
             found[key] = Document(id=one, title=title, text=text, url=url, source=source)
@@ -215,7 +215,7 @@ class IndexReader:
                 known.update(dict.fromkeys(new, ()))
                 # Most texts asked for are no names, and one query finds those that are.
                 asked = [name.encode(errors="replace").decode() for name in new]
-                for place in _integers(execute(_EXISTING_NAMES, (_listed(asked),)).get):
+                for place in _integers(execute(_EXISTING_NAMES, (listed(asked),)).get):
                     rows: list[Any] = execute(_NAMED, (asked[place], _MAX_NAMED)).fetchall()
                     known[new[place]] = tuple(dict.fromkeys(decoded(one) for (one,) in rows))
             return [known[name] for name in names]
@@ -253,11 +253,6 @@ class IndexReader:
                 self._query_vectors.clear()
             self._query_vectors[text] = self._embedder.embed([text])[0]
         return self._query_vectors[text]
-
-
-def _listed(values: Sequence[int] | Sequence[str]) -> str:
-    """For `json_each`: one statement with a list is several times faster than one statement for each value."""
-    return msgspec.json.encode(values).decode()
 
 
 def _rarest(wanted: Mapping[str, int], postings: Postings) -> dict[str, int]:

@@ -114,8 +114,7 @@ class FeatureExtractor:
                 there = [term for term in each if term in profile.all_terms]
                 if there and sum([weights[term] for term in there]) > found[at] * total:
                     together = best_window(term_positions(profile, there), weights) / total
-                    if together > found[at]:
-                        found[at] = together
+                    found[at] = max(found[at], together)
         return found
 
     def _rows(
@@ -264,19 +263,15 @@ def link_features(features: Features, strengths: Sequence[float]) -> list[list[f
         row, value = rows[target], strengths[source] * strength
         if value > row[0]:
             row[0], row[7] = value, size / 3
-        if value * residue > row[1]:
-            row[1] = value * residue
-        if value * early > row[2]:
-            row[2] = value * early
+        row[1] = max(row[1], value * residue)
+        row[2] = max(row[2], value * early)
         nearest = value / (1 + place)
-        if nearest > row[3]:
-            row[3] = nearest
+        row[3] = max(row[3], nearest)
         if anchored[source] and nearest > row[4]:
             row[4] = nearest
         row[6] += value
         back, together = rows[source], strengths[target] * joint
-        if together > back[5]:
-            back[5] = together
+        back[5] = max(back[5], together)
     for row in rows:
         row[6] = log(1 + row[6])
     return rows

@@ -98,8 +98,7 @@ def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) 
             end += 1
         if end > before:  # else the window is a part of the one before it
             together = sum([weights[term] for term in dict.fromkeys([term for _, term in positions[first:end]])])
-            if together > best:
-                best = together
+            best = max(best, together)
     return best
 
 

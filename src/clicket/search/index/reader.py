@@ -210,7 +210,7 @@ class IndexReader:
             if len(self._names) > _MAX_NAMES:
                 self._names.clear()
             known, execute = self._names, self._connection.execute
-            new = [name for name in names if name not in known]
+            new = [name for name in dict.fromkeys(names) if name not in known]
             if new:
                 known.update(dict.fromkeys(new, ()))
                 # Most texts asked for are no names, and one query finds those that are.

@@ -22,6 +22,10 @@ __all__ = ["Bridge", "bridges", "question_names", "unspaced_names"]
 
 _SOURCES = 5
 """Documents whose mentions are considered."""
+_FIRST_SOURCES, _NEEDED = 2, 10
+"""Documents whose mentions are read first; of the others only those that can give one of the best `_NEEDED` bridges."""
+_HIGHEST = 1.15
+"""The highest score of a bridge from a document of strength 1."""
 _COMMON = 0.3
 """A name counts only if its rarest term weighs at least this share of the highest weight."""
 _MAX_WORDS = 10
@@ -144,9 +148,36 @@ def _bridges(findings: Findings, collection: Collection | None, term_weights: Te
     question = QuestionTerms.of(findings.question)
     best = findings.ranked[0][1]
     sources = [(profile_of(findings.documents[one]), score) for one, score in findings.ranked[:_SOURCES]]
+    strengths = []
+    for profile, score in sources:
+        strength = exp(SOFTNESS * (score - best))
+        if any(question.contains(name) for name in profile.names[:1]):
+            strength = max(strength, 0.8)
+        strengths.append((strength, profile))
     blocked = "|".join([question.flat, *(without_initials(f" {flattened(one)} ") for one in findings.searched)])
-    mentions = [_new_names(profile, blocked, collection) for profile, _ in sources]
+    found: dict[str, Bridge] = {}
+    _add_bridges(found, strengths[:_FIRST_SOURCES], question, blocked, findings, collection, term_weights)
+    best_scores = sorted((one.score for one in found.values()), reverse=True)
+    least = best_scores[_NEEDED - 1] if len(best_scores) >= _NEEDED else 0.0
+    others = [one for one in strengths[_FIRST_SOURCES:] if one[0] * _HIGHEST >= least]
+    _add_bridges(found, others, question, blocked, findings, collection, term_weights)
+    return sorted(found.values(), key=lambda one: (-one.score, one.key))
+
+
+def _add_bridges(
+    found: dict[str, Bridge],
+    sources: Sequence[tuple[float, DocumentProfile]],
+    question: QuestionTerms,
+    blocked: str,
+    findings: Findings,
+    collection: Collection | None,
+    term_weights: TermWeights,
+) -> None:
+    """Add the names that these documents mention. Each document has a strength from 0 to 1."""
+    mentions = [_new_names(profile, blocked, collection) for _, profile in sources]
     keys = list(dict.fromkeys(key for each in mentions for key, _ in each))
+    if not keys:
+        return
     profiles = [] if collection is not None else [profile_of(one) for one in findings.documents.values()]
     term_weights.learn([*question.terms, *(term for key in keys for term in name_terms(key))], profiles)
     documents_named: dict[str, Sequence[str]] = {}
@@ -155,11 +186,7 @@ def _bridges(findings: Findings, collection: Collection | None, term_weights: Te
     weights = {term: term_weights[term] for term in question.terms}
     total = sum(weights.values()) or 1.0
     known, most = term_weights.known, term_weights.max_weight
-    found: dict[str, Bridge] = {}
-    for (profile, source_score), each in zip(sources, mentions, strict=True):
-        strength = exp(SOFTNESS * (source_score - best))
-        if any(question.contains(name) for name in profile.names[:1]):
-            strength = max(strength, 0.8)
+    for (strength, profile), each in zip(sources, mentions, strict=True):
         positions = term_positions(profile, weights)
         missing_terms = tuple(term for term in question.terms if term not in profile.all_terms)
         for key, name in each:
@@ -180,7 +207,6 @@ def _bridges(findings: Findings, collection: Collection | None, term_weights: Te
             before = found.get(key)
             if before is None or score > before.score:
                 found[key] = Bridge(key=key, name=name, source=profile.id, score=score, missing_terms=missing_terms)
-    return sorted(found.values(), key=lambda one: (-one.score, one.key))
 
 
 def _new_names(profile: DocumentProfile, blocked: str, collection: Collection | None) -> list[tuple[str, str]]:

@@ -25,8 +25,13 @@ _MAX_PENDING = 4_000_000
 """Entries in memory."""
 _TAIL = "SELECT block, entries FROM posting_lists WHERE term = ? ORDER BY block DESC LIMIT 1"
 _BLOCKS = "SELECT block, entries FROM posting_lists WHERE term = ? ORDER BY block"
-_WRITE = "INSERT OR REPLACE INTO posting_lists (term, block, entries) VALUES (?, ?, ?)"
+_INSERT = "INSERT INTO posting_lists (term, block, size, entries) VALUES (?, ?, ?, ?)"
+_UPDATE = "UPDATE posting_lists SET size = ?3, entries = ?4 WHERE term = ?1 AND block = ?2"
 _DELETE = "DELETE FROM posting_lists WHERE term = ? AND block = ?"
+
+
+_Block = tuple[str, int, int, bytes]
+"""The term, the number of the block, its size, its entries."""
 
 
 def unpacked(data: bytes) -> array[int]:
@@ -79,7 +84,7 @@ class ListWriter:
         if self._added:
             is_empty = self._connection.execute("SELECT 1 FROM posting_lists LIMIT 1").get is None
             self._connection.executemany(
-                _WRITE, (row for term in sorted(self._added) for row in self._blocks(term, self._added[term], is_empty))
+                _INSERT, (row for term in sorted(self._added) for row in self._blocks(term, self._added[term], is_empty))
             )
         self._added.clear()
         self._new.clear()
@@ -114,17 +119,20 @@ class ListWriter:
         if not entries:
             self._connection.execute(_DELETE, (term, block))
         elif len(entries) < size:
-            self._connection.execute(_WRITE, (term, block, _packed(entries)))
+            self._connection.execute(_UPDATE, (term, block, len(entries), _packed(entries)))
 
-    def _blocks(self, term: str, new: list[int], is_empty: bool) -> Iterable[tuple[str, int, bytes]]:
-        """The blocks to be written for a list, with new entries."""
+    def _blocks(self, term: str, new: list[int], is_empty: bool) -> Iterable[_Block]:
+        """The blocks to be inserted for a list, with new entries; those that they replace are deleted."""
         new.sort()
         tail: Any = None if is_empty else self._connection.execute(_TAIL, (term,)).get
         if tail is None:
             return _split(term, 0, new)
         block, entries = tail[0], unpacked(tail[1])
         if new[0] > entries[-1]:
-            return _split(term, block + 1, new) if len(entries) >= _BLOCK else _split(term, block, [*entries, *new])
+            if len(entries) >= _BLOCK:
+                return _split(term, block + 1, new)
+            self._connection.execute(_DELETE, (term, block))
+            return _split(term, block, [*entries, *new])
         rows: list[Any] = self._connection.execute(
             _BLOCKS, (term,)
         ).fetchall()  # keys of removed passages are used again
@@ -134,6 +142,6 @@ class ListWriter:
         return _split(term, 0, whole)
 
 
-def _split(term: str, first: int, entries: Sequence[int]) -> list[tuple[str, int, bytes]]:
-    starts = range(0, len(entries), _BLOCK)
-    return [(term, first + number, _packed(entries[at : at + _BLOCK])) for number, at in enumerate(starts)]
+def _split(term: str, first: int, entries: Sequence[int]) -> list[_Block]:
+    parts = [entries[at : at + _BLOCK] for at in range(0, len(entries), _BLOCK)]
+    return [(term, first + number, len(part), _packed(part)) for number, part in enumerate(parts)]

@@ -37,9 +37,10 @@ _SLACK = 1e-4
 """More than the rounding error of the sums."""
 
 _integers = msgspec.json.Decoder(list[int]).decode
-_LISTS = "SELECT p.term, p.entries FROM json_each(?) j CROSS JOIN posting_lists p ON p.term = j.value"
+_LISTS = """SELECT p.term, p.entries FROM json_each(?) j CROSS JOIN posting_lists p INDEXED BY posting_lists_term
+    ON p.term = j.value"""
 """The blocks of each list come in order."""
-_FREQUENCIES = """SELECT j.value, (SELECT sum(length(entries)) / 4 FROM posting_lists WHERE term = j.value) AS passages
+_FREQUENCIES = """SELECT j.value, (SELECT sum(size) FROM posting_lists WHERE term = j.value) AS passages
     FROM json_each(?) j WHERE passages IS NOT NULL"""
 
 

@@ -32,7 +32,7 @@ _NAMED = (
 )
 _EXISTING_NAMES = """SELECT json_group_array(j.key) FROM json_each(?) j
     WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
-_SIMILAR = """SELECT term, sum(length(entries)) / 4 AS passages FROM posting_lists
+_SIMILAR = """SELECT term, sum(size) AS passages FROM posting_lists
     WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? GROUP BY term HAVING passages >= ?"""
 _DATA_VERSION = "PRAGMA data_version"
 _integers = msgspec.json.Decoder(list[int]).decode

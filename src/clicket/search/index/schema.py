@@ -57,14 +57,16 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     (  # Posting lists that are read as they are, many times faster than FTS5 lists them; see `list_writer`.
         """CREATE TABLE posting_lists (
-            term TEXT NOT NULL, block INTEGER NOT NULL, entries BLOB NOT NULL, PRIMARY KEY (term, block)) STRICT, WITHOUT ROWID""",
+            key INTEGER PRIMARY KEY, term TEXT NOT NULL, block INTEGER NOT NULL, size INTEGER NOT NULL, entries BLOB NOT NULL) STRICT""",
+        # The number of passages with a term is read from here, without the lists.
+        "CREATE INDEX posting_lists_term ON posting_lists (term, block, size)",
         "ALTER TABLE passages ADD COLUMN terms INTEGER NOT NULL DEFAULT 0",
         # In FTS5 the number of occurrences was a token of its own: the term and a character from U+E002 to U+E00F.
         """UPDATE passages SET terms = c.count FROM (
             SELECT doc, count(*) AS count FROM instances WHERE unicode(substr(term, -1)) NOT BETWEEN 0xE002 AND 0xE00F GROUP BY doc
             ) c WHERE c.doc = passages.key""",
-        """INSERT INTO posting_lists
-            SELECT term, 0, unhex(group_concat(printf('%02x%02x%02x%02x',
+        """INSERT INTO posting_lists (term, block, size, entries)
+            SELECT term, 0, count(*), unhex(group_concat(printf('%02x%02x%02x%02x',
                 entry & 255, entry >> 8 & 255, entry >> 16 & 255, entry >> 24 & 255), '' ORDER BY entry))
             FROM (SELECT CASE WHEN mark BETWEEN 0xE002 AND 0xE00F THEN substr(token, 1, length(token) - 1) ELSE token END AS term,
                     doc * 16 + max(CASE WHEN mark BETWEEN 0xE002 AND 0xE00F THEN mark - 0xE000 ELSE 1 END) AS entry

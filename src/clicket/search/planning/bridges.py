@@ -15,7 +15,7 @@ from clicket.search.ranking.profiles import DocumentProfile, name_terms, profile
 from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
 from clicket.search.ranking.term_weights import TermWeights
-from clicket.search.text.names import flattened, is_cjk, joined_key, name_key, names
+from clicket.search.text.names import FUNCTION_WORDS, flattened, is_cjk, joined_key, name_key, names
 from clicket.search.text.terms import terms
 
 __all__ = ["Bridge", "bridges", "question_names", "unspaced_names"]
@@ -32,6 +32,8 @@ _MAX_WORDS = 10
 _MAX_UNSPACED = 12
 _MAX_UNSPACED_TEXT = 400
 """Characters: the longest name in unspaced text, and how much of a text is searched for names."""
+
+_NO_OPENERS = FUNCTION_WORDS.difference(("the", "a", "an"))
 
 _last: tuple[Any, Any, int, list[Bridge]] | None = None
 """The bridges of the last ranking: analyzer and planner ask for the same ones, one after the other."""
@@ -52,8 +54,14 @@ class Bridge(msgspec.Struct, frozen=True, kw_only=True):
 def _word_runs(question: str) -> tuple[tuple[int, int, str], ...]:
     """Every run of words of a question that has a term and may be a name, not a single word in lower case: start, end, key."""
     words = _words(question)
+    # A name that is written in lower case neither begins nor ends with a function word. This leaves half of the runs.
+    opens = [question[start:end] not in _NO_OPENERS for start, end in words]
+    closes = [question[start:end] not in FUNCTION_WORDS for start, end in words]
     runs = [
-        (low, low + size) for size in range(min(_MAX_WORDS, len(words)), 0, -1) for low in range(len(words) - size + 1)
+        (low, low + size)
+        for size in range(min(_MAX_WORDS, len(words)), 0, -1)
+        for low in range(len(words) - size + 1)
+        if opens[low] and closes[low + size - 1]
     ]
     if not question.isascii() or any("'" in question[start - 1 : start] for start, _ in words):
         keys = [name_key(question[words[low][0] : words[high - 1][1]]) for low, high in runs]

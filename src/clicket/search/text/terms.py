@@ -33,6 +33,8 @@ _PLAIN = "".join(chr(at).lower() if chr(at).isalnum() else " " for at in range(1
 _SIGNS = "–—’‘“”−°\u00a0"
 """Not part of any word, and often the only characters of a text beyond ASCII."""
 _RUN = re.compile(f"[{_UNSPACED}]+")
+_BEYOND = re.compile("[\u0e00-\u1fff\u2e80-\U0010ffff]")
+"""What folding may turn into characters of unspaced scripts, and they themselves."""
 
 _JOINT = re.compile(r"[._/](?<=[A-Za-z0-9].)[A-Za-z0-9]")  # begins with few characters: several times faster
 _IDENTIFIER = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[._/][A-Za-z0-9]++)++")
@@ -103,7 +105,7 @@ def all_terms(text: str) -> list[str]:
 
 def singles(text: str) -> list[str]:
     """The single characters of unspaced scripts. An index stores them too, so that a query of one character finds them."""
-    if text.isascii():
+    if text.isascii() or _BEYOND.search(text) is None:
         return []
     return [character for run in _RUN.findall(fold(text)) if len(run) > 1 for character in run]
 

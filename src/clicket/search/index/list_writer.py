@@ -84,7 +84,8 @@ class ListWriter:
         if self._added:
             is_empty = self._connection.execute("SELECT 1 FROM posting_lists LIMIT 1").get is None
             self._connection.executemany(
-                _INSERT, (row for term in sorted(self._added) for row in self._blocks(term, self._added[term], is_empty))
+                _INSERT,
+                (row for term in sorted(self._added) for row in self._blocks(term, self._added[term], is_empty)),
             )
         self._added.clear()
         self._new.clear()

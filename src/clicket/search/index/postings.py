@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from itertools import accumulate
 from math import inf, log
+from typing import Any
 
 import apsw
 import msgspec
@@ -126,7 +127,8 @@ class Postings:
                 new = list(dict.fromkeys(terms))
             known.update(dict.fromkeys(new, 0))
             asked = listed([term.encode(errors="replace").decode() for term in new])
-            known.update(self._connection.execute(_FREQUENCIES, (asked,)).fetchall())
+            rows: list[Any] = self._connection.execute(_FREQUENCIES, (asked,)).fetchall()
+            known.update(rows)
         return [known[term] for term in terms]
 
     def best(self, wanted: Mapping[str, int], k: int) -> tuple[dict[int, float], bool]:

@@ -26,7 +26,9 @@ def test_long_lists_stay_right_when_passages_come_and_go(tmp_path: Path) -> None
     held: dict[str, list[str]] = {}
     with Index.open(tmp_path / "index.db") as index:
         for turn in range(4):
-            new = {f"{chance.randrange(6_000)}": ["gnu", f"w{chance.randrange(40)}", f"turn{turn}"] for _ in range(2_500)}
+            new = {
+                f"{chance.randrange(6_000)}": ["gnu", f"w{chance.randrange(40)}", f"turn{turn}"] for _ in range(2_500)
+            }
             index.add([{"id": key, "text": " ".join(words)} for key, words in new.items()])
             held.update(new)
             gone = chance.sample(sorted(held), 700)

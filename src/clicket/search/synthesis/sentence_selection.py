@@ -94,7 +94,7 @@ class SelectedSentence(NamedTuple):
     """The share of the question's terms that it has, by weight, with its heading, its lead and the title of its document."""
 
 
-class Candidate(msgspec.Struct, eq=False):
+class Candidate(msgspec.Struct, eq=False, gc=False):
     """A statement with its features and, for each term of the question by number, the share that it has."""
 
     document: SourceDocument

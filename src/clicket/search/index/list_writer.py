@@ -21,7 +21,7 @@ MAX_COUNT = 15
 """The highest number of occurrences that is told apart; it fits into the lower four bits of an entry."""
 _BLOCK = 2_048
 """Entries from which on a block is not extended, so that adding one document does not write long lists again."""
-_MAX_PENDING = 4_000_000
+_MAX_PENDING = 2_000_000
 """Entries in memory."""
 _TAIL = "SELECT block, entries FROM posting_lists WHERE term = ? ORDER BY block DESC LIMIT 1"
 _BLOCKS = "SELECT block, entries FROM posting_lists WHERE term = ? ORDER BY block"

@@ -35,7 +35,8 @@ _LIKELY = 3 / (3 + K1)
 """The weight of a term that occurs three times in a passage of average length, without its rarity: the bound for a long list. Few
 passages have more, and only one that has nothing but common words of the question, each of them that often, could be missed. In an
 index of 200,000 passages 6 of 2,600 results were."""
-_MAPPING_BYTES, _COLUMN_BYTES, _ENTRY_BYTES = 100, 12, 4
+_LIST_BYTES, _MAPPING_BYTES, _COLUMN_BYTES, _ENTRY_BYTES = 400, 100, 12, 4
+"""Of a list, also an empty one, and of one entry in each of its forms."""
 _LOOKUP_COST = 5
 """Looking up one passage in a long list costs about as much as scanning this many entries."""
 _GROWTH = 1.6
@@ -80,19 +81,19 @@ class _PostingList:
             else rarity * count / (count + norms[key])
             for entry in self.entries
         }
-        before = self.bytes
         if self.size <= _MAX_MAPPING:
             self.weights = weights
+            self._of.cached += _MAPPING_BYTES * self.size
         else:
             self._columns = array("I", weights), array("d", weights.values())
-        self._of.cached += self.bytes - before
+            self._of.cached += _COLUMN_BYTES * self.size
         return weights
 
     @property
     def bytes(self) -> int:
         """In memory, about."""
         of_weights = _MAPPING_BYTES if self.weights is not None else _COLUMN_BYTES if self._columns is not None else 0
-        return (_ENTRY_BYTES + of_weights) * self.size
+        return _LIST_BYTES + (_ENTRY_BYTES + of_weights) * self.size
 
     def add_to(self, scores: dict[int, float], times: int) -> None:
         """Add the weights to the passages that have a score already."""
@@ -195,7 +196,7 @@ class Postings:
                 rarity = log(1 + (self.size - len(entries) + 0.5) / (len(entries) + 0.5)) * (K1 + 1)
                 self._lists[term] = _PostingList(entries, rarity, rarity * _LIKELY, self)
                 self._frequencies[term] = len(entries)
-                self.cached += _ENTRY_BYTES * len(entries)
+                self.cached += _LIST_BYTES + _ENTRY_BYTES * len(entries)
         found = {term: self._lists.pop(term) for term in terms}
         self._lists.update(found)  # the first ones were not used for the longest time
         return found

@@ -172,8 +172,9 @@ def select_sentences(asked: Question, candidates: list[Candidate], most: int) ->
             less = _SAME_DOCUMENT if one.document.key == key else 0.0
             if not lost.keys().isdisjoint(one.has):
                 less += _COVERS * sum([lost[number] * share for number, share in one.has.items() if number in lost])
-            if more or less:
+            if more:
                 one.score = round(one.score + more, 6)
+            if more or less:
                 one.followed = round(one.followed + more - less, 6)
     return [SelectedSentence(one.document, one.sentence, one.covers) for one in _needed(chosen)]
 

@@ -34,6 +34,7 @@ CACHE = ROOT / ".cache" / "bench" / "search"
 KEPT = CACHE / "figures.json"
 PAGE = ROOT / "benchmarks" / "SEARCH.md"
 PLOT = ROOT / "docs" / "guides" / "search-recall.svg"
+_PASSAGES = 100_000
 EXTRA = ("answers", "indexing", "scale", "folder", "embedding")
 
 
@@ -89,7 +90,7 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="all figures, as JSON")
     parser.add_argument("--dry", action="store_true", help="print only: SEARCH.md and the plot stay as they are")
     parser.add_argument("--no-vectors", action="store_true", help="leave out the rows with MiniLM")
-    parser.add_argument("--passages", type=int, default=100_000, help="of the scale row (100000)")
+    parser.add_argument("--passages", type=int, default=_PASSAGES, help="of the scale row (100000)")
     parser.add_argument("--files", type=int, default=10_000, help="of the folder that is read again (10000)")
     return parser.parse_args(words)
 
@@ -154,6 +155,7 @@ def _command(options: argparse.Namespace) -> str:
     """The command without the paths of data and figures, which differ on every machine."""
     words = [word for name in options.only or () for word in ("--only", name)]
     words += ["--no-vectors"] if options.no_vectors else []
+    words += ["--passages", str(options.passages)] if options.passages != _PASSAGES else []
     return "make bench-search DATA=…" + (f' ARGS="{shlex.join(words)}"' if words else "")
 
 

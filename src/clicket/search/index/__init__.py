@@ -12,6 +12,7 @@
     writer        writes documents, passages and terms inside a transaction
     vectors       stores the vectors of passages, and scans them
     reader        answers searches and lookups from one snapshot of the file
-    postings      which passages hold a term, and their BM25 scores
+    list_writer   writes posting lists: which passages hold a term, and how often
+    postings      reads them, and scores passages by BM25
     schema        the SQL tables, and the errors of the file
 """

@@ -43,6 +43,12 @@ def test_the_tools_of_a_service_that_is_named_come_first(request_: str, name: st
     assert len({each.rpartition("_")[0].rpartition("_")[0] for each in found}) == 1
 
 
+def test_a_service_that_is_named_outweighs_a_tool_with_more_of_the_words() -> None:
+    tools = [*TWO, Made("refund_invoice", "Refund the payment of an invoice to a customer.")]
+    request = "In Trello, note the refund of a payment of an invoice to a customer"
+    assert ToolIndex(tools).search(request, limit=1) == ["trello_create_card"]
+
+
 def test_an_ordinary_word_names_no_service() -> None:
     tools = [*TWO, Made("shop_order_goods", "Order goods from a shop."), Made("ship_parcel", "Send a parcel.")]
     assert ToolIndex(tools).search("order a box of goods", limit=1) == ["shop_order_goods"]
@@ -84,6 +90,13 @@ def test_a_tool_that_does_what_is_wanted_comes_first(request_: str, name: str) -
         Made("list_cards", "All the cards."),
     ]
     assert ToolIndex(tools).search(request_, limit=1) == [name]
+
+
+def test_a_tool_that_does_something_else_loses_against_one_with_fewer_of_the_words() -> None:
+    asked_for = ToolIndex([Made("delete_card", "A card of Ann."), Made("list_cards", "Cards.")])
+    assert asked_for.search("Which cards are there of Ann?", limit=1) == ["list_cards"]
+    erased = ToolIndex([Made("update_room_plan", "Plan of a room."), Made("delete_plan", "A plan.")])
+    assert erased.search("Erase the plan of the room", limit=1) == ["delete_plan"]
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,6 @@ POINTERS = {"@": 0.6, "&": 0.7, "+": 0.7}
 """To the kind of thing that it is, to a similar one, to one that it is derived from."""
 WORD = re.compile(r"[a-z]{3,20}\Z")
 POS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
-HEADER = """\
-# Terms of general English, and those that are related to each, with a digit for how closely. Made by scripts/related_words.py.
-# From WordNet 3.1, Copyright 2011 by Princeton University, all rights reserved; used, changed and distributed under the WordNet license
-# (https://wordnet.princeton.edu/license-and-commercial-use), which gives no warranty of any kind; and from vectors of all-MiniLM-L6-v2
-# (Apache License 2.0).
-"""
 
 
 def vocabulary(words: list[str], lemmas: set[str]) -> dict[str, str]:
@@ -162,7 +156,8 @@ def main() -> None:
         out.append(
             shown(terms[row], {other: (value - 0.2) / 0.6 for other, value in strengths.items() if value >= LEAST})
         )
-    OUT.write_text(HEADER + "\n".join(sorted(out)) + "\n", encoding="utf-8")
+    header = "".join(line for line in OUT.read_text(encoding="utf-8").splitlines(keepends=True) if line.startswith("#"))
+    OUT.write_text(header + "\n".join(sorted(out)) + "\n", encoding="utf-8")
     print(f"{OUT}: {len(out)} terms, {OUT.stat().st_size:,} bytes")
 
 

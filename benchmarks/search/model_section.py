@@ -19,8 +19,8 @@ _INTRODUCTION = (
     "without a model and with one that writes the answer (`brief=True`): {model}, threads: {threads}, {seconds:g} s for an answer. A "
     "sentence is *right* if it has two thirds of the terms that a known answer adds to the question, and all its numbers; the same rule is "
     "used for both. *Refused*: questions with an answer for which `result.answered` is false. *Recognised*: questions without an answer "
-    "for which it is false. If the model did not write the answer, the first sentence of the one that took its place counts. In brackets the "
-    "95 % bootstrap interval."
+    "for which it is false. If the model did not write the answer, the first sentence of the one that took its place counts. In brackets "
+    "the 95 % bootstrap interval."
 )
 
 

@@ -1,7 +1,7 @@
 """The path of one plain call: every Python function on it, in order, and how many functions, files, SQL statements, transactions
-and encodes it takes.
+and encodes it takes. With `--crowd`: what a call takes on average while 100 callers make calls.
 
-    python scripts/call_path.py [memory|sqlite] [--json]
+    python scripts/call_path.py [memory|sqlite] [--json|--crowd]
 
 Counts, not times: they are the same on every machine. `tests/test_call_path.py` checks them.
 """
@@ -20,11 +20,12 @@ from types import FrameType
 from typing import Any
 
 import clicket
-from clicket import Runtime, tool
+from clicket import Runtime, Settings, tool
 from clicket.ports import Store
 
 PACKAGE = Path(clicket.__file__).parent
 _WARM, _TRIES = 50, 15
+_CALLERS, _CALLS_EACH = 100, 5
 
 
 class CallPath:
@@ -35,6 +36,8 @@ class CallPath:
         """File, below the package, and name of each function, in the order of the calls."""
         self.foreign = 0
         """Functions of other packages: the loop's, mostly."""
+        self.callbacks = 0
+        """Those of the loop that run a callback, as for each task that goes on."""
         self.encodes = 0
         self.decodes = 0
         self.statements: list[str] = []
@@ -89,6 +92,41 @@ async def path_of(store: str) -> CallPath:
         return min(paths, key=lambda path: (len(path.functions) + path.foreign, len(path.statements)))
 
 
+async def crowd_of(store: str) -> dict[str, float]:
+    """What one call takes, on average, while many callers make calls."""
+    async with Runtime(tools=[noop], store=store, settings=Settings(max_concurrency=_CALLERS)) as runtime:
+
+        async def caller() -> None:
+            for _ in range(_CALLS_EACH):
+                await runtime.call("noop", {"a": 1}, thread="t")
+
+        async def crowd() -> None:
+            await asyncio.gather(*(caller() for _ in range(_CALLERS)))
+
+        await crowd()
+        path, prepared = CallPath(), _prepared(runtime.store)
+        with _functions_of(path):
+            await crowd()
+        prepared = _prepared(runtime.store) - prepared
+        with _sql_of(runtime.store, path):
+            await crowd()
+    calls = _CALLERS * _CALLS_EACH
+    counts = {
+        "functions": len(path.functions),
+        "foreign functions": path.foreign,
+        "callbacks of the loop": path.callbacks,
+        "transactions": path.transactions,
+        "prepared statements": prepared,
+    }
+    return {what: count / calls for what, count in counts.items()}
+
+
+def _prepared(store: Store) -> int:
+    """How often SQLite has prepared a statement."""
+    writer = getattr(store, "_writer", None)
+    return 0 if writer is None else int(writer.connection.cache_stats()["misses"])
+
+
 @contextmanager
 def _functions_of(path: CallPath) -> Iterator[None]:
     def look(frame: FrameType, event: str, argument: Any) -> None:
@@ -98,6 +136,7 @@ def _functions_of(path: CallPath) -> Iterator[None]:
                 path.functions.append((str(file.relative_to(PACKAGE)), frame.f_code.co_qualname))
             elif file != Path(__file__) and file.suffix == ".py":
                 path.foreign += 1
+                path.callbacks += frame.f_code.co_qualname == "Handle._run"
         elif event == "c_call" and type(getattr(argument, "__self__", None)).__module__ == "msgspec.json":
             path.encodes += argument.__name__ == "encode"
             path.decodes += argument.__name__ == "decode"
@@ -135,9 +174,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("store", nargs="?", default="memory", choices=["memory", "sqlite"])
     parser.add_argument("--json", action="store_true", help="the counts as JSON")
+    parser.add_argument("--crowd", action="store_true", help="the counts for a call, on average, with many callers")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store = "memory://" if options.store == "memory" else f"sqlite:///{folder}/calls.db"
+        if options.crowd:
+            print(", ".join(f"{count:.2f} {what}" for what, count in asyncio.run(crowd_of(store)).items()))
+            return
         path = asyncio.run(path_of(store))
     if options.json:
         print(json.dumps({**path.counts(), "path": path.functions, "sql": path.statements}, indent=1))

@@ -7,11 +7,13 @@ import gc
 import inspect
 import os
 import signal
+import ssl
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -90,6 +92,26 @@ def _no_bytecode() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
         patch.setattr(sys, "dont_write_bytecode", True)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _certificates_once() -> Iterator[None]:
+    """A client of httpx2 loads all certificates of the machine, 50 ms, and tests make hundreds of clients that never leave loopback."""
+    import httpx2
+
+    load = httpx2._config.create_ssl_context
+    known: dict[tuple[object, ...], ssl.SSLContext] = {}
+
+    def create(*given: Any, **named: Any) -> ssl.SSLContext:
+        key = (given, tuple(sorted(named.items())), os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        if key not in known:
+            known[key] = load(*given, **named)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (httpx2._config, httpx2._transports.default, httpx2):
+            patch.setattr(module, "create_ssl_context", create)
         yield
 
 

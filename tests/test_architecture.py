@@ -6,10 +6,11 @@ import ast
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -80,9 +81,9 @@ def allowed(path: Path, places: dict[str, str]) -> bool:
     return any(name == place or name.startswith((f"{place}/", f"{place}.py")) for place in places)
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Every imported module with its line, wherever in the file it is imported."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -144,16 +145,15 @@ def test_module(path: Path) -> None:
     """Each module: no code-carrying encoding, threads only where allowed, a docstring, a readable size."""
     text = path.read_text()
     tree = parsed(text)
-    imported = list(imports(tree))
+    nodes = list(ast.walk(tree))
+    imported = list(imports(nodes))
 
     assert [found for found in imported if found[1].split(".")[0] in NEVER] == []
 
     if not allowed(path, THREADS):
         crossings = [found for found in imported if found[1].split(".")[0] in THREAD_MODULES]
         crossings += [
-            (node.lineno, node.attr)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and node.attr in THREAD_CALLS
+            (node.lineno, node.attr) for node in nodes if isinstance(node, ast.Attribute) and node.attr in THREAD_CALLS
         ]
         assert crossings == [], f"threads are for {', '.join(THREADS)}"
 
@@ -164,7 +164,7 @@ def test_module(path: Path) -> None:
     # Servers, commands and features use the public names of a runtime, not what it is made of.
     inside = [
         node.lineno
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute)
         and node.attr == "engine"
         and ast.unparse(node.value).rpartition(".")[2].strip("_") == "runtime"
@@ -180,7 +180,8 @@ def test_no_tool_is_probed() -> None:
     probes = {
         (name_of(path), ast.literal_eval(node.args[1]))
         for path in MODULES
-        for node in ast.walk(parsed(path.read_text()))
+        if re.search(r"(get|has)attr\(", text := path.read_text())
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
         if "tool" in ast.unparse(node.args[0]).lower().rsplit(".", 1)[-1] and isinstance(node.args[1], ast.Constant)
     }

@@ -32,14 +32,15 @@ class Unusable(Exception):
         self.reason = reason
 
 
-def connect(path: str, *, busy: float, settings: str, create: bool = True) -> apsw.Connection:
-    """A connection that waits up to `busy` seconds for locks. `settings`: PRAGMA statements. A file that is made here, and the
-    logs that SQLite makes beside it, are their owner's alone from the first moment."""
+def connect(path: str, *, busy: float, settings: str, create: bool = True, statements: int = 100) -> apsw.Connection:
+    """A connection that waits up to `busy` seconds for locks. `settings`: PRAGMA statements. `statements`: after how many executions
+    a prepared statement that was not used again is dropped. A file that is made here, and the logs that SQLite makes beside it, are
+    their owner's alone from the first moment."""
     if create and path != MEMORY:
         with contextlib.suppress(OSError):  # SQLite says what is wrong
             create_private(Path(path))
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    connection = apsw.Connection(path, flags=flags)
+    connection = apsw.Connection(path, flags=flags, statementcachesize=statements)
     try:
         connection.set_busy_timeout(int(busy * 1000))
         connection.execute(f"PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF; {settings}")

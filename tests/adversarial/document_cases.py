@@ -15,7 +15,7 @@ from clicket.search.extract.tables import extract_table
 from clicket.search.index.folder_walk import Patterns
 from clicket.search.index.splitter import passages
 from clicket.search.synthesis.quotes import find_span
-from clicket.search.text.names import candidates, flattened, name_key, names, own_names
+from clicket.search.text.names import flattened, name_key, names, own_names
 from clicket.search.text.sentences import sentences
 from clicket.search.text.terms import terms
 from clicket.web.result_parser import entries_of
@@ -130,7 +130,6 @@ DOCUMENTS = {
     "passages": Case(each(passages), variants(*_TEXT[::3]), 8_000),
     "terms": Case(each(terms), variants(*_TEXT), 2_000),
     "names": Case(each(names), variants(*_TEXT, "“A” B "), 2_000),
-    "names: candidates": Case(each(candidates), variants(*_TEXT), 1_000),
     "names: keys": Case(
         each(lambda text: (name_key.__wrapped__(text), flattened(text))), variants(*_TEXT, after=")"), 2_000
     ),

@@ -51,6 +51,16 @@ def _seconds(use: Use, pattern: re.Pattern[Any], hard: Hard, size: int) -> float
     return cpu(partial(use, pattern), fitted(pattern, hard.text(size)))
 
 
+def _shortest(use: Use, pattern: re.Pattern[Any], hard: Hard, size: int) -> float:
+    """Measured again when it looks long: a busy machine makes a single measurement longer, never all of them."""
+    seconds = _seconds(use, pattern, hard, size)
+    for _ in range(4):
+        if seconds < _BOUNDED_SECONDS:
+            break
+        seconds = min(seconds, _seconds(use, pattern, hard, size))
+    return seconds
+
+
 def _worst(expression: Expression, texts: list[Hard]) -> str:
     """Measure the hardest of the texts; returns the figures, or fails."""
     pattern = expression.pattern
@@ -59,7 +69,7 @@ def _worst(expression: Expression, texts: list[Hard]) -> str:
     for use in _uses(expression):
         if expression.where in BOUNDED:
             most = BOUNDED[expression.where][0]
-            seconds = max(_seconds(use, pattern, each, most) for each in texts)
+            seconds = max(_shortest(use, pattern, each, most) for each in texts)
             lines.append(f"{most} characters at most: {seconds * 1e3:.2f} ms")
             assert seconds < _BOUNDED_SECONDS, f"{expression.where}: {lines[-1]}"
             continue

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.kit.credential_books import BANK, Books, FakeServer
-from tests.postgres_server import PostgresServer, postgres_server
-from tests.redis_server import RedisServer, redis_server
+from tests.postgres_server import PostgresServer
+from tests.redis_server import RedisServer
 
 from clicket.credentials import CredentialBook
 from clicket.credentials.oauth import Granted
@@ -26,27 +24,13 @@ from clicket.stores.sqlite import SqliteStore
 from clicket.testing import StepClock
 from clicket.testing.store_kit import opened
 
-_numbers = count()
-
-
-@pytest.fixture(scope="module")
-def redis_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def postgres_here() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
-
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "postgresql"])
 async def stores(
-    request: pytest.FixtureRequest, tmp_path: Path, redis_here: RedisServer, postgres_here: PostgresServer
+    request: pytest.FixtureRequest, tmp_path: Path, place: str, redis_here: RedisServer, postgres_here: PostgresServer
 ) -> AsyncIterator[tuple[Store, Store]]:
     """Two connections to one new store; of a store in memory there is one."""
-    place, make = f"credentials_{os.getpid()}_{next(_numbers)}", None
+    make = None
     if request.param == "sqlite":
         make = partial(SqliteStore, tmp_path / "calls.db")
     elif request.param == "redis":

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from itertools import count, pairwise
 from pathlib import Path
 from typing import get_args
@@ -12,8 +11,6 @@ from typing import get_args
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.postgres_server import postgres_server
-from tests.redis_server import redis_server
 
 from clicket.kernel import State
 from clicket.ports import SHARED_PLACE, HealthEffect, OutcomeStats, Store, ToolHealth, health_after
@@ -51,19 +48,17 @@ put = st.none() | st.builds(
 
 
 @pytest.fixture(scope="module", params=STORES)
-def make(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Store]]:
+def make(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Store]:
     kind, folder = request.param, tmp_path_factory.mktemp("health")
-    with ExitStack() as stack:
-        if kind == "memory":
-            yield MemoryStore
-        elif kind == "redis":
-            server = stack.enter_context(redis_server(folder))
-            yield lambda: RedisStore(server.url, prefix="health", timeout=30.0)
-        elif kind == "postgresql":
-            database = stack.enter_context(postgres_server())
-            yield lambda: PostgresStore(f"{database.url()}?schema=health", timeout=30.0)
-        else:
-            yield lambda: _sqlite(folder, group=kind == "sqlite")
+    if kind == "memory":
+        return MemoryStore
+    if kind == "redis":
+        server = request.getfixturevalue("redis_here")
+        return lambda: RedisStore(server.url, prefix="health", timeout=30.0)
+    if kind == "postgresql":
+        database = request.getfixturevalue("postgres_here")
+        return lambda: PostgresStore(f"{database.url()}?schema=health", timeout=30.0)
+    return lambda: _sqlite(folder, group=kind == "sqlite")
 
 
 def _sqlite(folder: Path, *, group: bool) -> Store:

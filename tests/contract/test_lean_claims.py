@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 from tests.kit.waiting import eventually
-from tests.postgres_server import PostgresServer, postgres_server
-from tests.redis_server import RedisServer, redis_server
+from tests.postgres_server import PostgresServer
+from tests.redis_server import RedisServer
 
 from clicket.kernel import State
 from clicket.ports import Append, Stale, Store
@@ -20,28 +19,15 @@ from clicket.stores.postgres import PostgresStore
 from clicket.stores.redis import RedisStore
 from clicket.testing.store_kit import ANY_TOOL, append, creation, news, opened
 
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def redis_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
 
 @pytest.fixture(params=["postgres", "redis"])
-def make(request: pytest.FixtureRequest, postgres: PostgresServer, redis_store: RedisServer) -> Callable[[], Store]:
-    name = f"c{next(_numbers)}"
+def make(
+    request: pytest.FixtureRequest, place: str, postgres_here: PostgresServer, redis_here: RedisServer
+) -> Callable[[], Store]:
     if request.param == "postgres":
-        url = f"{postgres.url()}?schema={name}"
+        url = f"{postgres_here.url()}?schema={place}"
         return lambda: PostgresStore(url, timeout=30.0)
-    url = f"{redis_store.url}?prefix={name}"
+    url = f"{redis_here.url}?prefix={place}"
     return lambda: RedisStore(url, timeout=30.0)
 
 
@@ -126,9 +112,10 @@ async def test_news_of_several_calls_come_in_one_answer(make: Callable[[], Store
         await eventually(lambda: ("events", calls[1].key) in hints)
 
 
-async def test_a_call_that_was_locked_during_a_claim_is_claimed_soon_after(postgres: PostgresServer) -> None:
-    schema = f"c{next(_numbers)}"
-    async with opened(lambda: PostgresStore(f"{postgres.url()}?schema={schema}", timeout=30.0)) as store:
+async def test_a_call_that_was_locked_during_a_claim_is_claimed_soon_after(
+    postgres_here: PostgresServer, place: str
+) -> None:
+    async with opened(lambda: PostgresStore(f"{postgres_here.url()}?schema={place}", timeout=30.0)) as store:
         given = waiting("a")
         await append(store, given)
         claimed: list[Any] = []
@@ -144,7 +131,7 @@ async def test_a_call_that_was_locked_during_a_claim_is_claimed_soon_after(postg
 
         tasks: list[asyncio.Future[None]] = []
         store.on_hint = on_hint  # only the hint makes it look: no engine polls
-        with psycopg.connect(postgres.url(), options=f"-c search_path={schema}") as other:
+        with psycopg.connect(postgres_here.url(), options=f"-c search_path={place}") as other:
             other.execute("SELECT FROM calls FOR UPDATE")
             await claim()
             await eventually(lambda: looks >= 2)

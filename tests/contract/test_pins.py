@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import redis
-from tests.postgres_server import PostgresServer, postgres_server
-from tests.redis_server import RedisServer, redis_server
+from tests.postgres_server import PostgresServer
+from tests.redis_server import RedisServer
 
 from clicket.errors import NotFound, StoreUnavailable
 from clicket.kernel import State
@@ -29,24 +28,6 @@ from clicket.testing.store_kit import ALIVE, append, created, ended, news, opene
 Make = Callable[[], Store]
 NAME = "sha256-" + "ab" * 32
 BODY = b"x" * 5000
-_numbers = count()
-
-
-@pytest.fixture(scope="module")
-def redis_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def postgres_here() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture
-def place() -> str:
-    return f"pins_{os.getpid()}_{next(_numbers)}"
 
 
 @pytest.fixture
@@ -269,21 +250,21 @@ async def test_a_closed_store_pins_nothing(make: Make) -> None:
 # What is left in the servers.
 
 
-async def test_nothing_is_left_of_a_pin_in_redis(redis_here: RedisServer) -> None:
-    prefix = f"left_{os.getpid()}_{next(_numbers)}"
-    async with opened(partial(RedisStore, redis_here.url, prefix=prefix, timeout=30.0)) as store:
+async def test_nothing_is_left_of_a_pin_in_redis(redis_here: RedisServer, place: str) -> None:
+    async with opened(partial(RedisStore, redis_here.url, prefix=place, timeout=30.0)) as store:
         await store.put_artifact(NAME, [BODY], keep_until=1000.25)
         with redis.Redis(port=redis_here.port, protocol=2) as raw:
-            assert raw.zscore(f"{{{prefix}}}:pins", NAME) == 1000.25
-            assert raw.ttl(f"{{{prefix}}}:artifact:{NAME}") == -1
+            assert raw.zscore(f"{{{place}}}:pins", NAME) == 1000.25
+            assert raw.ttl(f"{{{place}}}:artifact:{NAME}") == -1
             await store.sweep(Keep(now=1000.25), 10)
-            left = {key.decode().partition(":")[2] for key in raw.keys(f"{{{prefix}}}:*")}
+            left = {key.decode().partition(":")[2] for key in raw.keys(f"{{{place}}}:*")}
         assert {key for key in left if not key.startswith("ticket:") and "notices" not in key} == {"meta", "owners"}
         assert await store.size() == 0
 
 
-async def test_a_postgresql_process_of_the_version_before_leaves_pins_alone(postgres_here: PostgresServer) -> None:
-    place = f"old_{os.getpid()}_{next(_numbers)}"
+async def test_a_postgresql_process_of_the_version_before_leaves_pins_alone(
+    postgres_here: PostgresServer, place: str
+) -> None:
     make = partial(PostgresStore, f"{postgres_here.url()}?schema={place}", timeout=30.0)
     async with opened(make) as store:
         await ended(store, "a", artifacts=((NAME, len(BODY)),))

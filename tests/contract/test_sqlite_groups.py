@@ -34,28 +34,29 @@ async def end(store: Store, starts: list[Append], ends: list[Append]) -> list[ob
 
 async def test_each_call_of_a_group_gets_its_own_key_and_its_own_end(make: Callable[[], Store]) -> None:
     async with opened(make) as store:
-        starts, ends = started(20)
-        assert await append(store, *starts) == [None] * 20
-        assert await end(store, starts, ends) == [None] * 20
+        starts, ends = started(23)
+        assert await append(store, *starts) == [None] * 23
+        assert await end(store, starts, ends) == [None] * 23
         found = await store.history(Query(ascending=True))
-        assert [call.id for call in found] == [f"plain{n}" for n in range(20)], "in the order of their appends"
+        assert [call.id for call in found] == [f"plain{n}" for n in range(23)], "in the order of their appends"
         assert [call.key for call in found] == [first.key for first in starts]
-        assert [call.events[-1].data["output"] for call in found] == list(range(20))
-        assert [len(call.events) for call in found] == [11] * 20
-        assert (await health(store)).completions == 20
+        assert [call.events[-1].data["output"] for call in found] == list(range(23))
+        assert [len(call.events) for call in found] == [11] * 23
+        assert (await health(store)).completions == 23
 
 
-async def test_an_id_that_is_taken_is_refused_alone(make: Callable[[], Store]) -> None:
+@pytest.mark.parametrize("count", [5, 27])
+async def test_an_id_that_is_taken_is_refused_alone(make: Callable[[], Store], count: int) -> None:
     async with opened(make) as store:
-        starts, ends = started(5)
+        starts, ends = started(count)
         twice = plain(2)[0]
-        answers = await append(store, *starts[:4], twice, starts[4])
-        assert [type(answer) for answer in answers] == [*[type(None)] * 4, Duplicate, type(None)]
+        answers = await append(store, *starts[:4], twice, *starts[4:])
+        assert [type(answer) for answer in answers] == [*[type(None)] * 4, Duplicate, *[type(None)] * (count - 4)]
         assert twice.key == 0
-        assert await end(store, starts, ends) == [None] * 5
+        assert await end(store, starts, ends) == [None] * count
         found = await store.history(Query(ascending=True))
         assert [call.key for call in found] == [first.key for first in starts]
-        assert (await health(store)).completions == 5
+        assert (await health(store)).completions == count
 
 
 async def test_an_end_that_comes_too_late_is_refused_alone_and_not_counted(make: Callable[[], Store]) -> None:

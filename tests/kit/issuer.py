@@ -1,6 +1,6 @@
 """An issuer of access tokens in the test's own process: it signs whatever it is told to, and its endpoints misbehave on demand.
 
-For tests of what a resource server refuses. The honest, whole authorization server is `tests/oauth_server.py`.
+For tests of what a resource server refuses. The honest, whole authorization server is `tests/kit/authorization_server.py`.
 """
 
 from __future__ import annotations

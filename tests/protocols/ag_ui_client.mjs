@@ -55,6 +55,20 @@ const all = {
     const second = await run(boss, { resume });
     return { first: first.types, second, messages: boss.messages };
   },
+  async twice() {
+    const tailor = agent("tailor");
+    say(tailor, "go");
+    await run(tailor);
+    const asked = [];
+    let last;
+    for (let size = 1; size <= 2; size++) {
+      const [interrupt] = tailor.pendingInterrupts;
+      asked.push(interrupt);
+      const payload = { approved: true, response: { size } };
+      last = await run(tailor, { resume: [{ interruptId: interrupt.id, status: "resolved", payload }] });
+    }
+    return { asked, result: last.result, left: tailor.pendingInterrupts.length };
+  },
   async frontend() {
     const painter = agent("painter");
     say(painter, "paint");

@@ -12,7 +12,7 @@ from clicket import ToolContext, tool
 from clicket.execution.sink import questions
 from clicket.tools.question import InputQuestion
 
-__all__ = ["FORM", "TOOLS", "order", "pay"]
+__all__ = ["FORM", "TOOLS", "measure", "order", "pay"]
 
 FORM = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
 
@@ -31,6 +31,13 @@ async def order(ctx: ToolContext) -> list[Any]:
     return [answer.action, answer.content]
 
 
+@tool
+async def measure(ctx: ToolContext) -> list[Any]:
+    """Asks a person twice."""
+    asked = (InputQuestion(key=name, source="the shop", message=f"Which {name}?", schema=FORM) for name in ("a", "b"))
+    return [questions(ctx).ask(each, None).content for each in asked]
+
+
 @tool(idempotent=True)
 async def patient(ctx: ToolContext, gate: str) -> str:
     """Waits until a file exists; after a crash it waits again."""
@@ -40,4 +47,4 @@ async def patient(ctx: ToolContext, gate: str) -> str:
     return "done"
 
 
-TOOLS = [pay, patient, base_tool, waiter]
+TOOLS = [pay, measure, patient, base_tool, waiter]

@@ -15,7 +15,7 @@ from a2a.utils.proto_utils import validate_proto_required_fields
 from tests.kit.waiting import eventually
 from tests.protocols.a2a_kit import ask, client_of, message, read, rpc, state_of
 from tests.protocols.kit import ASK, pay, served_agents, shop
-from tests.protocols.payments import order
+from tests.protocols.payments import measure, order
 from tests.scenarios.agent_server_kit import TURN, Gate, say, served_agent
 from tests.scenarios.interpreter_kit import NAME, interpreter
 from tests.scenarios.server_kit import TOOLS, key_for
@@ -245,6 +245,34 @@ async def test_a_stream_ends_at_a_question_and_a_subscription_does_not(tmp_path:
         followed = await following
         assert state_of(followed[0].task) == "input_required"
         assert state_of(followed[-1].status_update) == "completed"
+
+
+async def test_a_subscription_gets_each_question_of_a_call(tmp_path: Path) -> None:
+    answers = [[["measure", {}]], "Done."]
+    questions: list[pb.Message] = []
+
+    async def follow(events: Any) -> None:
+        async for event in events:
+            status = event.status_update.status
+            if status.state == pb.TASK_STATE_INPUT_REQUIRED:
+                questions.append(status.message)
+
+    async with (
+        shop(tmp_path, answers, tools=[measure]) as it,
+        client_of(it.url, streaming=False) as client,
+        client_of(it.url) as other,
+    ):
+        task = await ask(client, "go")
+        following = asyncio.ensure_future(follow(other.subscribe(pb.SubscribeToTaskRequest(id=task.id))))
+        await eventually(lambda: len(it.parts.event_streams.open) == 1)
+        for place, shown in enumerate((task.status.message, None)):
+            question = shown or await eventually(lambda: questions and questions[-1], timeout=5)
+            given = {"approved": True, "response": {"size": place}, "hash": question.parts[1].data.struct_value["hash"]}
+            asked = await ask(client, "", f"a{place}", data=given, task_id=task.id)
+        assert state_of(asked) == "completed"
+        await following
+        assert [question.parts[0].text[:24] for question in questions] == ["the shop asks: Which b? "]
+        assert questions[0].message_id != task.status.message.message_id
 
 
 async def test_answers_that_do_not_fit(tmp_path: Path) -> None:

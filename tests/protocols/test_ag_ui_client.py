@@ -32,6 +32,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     agents = {
         "helper": {"model": script(folder, {"answers": SHOP, "repeat": True})},
         "painter": {"model": script(folder, {"answers": paint, "repeat": True}, "paint.json")},
+        "tailor": {"model": script(folder, {"answers": [[["measure", {}]], "Measured."]}, "measure.json")},
     }
     place = Place(
         folder, sqlite_url(folder), "tests.protocols.payments:TOOLS",
@@ -40,7 +41,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     try:
         server = place.start("--json", "serve", "--port", "0")
         url = server.wait_for("ready")["url"]
-        yield client(folder, url, "plain", "approve", "frontend", "aborted")
+        yield client(folder, url, "plain", "approve", "twice", "frontend", "aborted")
     finally:
         place.close()
 
@@ -75,6 +76,13 @@ def client(folder: Path, url: str, *scenarios: str) -> dict[str, Any]:
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["name"] for line in lines] == list(scenarios)
     return {line["name"]: line for line in lines}
+
+
+def test_two_questions_of_one_call(seen: dict[str, Any]) -> None:
+    twice = seen["twice"]
+    assert [asked["message"] for asked in twice["asked"]] == ["the shop asks: Which a?", "the shop asks: Which b?"]
+    assert len({asked["id"] for asked in twice["asked"]}) == 2
+    assert (twice["result"]["text"], twice["left"]) == ("Measured.", 0)
 
 
 def test_a_run_that_is_interrupted(seen: dict[str, Any]) -> None:

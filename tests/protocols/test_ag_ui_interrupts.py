@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.kit.waiting import eventually
 from tests.protocols.kit import ASK, Run, pay, run, served_agents, shop, user
-from tests.protocols.payments import FORM, order
+from tests.protocols.payments import FORM, measure, order
 from tests.scenarios.interpreter_kit import NAME, interpreter
 from tests.scenarios.server_kit import Api, key_for
 
@@ -90,6 +90,46 @@ async def test_the_question_of_a_tool_shows_its_form(tmp_path: Path, payload: di
         second = await resumed(it, first, answer(interrupt, **payload))
         [result] = second.of("TOOL_CALL_RESULT")
         assert (result["content"].replace(" ", ""), second.text) == (content, "Paid.")
+
+
+async def test_each_question_of_a_call_is_an_interrupt_of_its_own(tmp_path: Path) -> None:
+    """An answer to the first one, sent again, does not answer the second."""
+    async with shop(
+        tmp_path, [[["measure", {}]], "Paid."], tools=[measure], policy=Policy(ask=["measure"], self_approval=True)
+    ) as it:
+        first = await interrupted(it)
+        [approval] = first.interrupts
+        second = await resumed(it, first, answer(approval, approved=True))
+        [one] = second.interrupts
+        third = await resumed(it, second, answer(one, approved=True, response={"size": 1}), id="r3")
+        [other] = third.interrupts
+        assert len({approval["id"], one["id"], other["id"]}) == 3
+        assert approval["id"] == approval["metadata"]["clicket"]["callId"] == other["metadata"]["clicket"]["callId"]
+        assert [each["message"] for each in (one, other)] == ["the shop asks: Which a?", "the shop asks: Which b?"]
+        late = await resumed(it, second, answer(one, approved=True, response={"size": 1}), id="late")
+        assert (late[-1]["type"], late[-1].get("code")) == ("RUN_ERROR", "conflict")
+        assert other["id"] in late[-1]["message"]
+        both = [{"interruptId": one["id"], "status": "cancelled"}, answer(other, approved=True, response={"size": 2})]
+        again = [await run(it, user("pay 5")), await resumed(it, first, answer(approval, approved=True))]
+        assert [each.interrupts for each in again] == [[approval], [one]], (
+            "a run that is read again has its own question"
+        )
+        last = await resumed(it, third, *both, id="r4")
+        [result] = last.of("TOOL_CALL_RESULT")
+        assert result["content"].replace(" ", "") == '[{"size":1},{"size":2}]'
+
+
+async def test_a_question_after_an_approval_that_another_person_gave(tmp_path: Path) -> None:
+    async with shop(tmp_path, [[["measure", {}]], "Paid."], tools=[measure], policy=Policy(ask=["measure"])) as it:
+        client, boss = await key_for(it, "client", "call", "read"), await key_for(it, "boss", "approve")
+        first = await interrupted(it, headers=client)
+        entry = {"interruptId": first.interrupts[0]["id"], "status": "resolved"}
+        waiting = asyncio.ensure_future(resumed(it, first, entry, headers=client))
+        await eventually(lambda: len(it.parts.event_streams.open) == 1)
+        assert (await it.post(f"/calls/{first.interrupts[0]['id']}/approve", headers=boss)).status_code == 200
+        async with asyncio.timeout(20):
+            second = await waiting
+        assert [each["message"] for each in second.interrupts] == ["the shop asks: Which a?"]
 
 
 async def test_a_tool_that_a_program_uses_waits(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
-from tests.scenarios.agent_kit import Gate, Says, asks, assert_events_in_order, called, check_pairs
+from tests.scenarios.agent_kit import Gate, Says, asks, assert_events_in_order, called, check_legal, check_pairs
 from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
@@ -117,6 +117,62 @@ async def test_a_turn_whose_first_commit_is_under_way_can_be_stopped(sqlite: str
             await agent.run("me too", thread="t")
         assert await agent.stop("t")
         assert (await run).stopped == "cancelled"
+
+
+class Changed:
+    """An object with some attributes changed."""
+
+    def __init__(self, inner: Any, **attributes: Any) -> None:
+        self._inner, self._attributes = inner, attributes
+
+    def __getattr__(self, name: str) -> Any:
+        return self._attributes[name] if name in self._attributes else getattr(self._inner, name)
+
+
+def waiting_for_the_ledger(host: Any, gate: Gate) -> Any:
+    """A host whose agents wait at a gate where the spend of a run that ends is written."""
+    return Changed(
+        host,
+        spending=Changed(host.spending, flush=gate),
+        acting_for=lambda *args: waiting_for_the_ledger(host.acting_for(*args), gate),
+    )
+
+
+@pytest.mark.parametrize("answer", ["done", ValueError("broken")])
+async def test_a_stop_while_the_spend_of_a_run_is_written_leaves_what_was(store: str, answer: Any) -> None:
+    gate, changes = Gate(), []
+    ended = AgentState.FINISHED if answer == "done" else AgentState.ERROR
+    async with make([echo], store) as rt:
+        model = ScriptedModel([answer])
+        slow = Changed(rt, host=waiting_for_the_ledger(rt.host, gate))
+        agent = ReActAgent(slow, model, on_state_changed=lambda *change: changes.append(change))
+        await agent.begin("go", thread="t")
+        await gate.reached.wait()
+        assert await agent.stop("t")
+        await eventually(lambda: not rt.held_calls())
+        view = await agent.look("t")
+        assert (view.state, view.turns, view.text) == (ended, 1, "done" if answer == "done" else "")
+        assert changes == [(AgentState.IDLE, AgentState.RUNNING), (AgentState.RUNNING, ended)]
+
+
+async def test_a_stop_while_the_hook_of_a_first_change_waits_leaves_no_change_out(store: str) -> None:
+    gate, changes = Gate(), []
+
+    async def hook(before: AgentState, after: AgentState) -> None:
+        changes.append((before, after))
+        if before is AgentState.ERROR:
+            await gate()
+
+    async with make([echo], store) as rt:
+        agent = ReActAgent(rt, ScriptedModel([ValueError("broken"), "fine"]), on_state_changed=hook)
+        with pytest.raises(ValueError, match="broken"):
+            await agent.run("go", thread="t")
+        run = asyncio.create_task(agent.run("again", thread="t"))
+        await gate.reached.wait()
+        assert await agent.stop("t")
+        assert (await run).stopped == "cancelled"
+    check_legal(changes, first=AgentState.IDLE)
+    assert changes[-2:] == [(AgentState.IDLE, AgentState.RUNNING), (AgentState.RUNNING, AgentState.IDLE)]
 
 
 @pytest.mark.parametrize("waited", [True, False])

@@ -59,6 +59,23 @@ async def grant(rt: Runtime, terms: Any, *, by: str = "Ada", amount: int = 1, **
 # Grants.
 
 
+async def test_a_grant_is_for_the_version_of_the_tool_that_was_asked_about(sqlite: str) -> None:
+    def pay(version: str) -> Any:
+        async def paid(amount: int = 500) -> str:
+            return f"paid {amount} by {version}"
+
+        return tool(paid, name="pay", version=version) if version else tool(paid, name="pay")
+
+    async with make([pay("")], sqlite, policy=ASK) as rt:
+        await grant(rt, {"uses": 10})
+    for version, asks in (("2", True), ("", False), ("1", False)):  # without a version it is the first
+        async with make([pay(version)], sqlite, policy=ASK) as rt:
+            assert await waits(rt) is asks, version
+            assert [(each.version, each.used) for each in await rt.grants.list()] == [
+                ("1", 0 if asks else 1 + (version == "1"))
+            ]
+
+
 async def test_later_calls_run_without_a_person_and_say_which_grant_let_them(store: str, pay: Any) -> None:
     async with make([pay], store, policy=ASK) as rt:
         id = await grant(rt, {"uses": 1, "seconds": 60, "arguments": {"properties": {"amount": {"maximum": 10}}}})

@@ -15,10 +15,10 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
+from tests.kit.authorization_server import REDIRECT, AuthorizationServer
 from tests.kit.issuer import bearer
 from tests.kit.waiting import eventually
 from tests.mcp.kit import BOTH, _end_watchers
-from tests.oauth_server import REDIRECT, OAuthServer, oauth_server
 from tests.redis_server import free_port
 from tests.scenarios.kit import make
 from tests.scenarios.server_kit import TOOLS
@@ -29,20 +29,25 @@ from clicket.server import Options, serving
 MAP = {"tools.read": "read", "tools.use": ["read", "call"], "tools.admin": "admin"}
 
 
+def login(*, signed: bool = True) -> AuthorizationServer:
+    """An authorization server where people log in with a form."""
+    return AuthorizationServer(user="", signed=signed, services=False)
+
+
 @pytest.fixture(scope="module")
-def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OAuthServer]:
-    with oauth_server(tmp_path_factory.mktemp("signing")) as made:
+def signing() -> Iterator[AuthorizationServer]:
+    with login() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def opaque(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OAuthServer]:
-    with oauth_server(tmp_path_factory.mktemp("opaque"), "--opaque") as made:
+def opaque() -> Iterator[AuthorizationServer]:
+    with login(signed=False) as made:
         yield made
 
 
 @asynccontextmanager
-async def served(oauth: OAuthServer, **more: Any) -> AsyncIterator[tuple[str, httpx2.AsyncClient, Any]]:
+async def served(oauth: AuthorizationServer, **more: Any) -> AsyncIterator[tuple[str, httpx2.AsyncClient, Any]]:
     """A server whose audience is its own address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -79,7 +84,7 @@ class Storage:
         self.client = client_info
 
 
-def provider(url: str, oauth: OAuthServer, storage: Storage, user: str) -> OAuthClientProvider:
+def provider(url: str, oauth: AuthorizationServer, storage: Storage, user: str) -> OAuthClientProvider:
     """MCP's client side of OAuth; the person logs in as `user`."""
     sent_to: list[str] = []
 
@@ -91,7 +96,7 @@ def provider(url: str, oauth: OAuthServer, storage: Storage, user: str) -> OAuth
 
     async def callback() -> AuthorizationCodeResult:
         found = parse_qs(urlsplit(sent_to[-1]).query)
-        return AuthorizationCodeResult(code=found["code"][0], state=found["state"][0])
+        return AuthorizationCodeResult(code=found["code"][0], state=found["state"][0], iss=found["iss"][0])
 
     metadata = OAuthClientMetadata(
         client_name="test",
@@ -105,7 +110,7 @@ def provider(url: str, oauth: OAuthServer, storage: Storage, user: str) -> OAuth
 @pytest.mark.parametrize("mode", BOTH)
 @pytest.mark.parametrize("kind", ["signing", "opaque"])
 async def test_the_whole_flow_of_an_mcp_client(
-    kind: str, mode: str, signing: OAuthServer, opaque: OAuthServer, caplog: pytest.LogCaptureFixture
+    kind: str, mode: str, signing: AuthorizationServer, opaque: AuthorizationServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """401, resource metadata, the authorization server's metadata, registration, code with PKCE, token, tools/call."""
     oauth = opaque if kind == "opaque" else signing
@@ -127,7 +132,7 @@ async def test_the_whole_flow_of_an_mcp_client(
         assert token not in caplog.text
 
 
-async def test_a_token_of_a_client_on_every_kind_of_route(signing: OAuthServer) -> None:
+async def test_a_token_of_a_client_on_every_kind_of_route(signing: AuthorizationServer) -> None:
     async with served(signing) as (url, client, _):
         token = signing.token(url, "tools.use")
         made = await client.post(
@@ -144,7 +149,7 @@ async def test_a_token_of_a_client_on_every_kind_of_route(signing: OAuthServer) 
         ).status_code == 200
 
 
-async def test_what_the_server_says_about_itself(signing: OAuthServer) -> None:
+async def test_what_the_server_says_about_itself(signing: AuthorizationServer) -> None:
     async with served(signing) as (url, client, _):
         for suffix, resource in (("", url), ("/mcp", f"{url}/mcp")):
             found = (await client.get(f"/.well-known/oauth-protected-resource{suffix}")).json()
@@ -162,9 +167,9 @@ async def test_what_the_server_says_about_itself(signing: OAuthServer) -> None:
         )
 
 
-async def test_keys_rotate(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_keys_rotate() -> None:
     """A token of a new key works at once; one of a removed key until the cache ends."""
-    with oauth_server(tmp_path_factory.mktemp("rotating")) as oauth:
+    with login() as oauth:
         async with served(oauth, jwks_cache=1.0) as (url, client, _):
             old = oauth.token(url, "tools.read")
             assert (await client.get("/calls", headers=bearer(old))).status_code == 200
@@ -178,7 +183,7 @@ async def test_keys_rotate(tmp_path_factory: pytest.TempPathFactory) -> None:
             assert (await client.get("/calls", headers=bearer(new))).status_code == 200
 
 
-async def test_a_revoked_token_is_refused_once_the_cache_ends(opaque: OAuthServer) -> None:
+async def test_a_revoked_token_is_refused_once_the_cache_ends(opaque: AuthorizationServer) -> None:
     async with served(opaque, opaque=True, introspection_cache=0.5) as (url, client, _):
         token = opaque.token(url, "tools.read", "ann")
         asked = opaque.asked().get("/introspect", 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from clicket.client import Client
 from clicket.errors import PermissionDenied, RetryableError, UsageError
 from clicket.model.chat import ChatReply, ChatRequest, Usage
 from clicket.spend import BudgetReached
+from clicket.spend.prices import PRICES_DATE
 from clicket.sync import Runtime as SyncRuntime
 from clicket.telemetry.prometheus import scrape
 from clicket.testing import ScriptedModel
@@ -108,6 +110,28 @@ async def test_a_model_without_a_price_has_tokens_and_no_money(store: str) -> No
         result = await ReActAgent(rt, model, name="a").run("go")
         assert (result.stopped, model.asked) == ("budget", 0)
         assert "no price" in result.text
+
+
+@pytest.mark.parametrize("on_reached", ["ask", "stop", "warn"])
+async def test_a_budget_in_money_and_a_model_without_a_price(on_reached: str, caplog: pytest.LogCaptureFixture) -> None:
+    """No person is asked for money that would not help, a warning is no limit that was reached, and the log says it once."""
+    told: list[BudgetReached] = []
+    given = budget(limit_usd=1.0, limit_tokens=1_000_000, on_reached=on_reached)
+    async with make([], store="memory://", budgets=[given]) as rt:
+        rt.spend.on_budget_reached(told.append)
+        model = Counting()
+        agent = ReActAgent(rt, model, name="a")
+        async with asyncio.timeout(10):
+            results = [await agent.run("go", thread=thread) for thread in ("t1", "t2")]
+        assert (await rt.history(tool="raise_budget")).items == []
+    passes = on_reached == "warn"
+    assert {result.stopped for result in results} == {"finished" if passes else "budget"}
+    assert all("add it to [[prices]]" in result.text for result in results) is not passes
+    assert (model.asked, told) == (2 if passes else 0, [])
+    said = [record.getMessage() for record in caplog.records if "has no price" in record.getMessage()]
+    assert len(said) == 1
+    assert "'scripted'" in said[0]
+    assert "all per month" in said[0]
 
 
 async def test_a_hundred_runs_at_once_stay_within_the_budget(store: str) -> None:
@@ -481,6 +505,10 @@ def test_the_command_and_the_blocking_runtime(tmp_path: Path) -> None:
     assert "0.500000" in shown
     assert "cap" in shown
     assert place.inside("spend", "--by", "week").returncode == 2
+    helped = " ".join(place.inside("spend", "--help").stdout.split())
+    when = datetime.strptime(PRICES_DATE, "%Y-%m").replace(tzinfo=UTC)
+    assert "the setting `prices`" in helped or "the setting prices" in helped
+    assert f"{when:%B %Y}" in helped, "the help has the date of the table"
     assert '"limit_usd":2' in place.inside("config").stdout.replace(" ", "").replace("\n", "")
     wrong = place.inside("config", CLICKET_BUDGETS='[{"scope": "al", "limit_usd": 1}]')
     assert wrong.returncode == 2

@@ -95,6 +95,17 @@ async def test_no_cors_unless_it_is_configured() -> None:
         assert "authorization" in answer.headers["access-control-allow-headers"]
         assert "*" not in answer.headers["access-control-allow-origin"]
         assert "access-control-allow-credentials" not in answer.headers
+        asked = (
+            "authorization, Mcp-Protocol-Version, mcp-session-id, Mcp-Param-City, a2a-version, x-other, mcp-param-a\tb"
+        )
+        answer = await it.options("/mcp", headers={**preflight, "access-control-request-headers": asked})
+        allowed = set(answer.headers["access-control-allow-headers"].split(", "))
+        assert {"authorization", "mcp-protocol-version", "mcp-session-id", "mcp-param-city", "a2a-version"} <= allowed
+        assert not {"x-other", "*"} & allowed
+        assert not [name for name in allowed if "\t" in name]
+        answer = await it.post("/mcp", headers=preflight, content=b"{")
+        exposed = set(answer.headers["access-control-expose-headers"].split(", "))
+        assert {"mcp-session-id", "www-authenticate", "retry-after", "location"} <= exposed
 
 
 async def test_a_form_of_another_page_does_nothing() -> None:

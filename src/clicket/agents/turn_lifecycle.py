@@ -107,8 +107,7 @@ class TurnLifecycle:
             (message,),
             soon=True,
         )
-        for before, after in changes:
-            await self._changed(before, after, turn.thread)
+        await self._report(changes, turn.thread)
 
     async def _drive_to_end(self, turn: Turn, head: Head, message: str) -> tuple[AgentResult, BaseException | None]:
         raised: BaseException | None = None
@@ -144,10 +143,12 @@ class TurnLifecycle:
         )
         messages = map(mask.message, paired(turn.messages[turn.begins :]))
         document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending))
-        await turn.host.spending.flush(turn.spender)  # a run that is over has no entry that only its journal knows
+        cancelled = await _flush_spend(turn)
         if turn.recorded("ended") is None:
             turn.write(f"Turn {turn.number} ends: {error or stopped}.", ending, (text, error))
         document = await self._saved(turn, document, state)
+        if cancelled is not None:
+            raise cancelled
         return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages])
 
     async def _saved(self, turn: Turn, document: TurnDocument, state: AgentState) -> TurnDocument:
@@ -167,6 +168,17 @@ class TurnLifecycle:
                 await self._memory.save(turn.host, turn.thread, document)
             raise
 
+    async def _report(self, changes: Sequence[tuple[AgentState, AgentState]], thread: str) -> None:
+        """Call the hook for each change, in order. A stop while it waits is raised after the last one: no change is left out."""
+        cancelled: asyncio.CancelledError | None = None
+        for before, after in changes:
+            try:
+                await self._changed(before, after, thread)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+
     async def _changed(self, before: AgentState, after: AgentState, thread: str) -> None:
         try:
             waiting = self._hook(before, after, thread)
@@ -174,6 +186,18 @@ class TurnLifecycle:
                 await waiting
         except Exception:
             logger.exception("on_state_changed failed on %s -> %s; the agent is not affected", before, after)
+
+
+async def _flush_spend(turn: Turn) -> asyncio.CancelledError | None:
+    """Write the spend of a run that ends, so that no entry of it is known to its journal alone. A stop meanwhile does not change how
+    the turn ended: it is returned, to be raised once the turn is saved, and the ledger writes the rest by itself."""
+    try:
+        await turn.host.spending.flush(turn.spender)
+    except asyncio.CancelledError as cancelled:
+        if turn.stopping == "shutdown":
+            raise
+        return cancelled
+    return None
 
 
 def with_thread(hook: Hook) -> StateChanged:

@@ -30,6 +30,7 @@ from clicket.errors import (
     ToolNotFound,
     UsageError,
 )
+from clicket.tools.certificates import ssl_context
 
 __all__ = [
     "Connection",
@@ -135,7 +136,9 @@ class Connection:
         key = os.environ.get("CLICKET_API_KEY") if key is None else key
         headers = {"authorization": f"Bearer {key}"} if key else {}
         timeout = httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT)
-        self._http = httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=timeout, transport=transport)
+        self._http = httpx2.AsyncClient(
+            base_url=self.url, headers=headers, timeout=timeout, transport=transport, verify=ssl_context(trust_env=True)
+        )
 
     async def close(self) -> None:
         await self._http.aclose()

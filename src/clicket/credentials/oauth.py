@@ -21,6 +21,7 @@ __all__ = ["Granted", "OAuth", "TokenEndpoint", "challenge_of"]
 
 _CLIENT = "credential.client"
 _MAX_TOKEN = 64 * 1024
+_METHODS = {"client_secret_basic": "basic", "client_secret_post": "post"}
 
 
 class Granted(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +44,8 @@ class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
     client_id: str
     client_secret: str = ""
+    auth: str = ""
+    """How it proves who it is, `basic` or `post`, if the server has said so at its registration."""
 
     def __repr__(self) -> str:
         return "<client>"
@@ -128,7 +131,7 @@ class OAuth:
         headers = {"content-type": "application/x-www-form-urlencoded"}
         if endpoints.resource:
             form = {**form, "resource": endpoints.resource}
-        if client.client_secret and endpoints.client_auth == "basic":
+        if client.client_secret and (client.auth or endpoints.client_auth) == "basic":
             pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
             headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         else:
@@ -191,7 +194,11 @@ class OAuth:
         id, secret = answer.get("client_id"), answer.get("client_secret", "")
         if not isinstance(id, str) or not id or not isinstance(secret, str):
             raise ProviderUnreachable(f"provider {provider.name!r} registered a client without an id.")
-        return ClientIdentity(client_id=id, client_secret=secret)
+        # The server may register another method than the one that was asked for, and may give a client without one a secret.
+        method = answer.get("token_endpoint_auth_method")
+        if method == "none":
+            return ClientIdentity(client_id=id)
+        return ClientIdentity(client_id=id, client_secret=secret, auth=_METHODS.get(str(method), ""))
 
     def _client_key(self, provider: Provider, endpoints: Endpoints) -> str:
         place = msgspec.json.encode([endpoints.issuer, endpoints.registration_url, self.redirect_uri])

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.credentials.provider import Provider, is_confidential
 from clicket.errors import ClicketError, RetryableError
+from clicket.tools.certificates import load_ssl_context
 from clicket.tools.guard import AddressGuard, AddressRefused
 
 if TYPE_CHECKING:
@@ -125,11 +124,7 @@ class OAuthHttp:
     async def _client(self, private: bool) -> httpx2.AsyncClient:
         async with self._opening:
             if private not in self._clients:
-                worker = Workers(1, "clicket-oauth")  # reading certificates takes tens of milliseconds
-                try:
-                    context = await worker.run(_ssl_context)
-                finally:
-                    worker.close(patience=0)
+                context = await load_ssl_context()
                 from clicket.tools.transport import open_client
 
                 self._clients[private] = open_client(AddressGuard(allow_private=private), context)
@@ -139,12 +134,6 @@ class OAuthHttp:
         clients, self._clients = self._clients, {}
         for client in clients.values():
             await client.aclose()
-
-
-def _ssl_context() -> ssl.SSLContext:
-    from clicket.tools.transport import make_ssl_context
-
-    return make_ssl_context()
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from clicket.engine.live_calls import LiveCalls
 from clicket.engine.requests import Requests
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.execution import Limiter, Wait
+from clicket.execution import Limiter, Wakeups
 from clicket.journal import Fenced, Journal
 from clicket.kernel import State
 from clicket.model import Event, ToolResult
@@ -24,6 +24,7 @@ __all__ = ["Ending"]
 
 logger = logging.getLogger("clicket.engine")
 _COMPLETED = State.COMPLETED
+_Future = asyncio.Future  # the loop's `create_future` would be one call more
 
 
 class Ending:
@@ -63,6 +64,8 @@ class Ending:
         self._on_cost_final = on_cost_final
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
+        self.wake = Wakeups().fulfil
+        """For futures that callers of calls wait for."""
         self.abandoned: set[Call] = set()
         """Calls that ended without their bodies, which still run."""
         self.superseded: set[Call] = set()
@@ -70,9 +73,9 @@ class Ending:
 
     # Waiting for the end.
 
-    def waiter(self, call: Call) -> Wait:
+    def waiter(self, call: Call) -> asyncio.Future[Any]:
         """A future that gets the result, or an error if this process will have no result."""
-        waiter = Wait(loop=self._loop)
+        waiter: asyncio.Future[Any] = _Future(loop=self._loop)
         call.waiters += (waiter,)
         return waiter
 
@@ -129,7 +132,7 @@ class Ending:
                 self._made.pop(call.entry.id, None)  # all that `forget` would do
             else:
                 self.forget(call)
-            if call.waiters:
+            if call.waiters or call.turn is not None:
                 self.answer(call, None)
         elif isinstance(error, Fenced):
             self.superseded.discard(call)
@@ -201,8 +204,11 @@ class Ending:
 
     def answer(self, call: Call, error: ClicketError | None) -> None:
         waiters, call.waiters = call.waiters, ()
+        result, turn, wake = call.result, call.turn, self.wake
+        if turn is not None and not turn.done():  # its caller waits for the start
+            wake(turn, result, error)
         for waiter in waiters:
-            fulfil(waiter, call.result, error)
+            wake(waiter, result, error)
 
     async def _report_fenced(self, call: Call, error: Fenced) -> None:
         """Another owner took the call: record our outcome as a late result; our waiters read the outcome from the store."""

@@ -58,7 +58,8 @@ class Grants:
         now, seconds = self._clock.now(), terms.get("seconds")
         grant = Grant(
             id=f"gr_{secrets.token_hex(8)}", tool=record.tool, caller=terms.get("caller", record.caller), by=by,
-            call=record.id, given_at=now, reason=reason, thread=terms.get("thread"), arguments=terms.get("arguments"),
+            call=record.id, given_at=now, reason=reason, version=record.tool_version or None, thread=terms.get("thread"),
+            arguments=terms.get("arguments"),
             uses=terms.get("uses"), expires_at=None if seconds is None else now + seconds,
         )  # fmt: skip
         stored = StoredGrant(
@@ -110,6 +111,7 @@ class Grants:
             for document, stored in await self._of_tool(call.entry.tool)
             if stored.rule == question.rule
             and stored.grant.covers(call.entry.tool, call.caller, call.thread)
+            and stored.grant.covers_version(call.required_tool().options.version)
             and stored.grant.state_at(now) == "active"
         }
         if not found:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from clicket.execution import Wait
+from clicket.execution import Wakeups
 
 __all__ = ["LoopShare"]
 
@@ -22,6 +22,7 @@ class LoopShare:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._loop = asyncio.get_running_loop()
         self._monotonic = monotonic
+        self._wake = Wakeups().fulfil
         self.over_at = 0.0
         """When the time for calls that never wait is over in this turn of the loop."""
         self.several_until = float("-inf")
@@ -45,7 +46,7 @@ class LoopShare:
             self._resting += 1
             await asyncio.sleep(0)
         else:
-            place = Wait(loop=self._loop)
+            place = self._loop.create_future()
             self._queue.append(place)
             await place
 
@@ -55,7 +56,7 @@ class LoopShare:
         while self._queue and self._resting < _CROWD:
             place = self._queue.popleft()
             if not place.done():  # else its caller was cancelled
-                place.set_result(None)
+                self._wake(place)
                 self._resting += 1
         self._turning = bool(self._queue)
         if self._turning:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.call import Call, Late
@@ -31,6 +32,7 @@ from clicket.pipeline import Pipeline
 __all__ = ["Running"]
 
 logger = logging.getLogger("clicket.engine")
+_Future = asyncio.Future  # the loop's `create_future` would be one call more
 
 
 class Running:
@@ -62,6 +64,8 @@ class Running:
         self._timers = timers
         self._ending = ending
         self._on_outcome_durable = ending.on_outcome_durable
+        self._wake = ending.wake
+        self._loop = asyncio.get_running_loop()
         self._handover = handover
         self._stopping = stopping
         self._share = share
@@ -128,7 +132,8 @@ class Running:
         elif call.in_callers_task and call.plan.lane == "loop" and (call.turn is None or not call.turn.done()):
             call.ready = True
             if call.turn is not None:
-                fulfil(call.turn)
+                wake = self._wake
+                wake(call.turn)
         else:
             self.run_in_own_task(call)
 
@@ -159,9 +164,10 @@ class Running:
         if call.failure is not None:
             raise call.failure
         if not call.ready and call.result is None:
-            call.turn = self._ending.waiter(call)
+            turn: asyncio.Future[Any] = _Future(loop=self._loop)
+            call.turn = turn
             try:
-                await call.turn
+                await turn
             except asyncio.CancelledError:
                 await self._on_caller_left(call)
                 raise
@@ -170,7 +176,10 @@ class Running:
         rest = self._pipeline.perform(call)
         if rest is not None:
             await rest
-        self._on_body_done(call)
+        if call.ending or call.stopping is not None:
+            self._on_body_done(call)
+        else:
+            self._pipeline.finish(call, self._on_outcome_durable)
         if call.result is None and call.failure is None and call.attempt is None:
             return await self._ending.waiter(call)  # type: ignore[no-any-return]  # as `_after_body`, without its coroutines
         return await self._after_body(call)

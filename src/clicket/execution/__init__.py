@@ -2,6 +2,7 @@
 
 - `runner`: runs the attempts of a call, each in its lane, until one succeeds or fails for good
 - `loop_lane`, `caller_task`: async bodies on the event loop; a body in its caller's own task
+- `wakeups`: tasks that wait for calls are woken together
 - `thread_lane`: blocking bodies in worker threads
 - `process_lane`, `processes/`: bodies in child processes
 - `ray_lane`, `ray/`: bodies on a Ray cluster
@@ -21,7 +22,6 @@
 from __future__ import annotations
 
 from clicket.execution.artifacts import GRANT, grant, granted, name_of, read_artifact, unknown
-from clicket.execution.caller_task import Wait
 from clicket.execution.lent_credentials import LentCredentials
 from clicket.execution.limiter import RUNTIME, Limiter
 from clicket.execution.loop_watch import LoopWatch
@@ -47,6 +47,7 @@ from clicket.execution.stopping import (
 )
 from clicket.execution.tracebacks import log_failure, traceback_of
 from clicket.execution.turn_log import TurnLog, entries_in
+from clicket.execution.wakeups import Wakeups
 
 __all__ = [
     "GRANT",
@@ -64,7 +65,7 @@ __all__ = [
     "Spool",
     "Stopped",
     "TurnLog",
-    "Wait",
+    "Wakeups",
     "attempt_of",
     "backoff",
     "caller_left",

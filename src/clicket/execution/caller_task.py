@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from functools import partial
 from types import coroutine
 from typing import Any
 
@@ -18,21 +17,21 @@ from clicket.bridge import fulfil
 from clicket.call import Attempt, Call
 from clicket.execution.stopping import Stopped, attempt_of, caller_left
 
-__all__ = ["Wait", "cancel_wait", "first_step_ended", "step_through"]
+__all__ = ["Opener", "cancel_wait", "first_step_ended", "step_through"]
 
-_set_result = asyncio.Future.set_result  # `super()` would take longer than the rest of `Wait.set_result`
 Adopt = Callable[[Call, Coroutine[Any, Any, Any]], None]
 
 
-class Wait(asyncio.Future[Any]):
-    """A future that opens its gate directly. Other futures do it one turn of the loop later, through a callback."""
+class Opener:
+    """The callback that opens a gate when the body can go on. `Wakeups` opens the gate in its place, one turn of the loop earlier."""
 
-    gate: asyncio.Future[None] | None = None
+    __slots__ = ("gate",)
 
-    def set_result(self, result: Any) -> None:
-        _set_result(self, result)
-        if self.gate is not None:
-            fulfil(self.gate)
+    def __init__(self, gate: asyncio.Future[None]) -> None:
+        self.gate = gate
+
+    def __call__(self, _: asyncio.Future[Any]) -> None:
+        fulfil(self.gate)
 
 
 @coroutine
@@ -73,11 +72,9 @@ def _gate(waiting: asyncio.Future[Any], call: Call, attempt: Attempt) -> Generat
     """Wait until what the body waits for is done, or the engine opens `attempt.gate`."""
     waiting._asyncio_future_blocking = False  # no task awaits it: asyncio's own flag must be reset
     while True:
-        gate = Wait(loop=waiting.get_loop())
-        opens = partial(_open, gate)
+        gate: asyncio.Future[None] = waiting.get_loop().create_future()
+        opens = Opener(gate)
         waiting.add_done_callback(opens)
-        if type(waiting) is Wait:
-            waiting.gate = gate
         attempt.gate, attempt.held = gate, waiting
         try:
             yield from gate
@@ -94,12 +91,6 @@ def _gate(waiting: asyncio.Future[Any], call: Call, attempt: Attempt) -> Generat
         finally:
             attempt.gate = attempt.held = None
             waiting.remove_done_callback(opens)
-            if type(waiting) is Wait:
-                waiting.gate = None
-
-
-def _open(gate: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
-    fulfil(gate)
 
 
 @coroutine

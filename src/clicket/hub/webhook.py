@@ -14,6 +14,7 @@ import msgspec
 from clicket.bridge import fulfil
 from clicket.hub.hub import Change
 from clicket.ports import Clock
+from clicket.tools.certificates import ssl_context
 
 __all__ = ["Webhook"]
 
@@ -56,7 +57,9 @@ class Webhook:
 
         try:
             if self._client is None:
-                self._client = httpx2.AsyncClient(timeout=_TIMEOUT, follow_redirects=False)
+                self._client = httpx2.AsyncClient(
+                    timeout=_TIMEOUT, follow_redirects=False, verify=ssl_context(trust_env=True)
+                )
             body = msgspec.json.encode({"type": "tool_status_changed", **msgspec.to_builtins(change)})
             headers = {"content-type": "application/json"}
             if self._secret:

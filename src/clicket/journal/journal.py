@@ -88,7 +88,8 @@ class Journal(Staging):
         created, arguments, stages, _ = opening
         now, created_at = self._now, entry.created_at
         at = now()
-        at = max(at, created_at)
+        if at < created_at:  # noqa: PLR1730  # `max` costs three times as much
+            at = created_at
         find, authorize, validate = stages.values()
         unit = Start(
             created, arguments, created_at, find.duration, authorize.duration, validate.duration, at, 1, self._worker, self._host

@@ -18,7 +18,6 @@ from clicket.tools import ToolContext
 __all__ = ["Bearer", "CallerConnection", "CallerConnections"]
 
 _MAX_IDLE = 100
-"""Connections that are kept for callers without a call; the one that was used least recently is closed first."""
 
 
 class Bearer:
@@ -63,16 +62,25 @@ class CallerConnection:
 
 
 class CallerConnections:
-    """`open(bearer)` makes the opener of a connection that sends this token."""
+    """`open(bearer)` makes the opener of a connection that sends this token. `max_idle`: connections that are kept for callers without
+    a call; the one that was used least recently is closed first."""
 
     def __init__(
-        self, name: str, provider: str, open: Callable[[Bearer], Opener], *, timeout: float, changed: Callable[[], None]
+        self,
+        name: str,
+        provider: str,
+        open: Callable[[Bearer], Opener],
+        *,
+        timeout: float,
+        changed: Callable[[], None],
+        max_idle: int = _MAX_IDLE,
     ) -> None:
         self._name = name
         self._provider = provider
         self._open = open
         self._timeout = timeout
         self._changed = changed
+        self._max_idle = max_idle
         self._of: dict[str, CallerConnection] = {}
         self._refused: list[CallerConnection] = []
         """Their tokens were refused, and calls still use them."""
@@ -124,9 +132,9 @@ class CallerConnections:
         await used.connection.close()
 
     async def _close_idle(self) -> None:
-        idle = [caller for caller, used in self._of.items() if not used.users]
-        for caller in idle[: max(len(idle) - _MAX_IDLE, 0)]:
-            await self._of.pop(caller).connection.close()
+        # Each one is judged and removed in one step: while another one is closed, any caller may borrow its own again.
+        while len(idle := [caller for caller, used in self._of.items() if not used.users]) > self._max_idle:
+            await self._of.pop(idle[0]).connection.close()
 
     async def close(self) -> None:
         every = [*self._of.values(), *self._refused]

@@ -21,6 +21,7 @@ from clicket.mcp.caller_connections import Bearer
 from clicket.mcp.client_logs import guard_client_logs
 from clicket.mcp.connection import Connection, Opener
 from clicket.mcp.process_ancestry import child_environment
+from clicket.tools.certificates import ssl_context
 
 __all__ = ["KEY_META", "ClientOptions", "over_http", "over_stdio"]
 
@@ -37,7 +38,7 @@ class _HttpTransport(httpx2.AsyncHTTPTransport):
     of the connection; after a 401 the request is sent once more, with another token."""
 
     def __init__(self, sent: set[str], bearer: Bearer | None) -> None:
-        super().__init__(retries=0)
+        super().__init__(verify=ssl_context(trust_env=True), retries=0)
         self._sent = sent
         self._bearer = bearer
 

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from hashlib import sha256
 from itertools import accumulate, islice
@@ -90,7 +90,7 @@ def _parse_mapping(given: Mapping[str, Any], max_size: int, max_depth: int) -> d
             if len(value) > max_size:
                 raise _too_large(len(value), max_size)
         elif type(value) in (list, dict) and not is_small(value, max_size // 2, max_size):
-            raise _too_large(max_size + 1, max_size)
+            raise _too_deep(max_depth) if _goes_deeper(value, max_depth) else _too_large(max_size + 1, max_size)
     try:
         text = encode(given if type(given) is dict else dict(given))
         plain: dict[str, Any] | None = decode_big(text)
@@ -104,6 +104,19 @@ def _parse_mapping(given: Mapping[str, Any], max_size: int, max_depth: int) -> d
     if (text.count(b"{") + text.count(b"[") > max_depth and _is_deep(text, max_depth)) or b"\\u0000" in text:
         return _refuse_or_copy(plain, max_depth)
     return plain
+
+
+def _goes_deeper(value: Any, levels: int) -> bool:
+    """Is there a container in a container and so on, so many times? It follows the first one only: that finds what holds itself."""
+    for _ in range(levels):
+        value = next((item for item in _items(value) if type(item) in (list, dict)), None)
+        if value is None:
+            return False
+    return True
+
+
+def _items(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if type(value) is dict else value
 
 
 def _parse_text(given: str | bytes | bytearray, max_size: int, max_depth: int) -> dict[str, Any]:

@@ -33,6 +33,7 @@ encode = _encoder.encode
 decode = _decoder.decode
 
 _BIG = 64 * 1024
+_MAX_LEVELS = 1_000
 _MAYBE_WHOLE = re.compile(rb"\.0|[0-9]e")
 """In the JSON of every float that is a whole number."""
 
@@ -81,27 +82,32 @@ def has_surrogate(text: str) -> bool:
 
 
 def is_small(value: Any, nodes: int = 2_000, size: int = 256 * 1024) -> bool:
-    """Can the value be encoded quickly? Stops as soon as it is found too big."""
+    """Can the value be encoded quickly? Stops as soon as it is found too big, or too deep: a value that holds itself has no end."""
     if type(value) is str:
         return len(value) <= size
     if type(value) is dict and len(value) <= 8 and _FLAT.issuperset(map(type, value.values())):
         return True
-    rest = [value]
-    while rest:
-        item = rest.pop()
-        nodes -= 1
-        if type(item) is dict:
-            if len(item) > nodes:
-                return False
-            rest.extend(item.values())
-        elif type(item) is list or type(item) is tuple:
-            if len(item) > nodes:
-                return False
-            rest.extend(item)
-        elif type(item) is str:
-            size -= len(item)
-        if nodes < len(rest) or size < 0:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > _MAX_LEVELS:
             return False
+        below: list[Any] = []
+        for item in level:
+            nodes -= 1
+            if type(item) is dict:
+                if len(item) > nodes:
+                    return False
+                below.extend(item.values())
+            elif type(item) is list or type(item) is tuple:
+                if len(item) > nodes:
+                    return False
+                below.extend(item)
+            elif type(item) is str:
+                size -= len(item)
+            if nodes < len(below) or size < 0:
+                return False
+        level = below
     return True
 
 

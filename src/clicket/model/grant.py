@@ -49,6 +49,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the call with whose approval it was given."""
     given_at: float
     reason: str = ""
+    version: str | None = None
+    """Calls of this version of the tool: the one that the approver was asked about. None: of every version."""
     thread: str | None = None
     """Calls in this thread; None: in every thread."""
     arguments: dict[str, Any] | None = None
@@ -72,6 +74,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     def covers(self, tool: str, caller: str, thread: str) -> bool:
         """Does it hold for calls of this tool, caller and thread?"""
         return self.tool == tool and self.caller in (caller, ANY_CALLER) and self.thread in (thread, None)
+
+    def covers_version(self, version: str) -> bool:
+        return self.version in (version, None)
 
 
 class StoredGrant(msgspec.Struct, frozen=True, kw_only=True):

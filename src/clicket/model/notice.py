@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["NOTICE_TYPES", "Attempt", "Notice", "NoticeFigures", "NoticePage", "NoticeState", "NoticeType"]
+__all__ = ["NOTICE_TYPES", "DeliveryAttempt", "Notice", "NoticeFigures", "NoticePage", "NoticeState", "NoticeType"]
 
 NoticeType = Literal[
     "approval.requested", "call.ended", "call.unknown", "tool.health", "budget.reached", "worker.lost", "alert.raised", "alert.cleared"
@@ -17,7 +17,7 @@ NOTICE_TYPES: tuple[NoticeType, ...] = (
 NoticeState = Literal["pending", "delivered", "failed"]
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """One request to the endpoint. `status` is None when no response came; `problem` is empty when it was accepted."""
 
     at: float
@@ -41,7 +41,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """When it is sent next, or when its claim by a process ends; None: it is not sent any more."""
     ended_at: float | None = None
     replays: int = 0
-    attempts: list[Attempt] = []
+    attempts: list[DeliveryAttempt] = []
     """The last ones, the oldest first."""
     payload: dict[str, Any] | None = None
     """What is sent, without the approval link. None in lists."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import ssl
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
@@ -28,6 +26,7 @@ from clicket.models.reply_builder import OnDelta, ReplyBuilder, ignore_delta
 from clicket.models.schema_tools import SchemaTools
 from clicket.models.server_sent_events import read_events
 from clicket.models.transcript import Names, uses_tools
+from clicket.tools.certificates import ssl_context
 
 __all__ = ["Capabilities", "Connection", "Reader", "ToolMode", "Vendor", "VendorApi", "smaller_limit"]
 
@@ -250,17 +249,11 @@ def _maker(sdk: Any, name: str, made_with: dict[str, Any]) -> Callable[[], Any]:
     """Holds no reference to the model, so that a model which is dropped is freed, and its clients with it."""
 
     def make() -> Any:
-        return getattr(sdk, name)(**made_with, http_client=sdk.DefaultAsyncHttpxClient(verify=_certificates()))
+        return getattr(sdk, name)(
+            **made_with, http_client=sdk.DefaultAsyncHttpxClient(verify=ssl_context(trust_env=True))
+        )
 
     return make
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Loaded once: this takes longer than everything else that a client needs."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
 
 
 def smaller_limit(given: int | None, own: int | None) -> int | None:

@@ -6,17 +6,16 @@ Whatever it answers ends as a JSON object or as `IssuerUnavailable`. Its text is
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import ClicketError
 from clicket.oauth.config import OAuthConfig, is_loopback_url
 from clicket.oauth.refusals import IssuerUnavailable
+from clicket.tools.certificates import load_ssl_context
 from clicket.tools.guard import AddressGuard, AddressRefused
 
 if TYPE_CHECKING:
@@ -89,11 +88,7 @@ class IssuerClient:
     async def _open(self) -> httpx2.AsyncClient:
         async with self._opening:
             if self._client is None:
-                worker = Workers(1, "clicket-oauth")  # reading certificates takes tens of milliseconds
-                try:
-                    context = await worker.run(_ssl_context)
-                finally:
-                    worker.close(patience=0)
+                context = await load_ssl_context()
                 from clicket.tools.transport import open_client
 
                 guard = AddressGuard(allow_private=self._allow_private, allow_hosts=self._local)
@@ -123,9 +118,3 @@ def _object(named: str, body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise IssuerUnavailable(f"{named} did not answer with a JSON object.")
     return found
-
-
-def _ssl_context() -> ssl.SSLContext:
-    from clicket.tools.transport import make_ssl_context
-
-    return make_ssl_context()

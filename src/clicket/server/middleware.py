@@ -12,6 +12,7 @@ from clicket.server import access_log
 from clicket.server.access_log import AccessLog
 from clicket.server.authentication import Authenticator, with_challenge
 from clicket.server.challenges import MCP, WELL_KNOWN, Challenges
+from clicket.server.cors import preflight_headers, with_cors
 from clicket.server.host_check import HostCheck
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.request import route_path
@@ -30,11 +31,6 @@ _EXTERNAL = "/external/"
 _LINKS = ("/approvals/", "/connect/")
 """Pages whose links carry what their holders may do; a key would not add anything."""
 _ALIVE = frozenset({"/healthz", "/readyz"})
-_CORS = (
-    (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
-    (b"access-control-allow-headers", b"authorization, x-api-key, content-type, idempotency-key, last-event-id"),
-    (b"access-control-max-age", b"600"),
-)
 logger = logging.getLogger("clicket.server")
 
 
@@ -89,9 +85,9 @@ class AccessMiddleware:
         try:
             origin = self._hosts.check(scope)
             if origin is not None:
-                send = _with_cors(send, origin)
+                send = with_cors(send, origin)
                 if scope["method"] == "OPTIONS":
-                    await Response(204, b"", None, *_CORS)(scope, receive, send)
+                    await Response(204, b"", None, *preflight_headers(scope["headers"]))(scope, receive, send)
                     return
             path = route_path(scope)
             raw = scope.get("raw_path") or b""
@@ -128,17 +124,3 @@ class AccessMiddleware:
         if path == MCP and isinstance(error, Refused):
             error.needed = ("call",)
         return with_challenge(error, scope, self._challenges, path)
-
-
-def _with_cors(send: Any, origin: bytes) -> Any:
-    """Adds the headers that let a page of another, allowed origin read the response."""
-
-    async def send_with_cors(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            headers = [(name, value) for name, value in message["headers"] if name != b"cross-origin-resource-policy"]
-            allowed = (b"access-control-allow-origin", origin)
-            exposed = (b"access-control-expose-headers", b"location, retry-after, content-range, www-authenticate")
-            message = {**message, "headers": [*headers, allowed, exposed, (b"vary", b"origin")]}
-        await send(message)
-
-    return send_with_cors

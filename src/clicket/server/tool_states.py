@@ -54,7 +54,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: Reason = ""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a run of the tool ended that clicket did not make."""
 
     ok: bool
@@ -90,7 +90,7 @@ class ToolStateHandlers:
         return await _states(hub)
 
     async def report(self, request: Request) -> Response:
-        body = await self._body_reader.json(request, Report)
+        body = await self._body_reader.json(request, RunReport)
         hub = _hub(request)
         await hub.report(request.path("name"), ok=body.ok, error=body.error)
         return await _states(hub)
@@ -141,7 +141,7 @@ class ToolStateHandlers:
                 handler=self.report,
                 scopes=("call",),
                 parameters=(CALLER,),
-                body=BodySpec(model=Report),
+                body=BodySpec(model=RunReport),
                 responses=_STATES,
                 problems=(404, 409, 422),
             ),

@@ -18,6 +18,7 @@ from clicket.model import Record
 from clicket.model.ids import is_use_of
 from clicket.model.names import FRONTEND
 from clicket.runtime import Runtime
+from clicket.server.waits import Wait, wait_number
 
 __all__ = ["Blocked", "Followed", "SubTask", "TurnFollower", "WaitingCall", "waiting_now"]
 
@@ -55,6 +56,10 @@ class WaitingCall(msgspec.Struct, frozen=True, kw_only=True):
     use_id: str
     task: SubTask | None
 
+    @property
+    def wait(self) -> Wait:
+        return self.record.id, wait_number(self.record)
+
 
 class Blocked(msgspec.Struct, frozen=True):
     """Every open call of the turn waits. The turn goes on when one of them is decided."""
@@ -63,10 +68,10 @@ class Blocked(msgspec.Struct, frozen=True):
 
 
 class TurnFollower:
-    """`runtime` acts for the caller whose turn it is; `agent` does, too. `reported`: calls of which it is known that they wait."""
+    """`runtime` acts for the caller whose turn it is; `agent` does, too. `reported`: waits of calls that are known already."""
 
     def __init__(
-        self, agent: Agent, runtime: Runtime, thread: str, turn: int, *, reported: frozenset[str] = frozenset()
+        self, agent: Agent, runtime: Runtime, thread: str, turn: int, *, reported: frozenset[Wait] = frozenset()
     ) -> None:
         self._agent = agent
         self._runtime = runtime
@@ -79,8 +84,8 @@ class TurnFollower:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def items(self) -> AsyncIterator[Followed | Blocked]:
-        """From the beginning of the turn to its last event, `final` or `error`. A turn that is blocked again, by other calls, is
-        reported again."""
+        """From the beginning of the turn to its last event, `final` or `error`. A turn that is blocked again, by other calls or
+        by another question of the same call, is reported again."""
         root = _Branch(self._agent, self._thread, self._turn, None)
         self._follow(root)
         reported = self._reported
@@ -91,9 +96,9 @@ class TurnFollower:
                     if await self._silent(_LOOK_AFTER[min(looks, len(_LOOK_AFTER) - 1)]):
                         looks += 1
                         waiting, missing = await _waiting_calls(self._runtime, root, missing)
-                        ids = frozenset(each.record.id for each in waiting)
-                        if ids and ids != reported:
-                            reported = ids
+                        waits = frozenset(each.wait for each in waiting)
+                        if waits and waits != reported:
+                            reported = waits
                             yield Blocked(waiting)
                     continue
                 branch, event = self._items.popleft()

@@ -26,13 +26,19 @@ _ATTEMPTS = 50
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A call that was reported to a client as waiting. `hash`: of the question; `task`: the call of the agent that made it, if one
-    was called."""
+    was called; `number`: which of the call's waits it is (`server/waits.py`)."""
 
     id: str
     thread: str
     hash: str = ""
     use_id: str = ""
     task: str = ""
+    number: int = 1
+
+    @property
+    def question_id(self) -> str:
+        """The id of the question: that of the call, and of its later questions with their number."""
+        return self.id if self.number <= 1 else f"{self.id}#{self.number}"
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

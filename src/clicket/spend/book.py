@@ -36,6 +36,7 @@ logger = logging.getLogger("clicket.spend")
 _ANSWER = 4_096
 """Tokens of an answer, where neither the request nor the price says how long it may be. Such a request is sent with this limit."""
 _MAX_SEEDED = 10_000
+_MAX_UNPRICED = 100
 _PAUSE = 1.0
 """Seconds, less than a lease."""
 _ROUNDS = 3
@@ -83,6 +84,8 @@ class SpendBook:
         self.reader = SpendReader(self.ledger, self.accounts, self.budgets, clock.now)
         self.closed = False
         self._seeded: set[str] = set()
+        self._unpriced: set[str] = set()
+        """Models without a price that the log has named."""
 
     # Requests to models.
 
@@ -101,6 +104,8 @@ class SpendBook:
         most = request.max_tokens or (None if price is None else price.max_output) or _ANSWER
         usage = Usage(input_tokens=prompt_tokens(request), output_tokens=most)
         nano = self.nano(model, usage)
+        if nano is None:
+            self._warn_unpriced(name, charged)
         hold = Hold(
             nano=nano or 0, tokens=usage.total, at=at, owner=self._owner, model=name, input=usage.input_tokens,
             unpriced=nano is None, caller=spender.caller, runs=spender.runs, step=step,
@@ -150,6 +155,17 @@ class SpendBook:
             if short is not None:
                 return short, left
         return None, left
+
+    def _warn_unpriced(self, model: str, charged: dict[AccountId, list[Budget]]) -> None:
+        """Say once that a model's requests cannot be counted in money, though a budget is in money."""
+        named = [budget.title for budgets in charged.values() for budget in budgets if budget.limit_usd is not None]
+        if named and model not in self._unpriced and len(self._unpriced) < _MAX_UNPRICED:
+            self._unpriced.add(model)
+            logger.warning(
+                "model %r has no price, so the budgets in money cannot count it: %s. Add it to [[prices]].",
+                model[:200],
+                ", ".join(named),
+            )
 
     def nano(self, model: Any, usage: Usage) -> int | None:
         """The cost in billionths of a dollar: by the model's own prices, else by the table; None: there is no price."""

@@ -1,4 +1,7 @@
-"""Prices of models, in US dollars for a million tokens. The table of clicket is a help to begin with: `[[prices]]` wins over it."""
+"""Prices of models, in US dollars for a million tokens. The table of clicket is a help to begin with: `[[prices]]` wins over it.
+
+The table was copied by hand from the vendors' pages in the month `PRICES_DATE`. It is not updated by itself; vendors change their prices.
+"""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ def take(
     short = [budget for budget in budgets if not fits(found, budget, nano, hold.tokens)]
     new: list[BudgetStatus] = []
     for budget in short:
+        if nano is None and fits(found, budget, 0, hold.tokens):  # it is not reached: the request has no price
+            continue
         limits = limits_of(found, budget)
         known = found.reached.get(budget.title)
         if known is None or known.limits != limits:
@@ -39,13 +41,15 @@ def take(
 
 def refusal_of(short: Short) -> Refusal:
     status, budget = short.status, short.budget
-    if short.wanted_nano is None and budget.limit_usd is not None:
+    unpriced = short.wanted_nano is None and budget.limit_usd is not None
+    if unpriced:
         why = "the model has no price, so its requests cannot be counted in money; add it to [[prices]]"
     else:
         wanted = [] if budget.limit_usd is None else [f"{(short.wanted_nano or 0) / 1e9:.6g} USD"]
         wanted += [] if budget.limit_tokens is None else [f"{short.wanted_tokens:,} tokens"]
         why = f"the next request may need {' and '.join(wanted)}"
-    text = f"Reached the budget {status.name!r} of {status.scope}, {status.period} ({in_words(status)}): {why}"
+    what = "Not covered by" if unpriced else "Reached"
+    text = f"{what} the budget {status.name!r} of {status.scope}, {status.period} ({in_words(status)}): {why}"
     add: dict[str, Any] = {}
     if budget.limit_usd is not None:
         add["add_usd"] = round(max(budget.limit_usd / 10, 2 * (short.wanted_nano or 0) / 1e9), 6)
@@ -55,7 +59,8 @@ def refusal_of(short: Short) -> Refusal:
         "budget": status.name, "account": short.account.key, "scope": status.scope, "period": status.period,
         "now": in_words(status), **add,
     }  # fmt: skip
-    return Refusal(ask=budget.on_reached == "ask", text=text, arguments=arguments)
+    # No amount that a person could add makes a request without a price fit.
+    return Refusal(ask=budget.on_reached == "ask" and not unpriced, text=text, arguments=arguments)
 
 
 def in_words(status: BudgetStatus, on: str = "") -> str:

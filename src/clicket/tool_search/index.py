@@ -14,12 +14,13 @@ from heapq import nsmallest
 from math import log
 from typing import Any, NamedTuple, Protocol
 
+from clicket.tool_search.operations import operation_of, wanted_operations
+from clicket.tool_search.related import related
+from clicket.tool_search.services import Services
 from clicket.tool_search.words import (
-    is_verb,
     plain_terms,
-    proper_names,
     prose_terms,
-    request_terms,
+    read_request,
     spellings,
     variants,
 )
@@ -37,18 +38,19 @@ _SATURATION = 1.2
 _VARIANT = 0.6
 _SLIP = 0.6
 _SLIP_LENGTH = 4
-_SERVICE = 3
-"""Tools whose names begin with the same word, from which on that word is the name of a service."""
-_OF_SERVICE = 3.0
-_RARE = 4
-_OTHERS = 0.6
+_RELATED = 0.7
+_OF_SERVICE = 5.0
+_UNNAMED = 0.5
+_RARE = 2
+_PARTLY = 0.75
+"""What a tool of a service counts that is named with fewer words than another (Google, and not Google Calendar)."""
+_OTHERS = 0.5
 """What a tool of another service than the one that is named counts."""
-_COVERAGE = 0.5
+_CONTRARY = 0.7
+"""What a tool counts that does something else than the request wants."""
+_COVERAGE = 0.3
 _MAX_KEPT = 500_000
 """Weights that are kept for words of requests."""
-_SIBLING = 0.85
-_SIBLINGS = 6
-"""So many times the places are looked at."""
 
 
 class _Field(NamedTuple):
@@ -81,9 +83,6 @@ class _Entry(NamedTuple):
     number: int
     tool: Indexed
     terms: tuple[str, ...]
-    leads: tuple[tuple[str, str], ...]
-    thing: tuple[str, ...]
-    """The words of its name that are no verbs."""
 
 
 class ToolIndex:
@@ -96,8 +95,8 @@ class ToolIndex:
         """Term -> number of a tool -> weight of the term in it."""
         self._slips: dict[str, set[str]] = {}
         """A spelling with one letter less -> terms."""
-        self._services: dict[str, dict[str, set[int]]] = {}
-        """The first word of a name, and the second if it is the next -> what stands before it -> numbers of tools."""
+        self._services = Services()
+        self._operations: dict[int, str] = {}
         self._kept: dict[str, tuple[dict[int, float], float]] = {}
         self._kept_size = 0
         self._next = 0
@@ -134,11 +133,11 @@ class ToolIndex:
                     for spelling in spellings(term):
                         self._slips.setdefault(spelling, set()).add(term)
             found[number] = weight * (_SATURATION + 1) / (weight + _SATURATION)
-        leads = _leads_of(tool.name)
-        for before, term in leads:
-            self._services.setdefault(term, {}).setdefault(before, set()).add(number)
-        thing = tuple(term for term in plain_terms(tool.name) if not is_verb(term))
-        self._entries[tool.name] = _Entry(number, tool, tuple(weights), leads, thing)
+        self._services.put(number, tool.name, _text(tool.description))
+        operation = operation_of(tool.name)
+        if operation is not None:
+            self._operations[number] = operation
+        self._entries[tool.name] = _Entry(number, tool, tuple(weights))
         self._names[number] = tool.name
         self.changes += 1
 
@@ -149,13 +148,8 @@ class ToolIndex:
             return False
         self._forget()
         del self._names[entry.number]
-        for before, lead in entry.leads:
-            numbers = self._services[lead][before]
-            numbers.discard(entry.number)
-            if not numbers:
-                del self._services[lead][before]
-            if not self._services[lead]:
-                del self._services[lead]
+        self._services.remove(entry.number)
+        self._operations.pop(entry.number, None)
         for term in entry.terms:
             found = self._weights[term]
             del found[entry.number]
@@ -170,50 +164,55 @@ class ToolIndex:
 
     def search(self, request: str, *, limit: int = 5, among: Collection[str] | None = None) -> list[str]:
         """The names of at most `limit` tools that fit a request, the best first. `among`: the tools that may be found."""
-        wanted = request_terms(request[:_MAX_QUERY])
+        asked = read_request(request[:_MAX_QUERY])
         scores: dict[int, float] = {}
         covered: dict[int, float] = {}
         known = 0.0
-        for term, weight in list(wanted.items())[:_MAX_QUERY_TERMS]:
+        named = self._services.named(asked.words)
+        for term, weight in list(asked.terms.items())[:_MAX_QUERY_TERMS]:
             best, rarity = self._best(term)
+            if self._services.of_term(term):
+                best = self._of_service(term, best, rarity, named.terms)
             if best:
                 known += weight * rarity
                 for number, value in best.items():
                     scores[number] = scores.get(number, 0.0) + weight * value
                     covered[number] = covered.get(number, 0.0) + weight * rarity
-        named = self._named(request)
-        if named:
-            scores = {number: score if number in named else score * _OTHERS for number, score in scores.items()}
+        self._weigh(scores, named.counts, wanted_operations(asked))
         names = self._names
         ranked = nsmallest(
-            _SIBLINGS * max(limit, 0),
+            max(limit, 0),
             (
                 (-score * (1.0 - _COVERAGE + _COVERAGE * covered[number] / known), len(names[number]), names[number])
                 for number, score in scores.items()
                 if among is None or names[number] in among
             ),
         )
-        return self._varied(ranked)[: max(limit, 0)]
+        return [name for _, _, name in ranked]
 
-    def _named(self, request: str) -> set[int]:
-        """The tools of services that the request calls by their names."""
-        found: set[int] = set()
-        for name in proper_names(request):
-            numbers = self._services.get(name, {}).get("", ())
-            if len(numbers) >= _SERVICE:
-                found.update(numbers)
-        return found
+    def _of_service(self, term: str, best: dict[int, float], rarity: float, named: Collection[str]) -> dict[int, float]:
+        """What a term counts that names a service. All tools of a service that is named are of it to the same degree; if the term is
+        used as an ordinary word (a box of mugs), it says little about them."""
+        changed = dict(best)
+        for numbers in self._services.of_term(term):
+            if term in named:
+                changed.update(dict.fromkeys(numbers, rarity * _OF_SERVICE))
+            else:
+                changed.update({number: best[number] * _UNNAMED for number in numbers})
+        return changed
 
-    def _varied(self, ranked: list[tuple[float, int, str]]) -> list[str]:
-        """The names in order. Of tools that do other things to the same thing (create, list, get, …), each further one counts less, so
-        that they do not fill the first places together."""
-        seen: dict[tuple[str, ...], int] = {}
-        again: list[tuple[float, int, str]] = []
-        for score, length, name in ranked:
-            thing = self._entries[name].thing
-            count = seen[thing] = seen.get(thing, -1) + 1
-            again.append((score * _SIBLING**count, length, name))
-        return [name for _, _, name in sorted(again)]
+    def _weigh(self, scores: dict[int, float], named: Mapping[int, int], wanted: Collection[str]) -> None:
+        """Tools of other services than the one that is named count less, and tools that do something else than is wanted."""
+        most = max(named.values(), default=0)
+        if most:
+            for number in scores:
+                count = named.get(number, 0)
+                if count < most:
+                    scores[number] *= _PARTLY if count else _OTHERS
+        if wanted:
+            for number, operation in self._operations.items():
+                if operation not in wanted and number in scores:
+                    scores[number] *= _CONTRARY
 
     def _best(self, term: str) -> tuple[dict[int, float], float]:
         """For each tool what the term, a word of the same meaning or a corrected spelling counts in it; and how rare the term is. Kept
@@ -235,7 +234,9 @@ class ToolIndex:
         best: dict[int, float] = {}
         top = 0.0
         own = self._weights.get(term)
-        others = [(variant, _VARIANT) for variant in variants(term)]
+        shares = {other: _RELATED * share for other, share in related(term)}
+        shares.update(dict.fromkeys(variants(term), _VARIANT))
+        others = list(shares.items())
         if own is None and not others:
             others = [(near, _SLIP) for near in self._near(term)]
         rarest = self._rarity(own) if own is not None else None
@@ -250,9 +251,6 @@ class ToolIndex:
                 value = gain * weight
                 if value > best.get(number, 0.0):
                     best[number] = value
-            for numbers in self._services.get(variant, {}).values():
-                if len(numbers) >= _SERVICE:  # all tools of a service are of it to the same degree
-                    best.update(dict.fromkeys(numbers, gain * _OF_SERVICE))
         return best, top
 
     def _rarity(self, found: Mapping[int, float]) -> float:
@@ -270,18 +268,16 @@ class ToolIndex:
         return sorted(found, key=lambda near: (near[0] != term[0], abs(len(near) - len(term)), near))[:4]
 
 
-def _leads_of(name: str) -> tuple[tuple[str, str], ...]:
-    """The first two words of a name, each with the one before it."""
-    first, second, *_ = (*plain_terms(name), "", "")
-    return ((("", first),) if first else ()) + (((first, second),) if second else ())
-
-
 def _equal(one: Indexed, other: Indexed) -> bool:
     return one.description == other.description and one.input_schema == other.input_schema
 
 
+def _text(description: Any) -> str:
+    return description if isinstance(description, str) else ""
+
+
 def _weights_of(tool: Indexed) -> dict[str, float]:
-    description = tool.description if isinstance(tool.description, str) else ""
+    description = _text(tool.description)
     lead, rest = description[:_FIRST], description[_FIRST:_MAX_TEXT]
     if rest:  # not in the middle of a word
         lead, _, cut = lead.rpartition(" ")

@@ -5,7 +5,21 @@ They are general English of people who ask for something, and of the services th
 
 from __future__ import annotations
 
-__all__ = ["ASKED", "ASKS", "CALENDAR", "GLUE", "GROUPS", "NOISE", "PHRASES", "QUESTIONS", "VERBS"]
+__all__ = [
+    "ASKED",
+    "ASKING_VERBS",
+    "ASKS",
+    "CALENDAR",
+    "GLUE",
+    "GROUPS",
+    "NOISE",
+    "PHRASES",
+    "POLITE",
+    "QUESTIONS",
+    "TELLING",
+    "TOOL_VERBS",
+    "VERBS",
+]
 
 GLUE = frozenset("a an the of to in at by for from with as and or it its is are be that this which".split())
 """Words of a description that say nothing about a tool."""
@@ -23,12 +37,40 @@ NOISE = frozenset(
 VERBS = "create add new list get read retrieve show update set change edit modify patch put delete remove search find query archive restore"
 """What names of tools have for doing the usual things to a thing."""
 
+TOOL_VERBS = """
+read: list get read fetch retrieve show view describe search find query lookup scan browse enumerate count check download export track ;
+create: create add new insert register make generate draft compose ;
+update: update set change edit modify patch adjust replace rename ;
+delete: delete remove clear purge trash erase destroy terminate
+"""
+"""Verbs in names of tools, by what they do."""
+ASKING_VERBS = """
+read: show list get see view read fetch retrieve display tell find search look check browse pull give lookup query inspect count
+  describe explain compare details which what who how is are does did has when where whose any ;
+read: open bring ;
+create: create add new make insert register compose draft write build generate open start begin file enter put log record set save
+  store schedule prepare launch post submit define introduce plan issue draw book ;
+update: update change edit modify set adjust rename correct replace alter move switch raise lower increase decrease mark put push
+  extend fix make assign turn reschedule shift postpone swap give ;
+delete: delete remove erase drop discard trash destroy wipe purge scrap clear cancel kill terminate throw take tear empty get
+"""
+"""First verbs of requests, by what they may want."""
+POLITE = frozenset(
+    "please can could would will you kindly i we d want need to like let us just now hey hi hello s".split()
+)
+"""Words with which a request begins before it says what it wants."""
+
 QUESTIONS = frozenset(
     "what which who whose where when how is are was were do does did will can any how show list".split()
 )
 """First words of a request for information."""
 ASKS = "list get search"
 """What tools do that give some."""
+TELLING = frozenset(
+    """tell tweet say write post announce note let ping notify show message mail email text warn inform remind jot record mention report
+    answer reply comment send add log leave""".split()
+)
+"""First words of requests to pass something on."""
 CALENDAR = frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october
     november december i""".split()
@@ -79,7 +121,9 @@ on its own = rule automatic filter ; from now on = rule automatic filter ; by ha
 in one go = batch bulk many ; at once = batch bulk many ; take .. live = promote publish production ;
 go live = promote publish production ; go ahead = apply confirm ; hand .. over = assign transfer ; for good = permanently ;
 to do = todo task ; to dos = todo task ; e mail = email ; right now = current live now ; at the moment = current live now ;
-going on = news headlines events
+going on = news headlines events ; power .. down = stop off ; power .. up = start on ; put .. away = archive hide ;
+break .. down = split subtask ; want a = create new ; want an = create new ; need a = create new ; need an = create new ;
+needs a = create new ; needs another = create add new ; need another = create add new ; let .. know = notify send event
 """
 """Turns of speech, and the words that they stand for. `..` stands for up to four words. Separated by semicolons."""
 
@@ -271,6 +315,12 @@ wake alert page summon escalate > incident create notify alert ; wallet account 
 warn warning alarm alert > alert alerts monitor rule warnings ; water drink drank > water ; weather > weather ; week > week ;
 weigh weight > weight ; who > who ; wipe > clear delete ; withdraw retract rescind > void cancel delete ;
 withdrawal payout > payout transfer ; wire transfer remit > transfer ; wiki > page ; word words doc docx > document ;
-worker workers dyno > dynos workers ; write jot note > create note write
+worker workers dyno > dynos workers ; write jot note > create note write ; pulse heartbeat bpm > heart rate ;
+sunscreen sunburn tan sunbathe > ultraviolet uv ; loud louder quieter softer > volume ; category > label tag ;
+own owns assets debts liabilities > assets liabilities equity balance ; unpayable invalid > void ;
+arabic bulgarian catalan croatian czech danish dutch english estonian finnish greek hebrew hindi indonesian korean latin latvian
+  lithuanian malay mandarin norwegian persian polish portuguese romanian russian serbian slovak slovenian swahili swedish tagalog
+  thai turkish ukrainian urdu vietnamese welsh > translate language ;
+plane planes jet airliner aircraft > flight aircraft
 """
 """What people say, and the words that tools have for it. Only read from left to right."""

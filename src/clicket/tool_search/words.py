@@ -7,17 +7,36 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from clicket.search.text.terms import fold, stem, terms
-from clicket.tool_search.meanings import ASKED, ASKS, CALENDAR, GLUE, GROUPS, NOISE, PHRASES, QUESTIONS, VERBS
+from clicket.tool_search.meanings import ASKED, ASKS, CALENDAR, GLUE, GROUPS, NOISE, PHRASES, QUESTIONS, TELLING, VERBS
 
-__all__ = ["is_verb", "plain_terms", "proper_names", "prose_terms", "request_terms", "spellings", "variants"]
+__all__ = [
+    "RequestText",
+    "RequestWord",
+    "is_verb",
+    "plain_terms",
+    "proper_names",
+    "prose_terms",
+    "read_request",
+    "spellings",
+    "variants",
+]
 
 _LONGEST = 40
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SIGNS = re.compile(r"[\W_]+")
 _BRAND = re.compile(r"\b[A-Za-z][a-z0-9]{1,20}[A-Z][A-Za-z0-9]{1,20}\b")
-_BY_PHRASE = 0.6
+_QUOTED = re.compile(r"\"[^\"]{1,500}\"|“[^”]{1,500}”|„[^“”]{1,500}[“”]|«[^»]{1,500}»|(?<!\w)'[^']{1,500}'(?!\w)")
+_WORD = re.compile(r"[^\W_]{1,40}")
+_BEFORE_COLON = 2
+"""Words with a meaning before a colon, from which on what follows it is content."""
+_CONTENT = 0.4
+"""What a word counts that the request only passes on: one in quotation marks, or after a colon."""
+_AFTER_PREPOSITION = 0.75
+_PREPOSITIONS = frozenset("in on at by for from with to of about into onto via using under".split())
+_BY_PHRASE = 0.8
 _BY_QUESTION = 0.3
 _OF_BRAND = 0.3
 _TO_ME, _ME = frozenset(["tell", "show", "give", "find", "read"]), frozenset(["me", "us"])
@@ -91,8 +110,55 @@ def prose_terms(text: str) -> list[str]:
     return [*plain_terms(text), *_brands(text)]
 
 
-def request_terms(text: str) -> dict[str, float]:
-    """The terms of a request and how much each counts: what is said outright 1, what a phrase stands for less."""
+class RequestWord(NamedTuple):
+    """A word of a request, as it is written."""
+
+    term: str
+    folded: str
+    before: str
+    """The folded word before it."""
+    is_proper: bool
+    """It has a capital that no sentence begins with."""
+    is_acronym: bool
+    """All its letters are capitals."""
+    is_last: bool
+    """No other word follows before the next sign."""
+    is_title: bool
+    """It begins the request, and a colon follows: `Todoist: buy milk`."""
+    is_domain: bool
+    """`.com` or the like follows."""
+
+
+class RequestText(NamedTuple):
+    """What is read of a request."""
+
+    terms: dict[str, float]
+    """Its terms and how much each counts: what is said outright 1, what a phrase stands for and what is passed on less."""
+    words: list[RequestWord]
+    """Its words, without those that it only passes on."""
+    passes_on: bool
+    """It wants something told: `show on Slack that I am away`."""
+
+
+def read_request(text: str) -> RequestText:
+    said = _QUOTED.sub(" ", text)
+    content = " ".join(_QUOTED.findall(text))
+    before, colon, after = said.partition(": ")
+    if colon and len([word for word in _split(before).split() if word not in NOISE]) >= _BEFORE_COLON:
+        said, content = before, f"{content} {after}"  # new task: buy milk
+    before, that, after = said.partition(" that ")
+    passes_on = bool(that) and next(iter(_split(before).split()), "") in TELLING
+    if passes_on:
+        said, content = before, f"{content} {after}"  # tell Ann that it rains
+    if not _split(said).strip():
+        said, content = text, ""
+    weights = _said_terms(said)
+    for term in plain_terms(content):
+        weights.setdefault(term, _CONTENT)
+    return RequestText(weights, _request_words(said), passes_on)
+
+
+def _said_terms(text: str) -> dict[str, float]:
     folded = _split(text)
     if not folded.isascii():
         return dict.fromkeys(plain_terms(text), 1.0)
@@ -105,13 +171,42 @@ def request_terms(text: str) -> dict[str, float]:
             weights[term] = _BY_QUESTION
     for term in _hinted(text):
         weights.setdefault(term, _BY_PHRASE)
+    weight = 1.0
     for word, after in zip(words, [*words[1:], ""], strict=False):
+        if word in _PREPOSITIONS:
+            weight = _AFTER_PREPOSITION
         if word not in NOISE and not (word in _TO_ME and after in _ME):
-            weights[_stemmed(word)] = 1.0
+            term = _stemmed(word)
+            weights[term] = weight if weights.get(term, 0.0) < weight else weights[term]
     for brand in _BRAND.findall(text):
         for part in _split(brand).split():
             weights[_stemmed(part)] = _OF_BRAND
     return weights | dict.fromkeys(_brands(text), 1.0)
+
+
+def _request_words(said: str) -> list[RequestWord]:
+    found: list[RequestWord] = []
+    before, end = "", 0
+    for match in _WORD.finditer(said):
+        word, gap = match[0], said[end : match.start()]
+        end = match.end()
+        folded = fold(word)
+        begins = not before or any(sign in gap for sign in ".!?")
+        is_proper = any(letter.isupper() for letter in (word[1:] if begins else word)) and folded != "i"
+        found.append(
+            RequestWord(
+                term=_stemmed(folded),
+                folded=folded,
+                before=before,
+                is_proper=is_proper,
+                is_acronym=word.isupper(),
+                is_last=not said[end : end + 2].strip(" ").isalnum() or said[end : end + 1] != " ",
+                is_title=not before and said[end : end + 1] == ":",
+                is_domain=said[end : end + 2].startswith(".") and said[end + 1 : end + 2].isalpha(),
+            )
+        )
+        before = folded
+    return found
 
 
 def proper_names(text: str) -> set[str]:

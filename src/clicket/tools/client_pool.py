@@ -7,6 +7,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from clicket.bridge import Workers
+from clicket.tools.certificates import ssl_context
 from clicket.tools.guard import AddressGuard
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ class ClientPool:
             await client.aclose()
 
 
-def _load(ssl_context: ssl.SSLContext | None) -> ssl.SSLContext:
+def _load(given: ssl.SSLContext | None) -> ssl.SSLContext:
     from clicket.tools import exchange as _  # noqa: F401  the import is the point
-    from clicket.tools.transport import make_ssl_context
 
-    return ssl_context or make_ssl_context()
+    return given or ssl_context()

@@ -20,7 +20,7 @@ import httpx2
 from clicket.errors import ClicketError
 from clicket.tools.guard import AddressGuard
 
-__all__ = ["CONNECT_TIMEOUT", "Broken", "PinnedBackend", "Unsent", "make_ssl_context", "open_client"]
+__all__ = ["CONNECT_TIMEOUT", "Broken", "PinnedBackend", "Unsent", "open_client"]
 
 CONNECT_TIMEOUT = 5.0
 KEEPALIVE = 30.0
@@ -155,11 +155,6 @@ def _certificate_failed(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def make_ssl_context() -> ssl.SSLContext:
-    """Reads the machine's certificates. It takes tens of milliseconds: do not call it on the loop."""
-    return httpx2.create_ssl_context(trust_env=False)
 
 
 def open_client(

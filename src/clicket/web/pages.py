@@ -24,8 +24,8 @@ from clicket.search.extract.charset import decode
 from clicket.search.extract.extracted_text import Unreadable
 from clicket.search.extract.html import extract_html
 from clicket.search.extract.pdf import extract_pdf
+from clicket.tools.certificates import load_ssl_context
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
-from clicket.web.certificates import certificates
 from clicket.web.page_fetch import Fetched, PageFailed, fetch
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Pages:
         return page
 
     async def _client(self) -> httpx2.AsyncClient:
-        context = self._ssl_context or await certificates()
+        context = self._ssl_context or await load_ssl_context()
         from clicket.tools.transport import open_client  # here, because it imports httpx2
 
         return open_client(self._guard, context, self._network)

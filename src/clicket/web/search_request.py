@@ -19,10 +19,10 @@ from clicket.model.document import Document
 from clicket.model.version import version
 from clicket.search.extract.html import plain_text
 from clicket.tools import ToolContext
+from clicket.tools.certificates import load_ssl_context
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Options, make_options
 from clicket.tools.rest import RestTool
-from clicket.web.certificates import certificates
 from clicket.web.json_path import JsonPath
 from clicket.web.rate import Rate
 from clicket.web.result_fields import Fields
@@ -119,7 +119,7 @@ class SearchTool(ToolDefaults):
     async def _with_tls(self) -> RestTool:
         """The REST tool with the TLS context that all engines share, so that a new runtime need not read the certificates again."""
         if not self._has_tls:
-            context = await certificates()
+            context = await load_ssl_context()
             if not self._has_tls:  # another search may have been faster
                 self._connection["ssl_context"], self._has_tls = context, True
                 self._rest = self._make_rest()

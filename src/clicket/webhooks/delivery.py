@@ -18,7 +18,7 @@ import msgspec
 
 from clicket.errors import ClicketError
 from clicket.model.codec import encode
-from clicket.model.notice import Attempt
+from clicket.model.notice import DeliveryAttempt
 from clicket.ports import Clock, Store
 from clicket.webhooks.config import Endpoint
 from clicket.webhooks.outbox import PAGE, Claimed, Health, Outbox, StoredNotice
@@ -105,7 +105,9 @@ class Delivery:
             claimed = await self._outbox.claim(document, self._confirm)
             if claimed is not None:
                 problem = "no endpoint of this name is in the settings any more"
-                await self._outbox.end(claimed, Attempt(at=self._clock.now(), seconds=0.0, problem=problem), "failed")
+                await self._outbox.end(
+                    claimed, DeliveryAttempt(at=self._clock.now(), seconds=0.0, problem=problem), "failed"
+                )
 
     async def read_disabled(self) -> None:
         """Which endpoints answered 410, also to other processes."""
@@ -160,14 +162,17 @@ class Delivery:
         notice, at = claimed.stored.notice, self._clock.now()
         if endpoint.name in self._disabled and not notice.replays:
             problem = "it answered 410 before, so it is disabled; replay a notice to enable it"
-            await self._outbox.end(claimed, Attempt(at=at, seconds=0.0, problem=problem), "failed")
+            await self._outbox.end(claimed, DeliveryAttempt(at=at, seconds=0.0, problem=problem), "failed")
             return
         begun = self._clock.monotonic()
         body = await self._body(endpoint, claimed.stored)
         answer = await self._sender.send(endpoint, notice.id, at, body)
         seconds = round(self._clock.monotonic() - begun, 6)
         await self._record(
-            endpoint, claimed, answer, Attempt(at=at, seconds=seconds, status=answer.status, problem=answer.problem)
+            endpoint,
+            claimed,
+            answer,
+            DeliveryAttempt(at=at, seconds=seconds, status=answer.status, problem=answer.problem),
         )
 
     async def _body(self, endpoint: Endpoint, stored: StoredNotice) -> bytes:
@@ -177,7 +182,7 @@ class Delivery:
             payload = {**payload, "data": {**payload.get("data", {}), "link": link}}
         return encode(payload)
 
-    async def _record(self, endpoint: Endpoint, claimed: Claimed, answer: Answer, attempt: Attempt) -> None:
+    async def _record(self, endpoint: Endpoint, claimed: Claimed, answer: Answer, attempt: DeliveryAttempt) -> None:
         notice, name = claimed.stored.notice, endpoint.name
         if not answer.problem:
             self._paused.pop(name, None)

@@ -18,7 +18,7 @@ import msgspec
 
 from clicket.errors import Conflict, NotFound, UsageError
 from clicket.model.codec import canonical, encode
-from clicket.model.notice import NOTICE_TYPES, Attempt, Notice, NoticeFigures, NoticePage, NoticeState
+from clicket.model.notice import NOTICE_TYPES, DeliveryAttempt, Notice, NoticeFigures, NoticePage, NoticeState
 from clicket.ports import Store, StoredDocument
 from clicket.vault import hide
 from clicket.webhooks.config import Endpoint
@@ -218,13 +218,13 @@ class Outbox:
         stored = msgspec.structs.replace(claimed.stored, notice=notice, claimed_by="")
         await self._store.put_document(PENDING, notice.id, encode(stored), claimed.version)
 
-    async def postpone(self, claimed: Claimed, attempt: Attempt, next_at: float) -> None:
+    async def postpone(self, claimed: Claimed, attempt: DeliveryAttempt, next_at: float) -> None:
         """An attempt failed; the next one is at `next_at`. If another process has the notice by now, it stays as it is."""
         notice = _after(claimed.stored.notice, attempt, "pending", next_at)
         stored = msgspec.structs.replace(claimed.stored, notice=notice, claimed_by="")
         await self._store.put_document(PENDING, notice.id, encode(stored), claimed.version)
 
-    async def end(self, claimed: Claimed, attempt: Attempt, state: NoticeState) -> None:
+    async def end(self, claimed: Claimed, attempt: DeliveryAttempt, state: NoticeState) -> None:
         """The notice was delivered, or is given up."""
         notice = msgspec.structs.replace(_after(claimed.stored.notice, attempt, state, None), ended_at=self._now())
         stored = msgspec.structs.replace(claimed.stored, notice=notice, claimed_by="")
@@ -323,7 +323,7 @@ class Outbox:
                 return removed
 
 
-def _after(notice: Notice, attempt: Attempt, state: NoticeState, next_at: float | None) -> Notice:
+def _after(notice: Notice, attempt: DeliveryAttempt, state: NoticeState, next_at: float | None) -> Notice:
     attempts = [*notice.attempts, attempt][-MAX_ATTEMPTS_KEPT:]
     return msgspec.structs.replace(notice, state=state, tries=notice.tries + 1, next_at=next_at, attempts=attempts)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from clicket.bridge import Workers
 from clicket.errors import ClicketError
 from clicket.model.version import version
+from clicket.tools.certificates import load_ssl_context
 from clicket.tools.guard import AddressGuard, AddressRefused
 from clicket.webhooks.config import Endpoint
 from clicket.webhooks.facts import clipped
@@ -76,11 +75,7 @@ class HttpSender:
     async def _client(self, private: bool) -> httpx2.AsyncClient:
         async with self._opening:
             if private not in self._clients:
-                worker = Workers(1, "clicket-webhooks")  # reading certificates takes tens of milliseconds
-                try:
-                    context = await worker.run(_ssl_context)
-                finally:
-                    worker.close(patience=0)
+                context = await load_ssl_context()
                 from clicket.tools.transport import open_client
 
                 self._clients[private] = open_client(AddressGuard(allow_private=private), context)
@@ -106,9 +101,3 @@ def _answer(response: httpx2.Response, now: float) -> Answer:
         retry_after=None if wait is None else min(max(wait, 0.0), _MAX_RETRY_AFTER),
         gone=status == _GONE,
     )
-
-
-def _ssl_context() -> ssl.SSLContext:
-    from clicket.tools.transport import make_ssl_context
-
-    return make_ssl_context()

@@ -1,8 +1,7 @@
-"""One PostgreSQL server for these tests, and a new schema for each."""
+"""A new schema for each test, and stores on it."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,19 +12,23 @@ from tests.postgres_server import PostgresServer, postgres_server
 
 from clicket.stores.postgres import PostgresStore
 
-_numbers = itertools.count(1)
 
-
-@pytest.fixture(scope="package")
-def server() -> Iterator[PostgresServer]:
+@pytest.fixture(scope="session")
+def server(postgres_here: PostgresServer) -> PostgresServer:
     """Shared by all tests that do not break it."""
+    return postgres_here
+
+
+@pytest.fixture
+def own() -> Iterator[PostgresServer]:
+    """For tests that break it."""
     with postgres_server() as running:
         yield running
 
 
 @pytest.fixture
-def schema() -> str:
-    return f"s{next(_numbers)}"
+def schema(place: str) -> str:
+    return place
 
 
 @pytest.fixture

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from tests.postgres_line import Line
+
 from clicket.stores.postgres import PostgresStore
 
-__all__ = ["Make", "until"]
+__all__ = ["Make", "through", "until"]
 
 Make = Callable[..., PostgresStore]
 
@@ -20,3 +22,8 @@ async def until(true: Callable[[], Awaitable[bool] | bool]) -> None:
             if answer if isinstance(answer, bool) else await answer:
                 return
             await asyncio.sleep(0.01)
+
+
+def through(line: Line, schema: str, timeout: float = 30.0) -> PostgresStore:
+    """A store whose connections go over a line that can be cut."""
+    return PostgresStore(f"postgresql://postgres@127.0.0.1:{line.port}/postgres?schema={schema}", timeout=timeout)

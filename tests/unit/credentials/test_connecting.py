@@ -300,3 +300,37 @@ async def test_a_client_is_registered_once_where_none_is_known() -> None:
     ]  # fmt: skip
     (document,) = await flow.store.documents("credential.client")
     assert b"hush-hush" not in document.body
+
+
+@pytest.mark.parametrize(
+    ("method", "basic", "in_form"),
+    [
+        ("none", False, {"client_id": "c"}),
+        ("client_secret_post", False, {"client_id": "c", "client_secret": "hush-hush"}),
+        ("client_secret_basic", True, {}),
+        (None, True, {}),
+    ],
+)
+async def test_a_client_proves_itself_as_the_server_has_registered_it(
+    method: str | None, basic: bool, in_form: dict[str, str]
+) -> None:
+    """Some servers give a secret to a client that asked for none, and then refuse it."""
+    provider = Provider(
+        name="bank", kind="oauth", authorize_url="https://bank.example/a", token_url="https://bank.example/t",
+        registration_url="https://bank.example/r",
+    )  # fmt: skip
+    flow = Flow(await memory(), provider)
+    sent: list[tuple[Any, dict[str, str]]] = []
+
+    async def post(provider: Provider, url: str, content: bytes, headers: Any, *, what: str) -> dict[str, Any]:
+        if url.endswith("/r"):
+            said = {} if method is None else {"token_endpoint_auth_method": method}
+            return {"client_id": "c", "client_secret": "hush-hush", **said}
+        sent.append((headers, {name: values[0] for name, values in parse_qs(content.decode()).items()}))
+        return flow.books.server.next_tokens()
+
+    flow.books.server.post = post  # type: ignore[method-assign]
+    await flow.connecting.finish(*await flow.start())
+    [(headers, form)] = sent
+    assert ("authorization" in headers) is basic
+    assert {name: value for name, value in form.items() if name.startswith("client_")} == in_form

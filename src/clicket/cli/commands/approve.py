@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.text import Text
 
 from clicket.approval_actions import Approver, approve_as, deny_as, respond_as
-from clicket.cli.columns import Column, fitted
+from clicket.cli.call_list import call_columns, print_page
+from clicket.cli.columns import Column
 from clicket.cli.completion import complete_waiting
 from clicket.cli.errors import CallFailed
-from clicket.cli.formatting import ago, as_state, decision_on, duration, short, shortened
+from clicket.cli.formatting import ago, as_state, decision_on, duration, short
 from clicket.cli.options import CallerOption, ThreadOption
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
@@ -260,13 +260,9 @@ def _question(record: Record) -> dict[str, Any]:
 
 
 def _print(terminal: Terminal, page: Page) -> None:
-    ids = shortened([record.id for record in page.items])
     asked: list[dict[str, Any]] = [record.approval or {} for record in page.items]
     columns = [
-        Column("ID", [clean(ids[record.id]) for record in page.items], keep=True),
-        Column("TOOL", [Text(clean(record.tool), style="bold") for record in page.items], rank=8),
-        Column("THREAD", [short(record.thread, 20) for record in page.items], rank=4),
-        Column("CALLER", [short(record.caller, 20) for record in page.items], rank=5),
+        *call_columns(page.items, thread_rank=4),
         Column("ASKED", [ago(a.get("requested_at") or r.updated_at) for a, r in zip(asked, page.items, strict=True)], rank=2),
         Column("LEFT", [_left(a.get("deadline")) for a in asked], rank=3),
         Column("WHY", [short(str(a.get("why") or ""), 80) for a in asked], rank=1, least=12),
@@ -276,7 +272,7 @@ def _print(terminal: Terminal, page: Page) -> None:
             rank=7, least=12,
         ),
     ]  # fmt: skip
-    terminal.out.print(fitted(columns, terminal.out.width))
+    print_page(terminal, columns)
 
 
 def _left(deadline: float | None) -> str:

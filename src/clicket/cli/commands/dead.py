@@ -8,10 +8,11 @@ import msgspec
 import typer
 from rich.text import Text
 
-from clicket.cli.columns import Column, fitted
+from clicket.cli.call_list import call_columns, print_page
+from clicket.cli.columns import Column
 from clicket.cli.completion import complete_id, complete_tool
 from clicket.cli.errors import CallFailed
-from clicket.cli.formatting import ago, as_state, short, shortened
+from clicket.cli.formatting import ago, as_state, short
 from clicket.cli.options import CallerOption, OnlyThreadOption, ThreadOption
 from clicket.cli.session import Session, find_call
 from clicket.cli.terminal import Terminal, clean
@@ -50,12 +51,8 @@ async def dead(
 
 def _print(terminal: Terminal, page: DeadPage) -> None:
     calls = page.items
-    ids = shortened([call.id for call in calls])
     columns = [
-        Column("ID", [clean(ids[call.id]) for call in calls], keep=True),
-        Column("TOOL", [Text(clean(call.tool), style="bold") for call in calls], rank=8),
-        Column("THREAD", [short(call.thread, 20) for call in calls], rank=3),
-        Column("CALLER", [short(call.caller, 20) for call in calls], rank=4),
+        *call_columns(calls, thread_rank=3),
         Column("STATE", [as_state(call.state, plain=terminal.plain) for call in calls], keep=True),
         Column("ENDED", [ago(call.ended_at or call.created_at) for call in calls], rank=5, style="bright_black"),
         Column("TRIES", [str(call.attempts) for call in calls], rank=2, right=True),
@@ -63,9 +60,7 @@ def _print(terminal: Terminal, page: DeadPage) -> None:
         Column("REQUEUED AS", [clean(call.requeued_as or "") for call in calls], rank=6),
         Column("", [Text(f"{call.error.code}: {short(call.error.message, 120)}", style="red") for call in calls], rank=7, least=16),
     ]  # fmt: skip
-    terminal.out.print(fitted(columns, terminal.out.width))
-    if page.cursor is not None:
-        terminal.say(f"more: --cursor {page.cursor}", style="bright_black")
+    print_page(terminal, columns, page.cursor)
 
 
 async def requeue(

@@ -10,7 +10,8 @@ import msgspec
 import typer
 from rich.text import Text
 
-from clicket.cli.columns import Column, fitted
+from clicket.cli.call_list import print_page
+from clicket.cli.columns import Column
 from clicket.cli.commands.approve import user_name
 from clicket.cli.formatting import ago, short
 from clicket.cli.session import Session
@@ -126,9 +127,7 @@ def _print(terminal: Terminal, page: NoticePage) -> None:
         Column("NEXT", [_next(each, now) for each in items], rank=3),
         Column("PROBLEM", [short(each.problem, 80) for each in items], rank=4, least=12),
     ]
-    terminal.out.print(fitted(columns, terminal.out.width))
-    if page.cursor is not None:
-        terminal.say(f"more: --cursor {page.cursor}", style="bright_black")
+    print_page(terminal, columns, page.cursor)
 
 
 def _next(notice: Notice, now: float) -> str:

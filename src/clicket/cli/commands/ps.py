@@ -13,9 +13,10 @@ from rich.live import Live
 from rich.text import Text
 
 from clicket.call_history import HistoryOptions, history_query
+from clicket.cli.call_list import call_columns, print_more
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_state, complete_tool
-from clicket.cli.formatting import ago, as_state, duration, pairs_of, short, shortened, with_type
+from clicket.cli.formatting import ago, as_state, duration, pairs_of, short, with_type
 from clicket.cli.options import CallerOption, OnlyThreadOption
 from clicket.cli.orphans import Owners, waits_for_worker
 from clicket.cli.session import Session, summary_of
@@ -141,8 +142,7 @@ def _print(terminal: Terminal, found: _Found, hint: str) -> None:
         terminal.say(hint, style="bright_black")
     if found.left:
         terminal.say("some calls have a dead owner: `clicket recover` takes them over", style="yellow")
-    if found.page.cursor is not None:
-        terminal.say(f"more: --cursor {found.page.cursor}", style="bright_black")
+    print_more(terminal, found.page.cursor)
 
 
 def _key_of_stored(stored: Stored) -> _Key:
@@ -156,12 +156,8 @@ def _key(record: Record) -> _Key:
 
 def _columns(terminal: Terminal, found: _Found) -> RenderableType:
     records = found.page.items
-    ids = shortened([record.id for record in records])
     columns = [
-        Column("ID", [clean(ids[record.id]) for record in records], keep=True),
-        Column("TOOL", [Text(clean(record.tool), style="bold") for record in records], rank=8),
-        Column("THREAD", [short(record.thread, 20) for record in records], rank=4),
-        Column("CALLER", [short(record.caller, 20) for record in records], rank=5),
+        *call_columns(records, thread_rank=4),
         Column("STATE", [_state(terminal, record, found.left) for record in records], keep=True),
         Column("CREATED", [ago(record.created_at) for record in records], rank=1, style="bright_black"),
         Column("TOOK", [_took(record) for record in records], rank=3, right=True),

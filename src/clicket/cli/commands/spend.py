@@ -35,7 +35,10 @@ async def spend(
     agent: Annotated[str | None, typer.Option(help="Only this agent, with the agents that it called.")] = None,
     caller: CallerOption = None,
 ) -> None:
-    """Show what agents and tools spent, and what is left of the budgets."""
+    """Show what agents and tools spent, and what is left of the budgets.
+
+    The prices of models are those of the setting `prices`; where it has none, those of a table of November 2025.
+    """
     begin = None if since is None else time.time() - parse_duration(since)
     found = SpendReport(by="day")
     if session.store_exists:

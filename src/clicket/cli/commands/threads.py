@@ -8,7 +8,8 @@ import msgspec
 import typer
 from rich.text import Text
 
-from clicket.cli.columns import Column, fitted
+from clicket.cli.call_list import print_page
+from clicket.cli.columns import Column
 from clicket.cli.formatting import ago, short
 from clicket.cli.options import CallerOption
 from clicket.cli.session import Session
@@ -49,9 +50,7 @@ def _print(terminal: Terminal, page: ThreadPage) -> None:
         Column("AGENT", [_agent(item) for item in items], rank=4),
         Column("", [_states(item) for item in items], rank=1, least=16),
     ]
-    terminal.out.print(fitted(columns, terminal.out.width))
-    if page.cursor is not None:
-        terminal.say(f"more: --cursor {page.cursor}", style="bright_black")
+    print_page(terminal, columns, page.cursor)
 
 
 def _agent(item: ThreadSummary) -> str:

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.text import Text
 
-from clicket.cli.columns import Column, fitted
+from clicket.cli.call_list import call_columns, print_page
+from clicket.cli.columns import Column
 from clicket.cli.commands.approve import read_option, user_name
 from clicket.cli.completion import complete_id, complete_tool
-from clicket.cli.formatting import ago, resolution_of, short, shortened
+from clicket.cli.formatting import ago, resolution_of, short
 from clicket.cli.options import CallerOption, OnlyThreadOption, ThreadOption
 from clicket.cli.session import Session, find_call, summary_of
 from clicket.cli.terminal import Terminal, clean
@@ -51,20 +51,14 @@ async def unknown(
 
 def _print(terminal: Terminal, page: Page) -> None:
     calls = page.items
-    ids = shortened([call.id for call in calls])
     columns = [
-        Column("ID", [clean(ids[call.id]) for call in calls], keep=True),
-        Column("TOOL", [Text(clean(call.tool), style="bold") for call in calls], rank=8),
-        Column("THREAD", [short(call.thread, 20) for call in calls], rank=3),
-        Column("CALLER", [short(call.caller, 20) for call in calls], rank=4),
+        *call_columns(calls, thread_rank=3),
         Column("ENDED", [ago(call.ended_at or call.created_at) for call in calls], rank=6, style="bright_black"),
         Column("WORKER", [clean(call.worker) for call in calls], rank=1),
         Column("IDEMPOTENCY KEY", [clean(call.idempotency_key) for call in calls], rank=5),
         Column("ARGUMENTS", [short(msgspec.json.encode(call.arguments).decode(), 200) for call in calls], rank=7, least=12),
     ]  # fmt: skip
-    terminal.out.print(fitted(columns, terminal.out.width))
-    if page.cursor is not None:
-        terminal.say(f"more: --cursor {page.cursor}", style="bright_black")
+    print_page(terminal, columns, page.cursor)
 
 
 async def resolve(

@@ -121,8 +121,9 @@ class AdaptedEngine:
             if len(documents) >= k:
                 break
             seen += 1
-            if whole and type(entry) is Document and entry.source and _is_ascii(entry):
-                documents.setdefault(entry.id, entry)
+            if whole and type(entry) is Document and _is_ascii(entry):
+                if entry.id not in documents:
+                    documents[entry.id] = entry if entry.source else msgspec.structs.replace(entry, source=self.name)
                 continue
             document = _document(entry, self.name, self._max_text)
             if document is None:

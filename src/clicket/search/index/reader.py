@@ -15,7 +15,7 @@ import msgspec
 
 from clicket.model.document import Document, Span
 from clicket.ports.services import Embedder
-from clicket.search.index.postings import Postings
+from clicket.search.index.postings import Postings, listed
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
@@ -23,14 +23,18 @@ from clicket.search.text.terms import all_terms, identifiers
 
 __all__ = ["IndexReader"]
 
-_DOCUMENT = "SELECT id, title, text, url, source, page FROM documents WHERE key = ?"
+_DOCUMENTS = """SELECT key, id, title, text, url, source, page FROM documents
+    WHERE key IN (SELECT value FROM json_each(?))"""
+_IDS = "SELECT key, id FROM documents WHERE key IN (SELECT value FROM json_each(?))"
+_SPANS = "SELECT key, start, stop FROM passages WHERE key IN (SELECT value FROM json_each(?))"
 _NAMED = (
     """SELECT d.id FROM names n JOIN documents d ON d.key = n.document WHERE n.name = ? ORDER BY n.rank, d.id LIMIT ?"""
 )
 _EXISTING_NAMES = """SELECT json_group_array(j.key) FROM json_each(?) j
     WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
-_SIMILAR = """SELECT term, passages FROM frequencies
-    WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? AND passages >= ?"""
+_SIMILAR = """SELECT term, sum(size) AS passages FROM posting_lists
+    WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? GROUP BY term HAVING passages >= ?"""
+_DATA_VERSION = "PRAGMA data_version"
 _integers = msgspec.json.Decoder(list[int]).decode
 _MAX_NAMED = 100
 _MAX_NAMES = 100_000
@@ -57,6 +61,7 @@ class IndexReader:
         self._version: int | None = None
         self._names: dict[str, tuple[str, ...]] = {}
         self._documents: dict[int, Document] = {}
+        self._spans: dict[int, Span] = {}
         self._keys: dict[str, int | None] = {}
         self._characters = 0
         self._query_vectors: dict[str, Any] = {}
@@ -70,16 +75,20 @@ class IndexReader:
         """The index was changed through this connection."""
         self._version = None
 
+    def _is_current(self) -> bool:
+        """Is what was read still the state of the file? Cheaper than a snapshot, for what needs no further statement."""
+        return self._version is not None and self._connection.execute(_DATA_VERSION).get == self._version
+
     @contextmanager
     def snapshot(self) -> Iterator[Postings]:
         """One state of the file, until the block ends."""
         self._connection.execute("BEGIN")
         try:
-            version = self._connection.execute("PRAGMA data_version").get
+            version = self._connection.execute(_DATA_VERSION).get
             if version != self._version:
                 self._postings = Postings(self._connection)
                 self._vectors: Vectors | None = None
-                for cache in (self._names, self._documents, self._keys):
+                for cache in (self._names, self._documents, self._spans, self._keys):
                     cache.clear()
                 self._characters = 0
                 self._version = version
@@ -129,36 +138,45 @@ class IndexReader:
         threshold = scores[k - 1] if len(scores) > k else float("-inf")
         chosen = [(key, score, passages) for key, (score, passages) in ranked.items() if score >= threshold]
         if len(chosen) > 4 * k:  # many are equal: compare their ids before reading their texts
-            chosen.sort(key=lambda one: (-one[1], self._connection.execute(_DOCUMENT, (one[0],)).get[0]))
+            id_of: dict[int, bytes] = dict(self._connection.execute(_IDS, (listed([one[0] for one in chosen]),)))
+            chosen.sort(key=lambda one: (-one[1], id_of[one[0]]))
             del chosen[k:]
+        documents = self._load([key for key, _, _ in chosen])
+        spans_of = self._passage_spans([one[2][:_MAX_SPANS] for one in chosen])
         found = [
-            msgspec.structs.replace(self._document(key), score=score, spans=self._spans(passages))
-            for key, score, passages in chosen
+            msgspec.structs.replace(documents[key], score=score, spans=spans)
+            for (key, score, _), spans in zip(chosen, spans_of, strict=True)
         ]
         found.sort(key=lambda one: (-one.score, one.id))
         return found[:k]
 
-    def _spans(self, passages: list[int]) -> tuple[Span, ...]:
+    def _passage_spans(self, passages: list[list[int]]) -> list[tuple[Span, ...]]:
+        """The spans of the passages of each document; none if every document is one passage."""
         if self._postings.size == self._postings.documents:
-            return ()
-        execute = self._connection.execute
-        return tuple(
-            execute("SELECT start, stop FROM passages WHERE key = ?", (key,)).get for key in passages[:_MAX_SPANS]
-        )
+            return [()] * len(passages)
+        if len(self._spans) > _MAX_NAMES:
+            self._spans.clear()
+        known = self._spans
+        missing = [key for each in passages for key in each if key not in known]
+        if missing:
+            rows: list[Any] = self._connection.execute(_SPANS, (listed(missing),)).fetchall()
+            known.update({key: (start, stop) for key, start, stop in rows})
+        return [tuple([known[key] for key in each]) for each in passages]
 
-    def _document(self, key: int) -> Document:
-        known = self._documents.get(key)
-        if known is None:
-            *row, page = self._connection.execute(_DOCUMENT, (key,)).get
+    def _load(self, keys: Sequence[int]) -> dict[int, Document]:
+        found = {key: self._documents[key] for key in keys if key in self._documents}
+        missing = [key for key in keys if key not in found]
+        rows: list[Any] = self._connection.execute(_DOCUMENTS, (listed(missing),)).fetchall() if missing else []
+        for key, *row, page in rows:
             one, title, text, url, source = map(decoded, row)
-            known = Document(id=one, title=title, text=text, url=url, source=source)
-            remember_packed(known, page)
+            found[key] = Document(id=one, title=title, text=text, url=url, source=source)
+            remember_packed(found[key], page)
             self._characters += len(text)
             if self._characters > _MAX_TEXT:
                 self._documents.clear()
                 self._characters = len(text)
-            self._documents[key] = known
-        return known
+            self._documents[key] = found[key]
+        return found
 
     def _key(self, one: str) -> int | None:
         if one not in self._keys:
@@ -169,12 +187,15 @@ class IndexReader:
 
     def fetch(self, ids: Iterable[str]) -> list[Document]:
         with self.snapshot():
-            keys = [self._key(one) for one in ids]
-            return [self._document(key) for key in keys if key is not None]
+            keys = [key for one in ids if (key := self._key(one)) is not None]
+            documents = self._load(keys)
+            return [documents[key] for key in keys]
 
     def frequencies(self, wanted: Sequence[str]) -> list[int]:
+        if self._is_current() and self._postings.has_counted(wanted):
+            return self._postings.frequencies(wanted)
         with self.snapshot() as postings:
-            return [postings.frequency(term) for term in wanted]
+            return postings.frequencies(wanted)
 
     def similar_terms(self, term: str, min_count: int) -> list[tuple[str, int]]:
         first, size = term[:1], len(term)
@@ -183,16 +204,18 @@ class IndexReader:
             return [(str(one), int(count)) for one, count in rows] if first else []
 
     def named(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        if self._is_current() and all(map(self._names.__contains__, names)):
+            return [self._names[name] for name in names]
         with self.snapshot():
             if len(self._names) > _MAX_NAMES:
                 self._names.clear()
             known, execute = self._names, self._connection.execute
-            new = [name for name in names if name not in known]
+            new = [name for name in dict.fromkeys(names) if name not in known]
             if new:
                 known.update(dict.fromkeys(new, ()))
                 # Most texts asked for are no names, and one query finds those that are.
                 asked = [name.encode(errors="replace").decode() for name in new]
-                for place in _integers(execute(_EXISTING_NAMES, (msgspec.json.encode(asked).decode(),)).get):
+                for place in _integers(execute(_EXISTING_NAMES, (listed(asked),)).get):
                     rows: list[Any] = execute(_NAMED, (asked[place], _MAX_NAMED)).fetchall()
                     known[new[place]] = tuple(dict.fromkeys(decoded(one) for (one,) in rows))
             return [known[name] for name in names]
@@ -233,7 +256,8 @@ class IndexReader:
 
 
 def _rarest(wanted: Mapping[str, int], postings: Postings) -> dict[str, int]:
-    found = sorted((frequency, term) for term in wanted if (frequency := postings.frequency(term)))
+    counts = zip(postings.frequencies(list(wanted)), wanted, strict=True)
+    found = sorted((frequency, term) for frequency, term in counts if frequency)
     return {term: wanted[term] for _, term in found[:_MAX_TERMS]}
 
 

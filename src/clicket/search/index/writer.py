@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 
-from clicket.search.index.postings import count_token
+from clicket.search.index.list_writer import ListWriter
 from clicket.search.index.rows import Row, decoded, encoded, row_of
 from clicket.search.index.splitter import passages
 from clicket.search.ranking.profiles import LEAD, pack_profile
@@ -21,16 +21,10 @@ from clicket.search.text.terms import all_terms, identifiers, singles, terms
 __all__ = ["Added", "IndexWriter"]
 
 _TITLE_WEIGHT = 2
-_OPTIMIZE_FROM = 500
 _FIND = "SELECT key, hash FROM documents WHERE id = ?"
 _DOCUMENT = "INSERT INTO documents (key, id, title, text, url, source, hash, page) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_PASSAGE = "INSERT INTO passages (key, document, start, stop, length, headings) VALUES (?, ?, ?, ?, ?, ?)"
-_POSTINGS = "INSERT INTO postings (rowid, terms) VALUES (?, ?)"
+_PASSAGE = "INSERT INTO passages (key, document, start, stop, length, headings, terms) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _NAME = "INSERT OR IGNORE INTO names (name, rank, document) VALUES (?, ?, ?)"
-
-
-_COUNT = """INSERT INTO frequencies (term, passages) VALUES (?, ?)
-    ON CONFLICT (term) DO UPDATE SET passages = passages + excluded.passages"""
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +44,8 @@ class IndexWriter:
         self._next: int = 1 + (connection.execute("SELECT max(key) FROM passages").get or 0)
         if self._free:
             self._next = max(self._next, self._free[-1] + 1)
-        self._documents = self._passages = self._length = self._touched = 0
-        self._counts: Counter[str] = Counter()
+        self._documents = self._passages = self._length = 0
+        self._lists = ListWriter(connection)
 
     def add(self, given: Iterable[object]) -> Added:
         added = changed = unchanged = 0
@@ -80,15 +74,11 @@ class IndexWriter:
         return removed
 
     def close(self) -> None:
-        self.connection.executemany(_COUNT, ((term, count) for term, count in sorted(self._counts.items()) if count))
-        gone = ((term,) for term, count in sorted(self._counts.items()) if count < 0)
-        self.connection.executemany("DELETE FROM frequencies WHERE term = ? AND passages <= 0", gone)
-        total = self.connection.execute(
-            "UPDATE totals SET documents = documents + ?, passages = passages + ?, length = length + ? RETURNING passages",
+        self._lists.flush()
+        self.connection.execute(
+            "UPDATE totals SET documents = documents + ?, passages = passages + ?, length = length + ?",
             (self._documents, self._passages, self._length),
-        ).get
-        if self._touched > max(_OPTIMIZE_FROM, total // 8):  # merged postings are read several times faster
-            self.connection.execute("INSERT INTO postings (postings) VALUES ('optimize')")
+        )
 
     def _insert(self, key: int | None, row: Row, hashed: bytes) -> None:
         execute, one = self.connection.execute, row.document
@@ -101,13 +91,10 @@ class IndexWriter:
         self._documents += 1
         for (start, stop), each in zip(cut, read, strict=True):
             passage, length = self._key(), len(each.combined)
-            execute(_PASSAGE, (passage, document, start, stop, length, encoded(_headings(row, start))))
             counts = Counter(each.title * (_TITLE_WEIGHT - 1) + each.combined + each.others)
-            several = [count_token(term, count) for term, count in counts.items() if count > 1]
-            execute(_POSTINGS, (passage, " ".join([*counts, *several])))
-            self._counts.update(counts.keys())
+            execute(_PASSAGE, (passage, document, start, stop, length, encoded(_headings(row, start)), len(counts)))
+            self._lists.add(passage, counts)
             self._passages += 1
-            self._touched += 1
             self._length += length
         for rank, name in enumerate(called):
             execute(_NAME, (name.encode(errors="replace").decode(), rank, document))
@@ -124,18 +111,16 @@ class IndexWriter:
         execute = self.connection.execute
         title, text = map(decoded, execute("SELECT title, text FROM documents WHERE key = ?", (document,)).get)
         rows: list[Any] = execute(
-            "SELECT key, start, stop, length, headings FROM passages WHERE document = ?", (document,)
+            "SELECT key, start, stop, length, headings, terms FROM passages WHERE document = ?", (document,)
         ).fetchall()
-        for key, start, stop, length, headings in rows:
+        for key, start, stop, length, headings, count in rows:
             each = _terms(title, decoded(headings), text[start:stop])
-            self._counts.subtract({*each.combined, *each.others})
-            execute("DELETE FROM postings WHERE rowid = ?", (key,))
+            self._lists.remove(key, {*each.combined, *each.others}, count)
             execute("DELETE FROM vectors WHERE passage = ?", (key,))
             execute("INSERT INTO free (key) VALUES (?)", (key,))
             heappush(self._free, key)
             self._length -= length
         self._passages -= len(rows)
-        self._touched += len(rows)
         execute("DELETE FROM passages WHERE document = ?", (document,))
         ranks: list[Any] = execute("SELECT name, rank FROM names WHERE document = ?", (document,)).fetchall()
         for name, rank in ranks:

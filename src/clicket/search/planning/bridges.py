@@ -15,19 +15,25 @@ from clicket.search.ranking.profiles import DocumentProfile, name_terms, profile
 from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
 from clicket.search.ranking.term_weights import TermWeights
-from clicket.search.text.names import flattened, is_cjk, joined_key, name_key, names
+from clicket.search.text.names import FUNCTION_WORDS, flattened, is_cjk, joined_key, name_key, names
 from clicket.search.text.terms import terms
 
 __all__ = ["Bridge", "bridges", "question_names", "unspaced_names"]
 
 _SOURCES = 5
 """Documents whose mentions are considered."""
+_FIRST_SOURCES, _NEEDED = 2, 10
+"""Documents whose mentions are read first; of the others only those that can give one of the best `_NEEDED` bridges."""
+_HIGHEST = 1.15
+"""The highest score of a bridge from a document of strength 1."""
 _COMMON = 0.3
 """A name counts only if its rarest term weighs at least this share of the highest weight."""
 _MAX_WORDS = 10
 _MAX_UNSPACED = 12
 _MAX_UNSPACED_TEXT = 400
 """Characters: the longest name in unspaced text, and how much of a text is searched for names."""
+
+_NO_OPENERS = FUNCTION_WORDS.difference(("the", "a", "an"))
 
 _last: tuple[Any, Any, int, list[Bridge]] | None = None
 """The bridges of the last ranking: analyzer and planner ask for the same ones, one after the other."""
@@ -45,11 +51,17 @@ class Bridge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=64)
-def _word_runs(question: str) -> tuple[tuple[int, int, str, int], ...]:
-    """Every run of words of a question that has a term: start, end, key, number of words."""
+def _word_runs(question: str) -> tuple[tuple[int, int, str], ...]:
+    """Every run of words of a question that has a term and may be a name, not a single word in lower case: start, end, key."""
     words = _words(question)
+    # A name that is written in lower case neither begins nor ends with a function word. This leaves half of the runs.
+    opens = [question[start:end] not in _NO_OPENERS for start, end in words]
+    closes = [question[start:end] not in FUNCTION_WORDS for start, end in words]
     runs = [
-        (low, low + size) for size in range(min(_MAX_WORDS, len(words)), 0, -1) for low in range(len(words) - size + 1)
+        (low, low + size)
+        for size in range(min(_MAX_WORDS, len(words)), 0, -1)
+        for low in range(len(words) - size + 1)
+        if opens[low] and closes[low + size - 1]
     ]
     if not question.isascii() or any("'" in question[start - 1 : start] for start, _ in words):
         keys = [name_key(question[words[low][0] : words[high - 1][1]]) for low, high in runs]
@@ -60,9 +72,9 @@ def _word_runs(question: str) -> tuple[tuple[int, int, str, int], ...]:
         keys = [joined_key([word for one in flat[low:high] for word in one]) for low, high in runs]
         has_term = [any(word_has_term[low:high]) for low, high in runs]
     return tuple(
-        (words[low][0], words[high - 1][1], key, high - low)
+        (words[low][0], words[high - 1][1], key)
         for (low, high), key, keep in zip(runs, keys, has_term, strict=True)
-        if keep
+        if keep and (high - low > 1 or question[words[low][0]].isupper())
     )
 
 
@@ -81,12 +93,9 @@ def _document_names(question: str, collection: Collection) -> list[tuple[int, in
     """Parts of the question that are names of documents."""
     found: list[tuple[int, int, str]] = []
     word_runs = _word_runs(question)
-    for (start, end, _, size), ids in zip(word_runs, collection.named([one[2] for one in word_runs]), strict=True):
-        if not ids or any(low < end and start < high for low, high, _ in found):
-            continue
-        written = question[start:end]
-        if size > 1 or written[:1].isupper():
-            found.append((start, end, written))
+    for (start, end, _), ids in zip(word_runs, collection.named([one[2] for one in word_runs]), strict=True):
+        if ids and not any(low < end and start < high for low, high, _ in found):
+            found.append((start, end, question[start:end]))
     for name, start, end in unspaced_names(question, collection):
         if not any(low < end and start < high for low, high, _ in found):
             found.append((start, end, name))
@@ -147,9 +156,36 @@ def _bridges(findings: Findings, collection: Collection | None, term_weights: Te
     question = QuestionTerms.of(findings.question)
     best = findings.ranked[0][1]
     sources = [(profile_of(findings.documents[one]), score) for one, score in findings.ranked[:_SOURCES]]
+    strengths = []
+    for profile, score in sources:
+        strength = exp(SOFTNESS * (score - best))
+        if any(question.contains(name) for name in profile.names[:1]):
+            strength = max(strength, 0.8)
+        strengths.append((strength, profile))
     blocked = "|".join([question.flat, *(without_initials(f" {flattened(one)} ") for one in findings.searched)])
-    mentions = [_new_names(profile, blocked, collection) for profile, _ in sources]
+    found: dict[str, Bridge] = {}
+    _add_bridges(found, strengths[:_FIRST_SOURCES], question, blocked, findings, collection, term_weights)
+    best_scores = sorted((one.score for one in found.values()), reverse=True)
+    least = best_scores[_NEEDED - 1] if len(best_scores) >= _NEEDED else 0.0
+    others = [one for one in strengths[_FIRST_SOURCES:] if one[0] * _HIGHEST >= least]
+    _add_bridges(found, others, question, blocked, findings, collection, term_weights)
+    return sorted(found.values(), key=lambda one: (-one.score, one.key))
+
+
+def _add_bridges(
+    found: dict[str, Bridge],
+    sources: Sequence[tuple[float, DocumentProfile]],
+    question: QuestionTerms,
+    blocked: str,
+    findings: Findings,
+    collection: Collection | None,
+    term_weights: TermWeights,
+) -> None:
+    """Add the names that these documents mention. Each document has a strength from 0 to 1."""
+    mentions = [_new_names(profile, blocked, collection) for _, profile in sources]
     keys = list(dict.fromkeys(key for each in mentions for key, _ in each))
+    if not keys:
+        return
     profiles = [] if collection is not None else [profile_of(one) for one in findings.documents.values()]
     term_weights.learn([*question.terms, *(term for key in keys for term in name_terms(key))], profiles)
     documents_named: dict[str, Sequence[str]] = {}
@@ -158,11 +194,7 @@ def _bridges(findings: Findings, collection: Collection | None, term_weights: Te
     weights = {term: term_weights[term] for term in question.terms}
     total = sum(weights.values()) or 1.0
     known, most = term_weights.known, term_weights.max_weight
-    found: dict[str, Bridge] = {}
-    for (profile, source_score), each in zip(sources, mentions, strict=True):
-        strength = exp(SOFTNESS * (source_score - best))
-        if any(question.contains(name) for name in profile.names[:1]):
-            strength = max(strength, 0.8)
+    for (strength, profile), each in zip(sources, mentions, strict=True):
         positions = term_positions(profile, weights)
         missing_terms = tuple(term for term in question.terms if term not in profile.all_terms)
         for key, name in each:
@@ -183,7 +215,6 @@ def _bridges(findings: Findings, collection: Collection | None, term_weights: Te
             before = found.get(key)
             if before is None or score > before.score:
                 found[key] = Bridge(key=key, name=name, source=profile.id, score=score, missing_terms=missing_terms)
-    return sorted(found.values(), key=lambda one: (-one.score, one.key))
 
 
 def _new_names(profile: DocumentProfile, blocked: str, collection: Collection | None) -> list[tuple[str, str]]:

@@ -111,9 +111,10 @@ class FeatureExtractor:
             weights = {term: self.term_weights[term] for term in each}
             total = sum(weights.values())
             for at, profile in enumerate(profiles):
-                has = sum([weight for term, weight in weights.items() if term in profile.all_terms])
-                if has > found[at] * total:
-                    found[at] = max(found[at], best_window(term_positions(profile, weights), weights) / total)
+                there = [term for term in each if term in profile.all_terms]
+                if there and sum([weights[term] for term in there]) > found[at] * total:
+                    together = best_window(term_positions(profile, there), weights) / total
+                    found[at] = max(found[at], together)
         return found
 
     def _rows(
@@ -229,10 +230,11 @@ def _find_mentions(matches: Sequence[TermMatch], sources: Sequence[int]) -> list
     by_word: dict[str, list[tuple[str, str, int, int]]] = {}
     unspaced: list[tuple[str, int, int]] = []
     for at, one in enumerate(matches):
-        for rank, name in one.linkable_names:
-            if one.profile.unspaced and not name.isascii():
+        is_unspaced = one.profile.unspaced
+        for rank, name, padded, first in one.linkable_names:
+            if is_unspaced and not name.isascii():
                 unspaced.append((name, at, rank))
-            by_word.setdefault(name.split(" ", 1)[0], []).append((name, f" {name} ", at, rank))
+            by_word.setdefault(first, []).append((name, padded, at, rank))
     known = by_word.keys()
     mentions = []
     for source in sources:
@@ -257,18 +259,19 @@ def link_features(features: Features, strengths: Sequence[float]) -> list[list[f
     """For each profile the features of its links. `strengths` are the strengths of the documents alone, from 0 to 1."""
     rows = [[0.0] * _LINK_FEATURES for _ in features.rows]
     anchored = [row[_ANCHOR] for row in features.rows]
-    for link in features.links:
-        row, value = rows[link.target], strengths[link.source] * link.strength
+    for source, target, strength, early, residue, joint, size, place in features.links:
+        row, value = rows[target], strengths[source] * strength
         if value > row[0]:
-            row[0], row[7] = value, link.size / 3
-        row[1] = max(row[1], value * link.residue)
-        row[2] = max(row[2], value * link.early)
-        row[3] = max(row[3], value / (1 + link.place))
-        if anchored[link.source]:
-            row[4] = max(row[4], value / (1 + link.place))
+            row[0], row[7] = value, size / 3
+        row[1] = max(row[1], value * residue)
+        row[2] = max(row[2], value * early)
+        nearest = value / (1 + place)
+        row[3] = max(row[3], nearest)
+        if anchored[source] and nearest > row[4]:
+            row[4] = nearest
         row[6] += value
-        back = rows[link.source]
-        back[5] = max(back[5], strengths[link.target] * link.joint)
+        back, together = rows[source], strengths[target] * joint
+        back[5] = max(back[5], together)
     for row in rows:
         row[6] = log(1 + row[6])
     return rows

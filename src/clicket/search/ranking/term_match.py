@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -25,10 +26,16 @@ class QuestionTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, text: str) -> QuestionTerms:
-        return cls(text=text, terms=tuple(dict.fromkeys(terms(text))), flat=without_initials(f" {flattened(text)} "))
+        return _question_terms(text)
 
     def contains(self, name: str) -> bool:
         return f" {name} " in self.flat or (not name.isascii() and len(name) > 1 and name in self.flat)
+
+
+@lru_cache(maxsize=64)
+def _question_terms(text: str) -> QuestionTerms:
+    found = tuple(dict.fromkeys(terms(text)))
+    return QuestionTerms(text=text, terms=found, flat=without_initials(f" {flattened(text)} "))
 
 
 class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -42,8 +49,9 @@ class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     length: int
     matched_weight: float
     """The weight of all terms that it has."""
-    linkable_names: list[tuple[int, str]]
-    """Its names that are not in the question, by which other documents may mention it, each with its rank."""
+    linkable_names: list[tuple[int, str, str, str]]
+    """Its names that are not in the question, by which other documents may mention it: the rank, the name, the same with a blank at
+    both ends, and its first word."""
     names_in_question: list[str]
     """Its names that are in the question."""
 
@@ -67,7 +75,7 @@ def match_terms(
         if question.contains(name):
             names_in_question.append(name)
         elif len(name) > 2 or not name.isascii():
-            linkable_names.append((rank, name))
+            linkable_names.append((rank, name, f" {name} ", name.split(" ", 1)[0]))
     return TermMatch(
         profile=profile,
         bm25=bm25,
@@ -83,24 +91,22 @@ def match_terms(
 def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) -> float:
     """The highest weight of terms within one window, each term counted once."""
     best = 0.0
+    end, size = 0, len(positions)
     for first, (low, _) in enumerate(positions):
-        seen = set()
-        together = 0.0
-        for at, term in positions[first:]:
-            if at - low >= _WINDOW:
-                break
-            if term not in seen:
-                seen.add(term)
-                together += weights[term]
-        best = max(best, together)
+        before, end = end, max(end, first)
+        while end < size and positions[end][0] - low < _WINDOW:
+            end += 1
+        if end > before:  # else the window is a part of the one before it
+            together = sum([weights[term] for term in dict.fromkeys([term for _, term in positions[first:end]])])
+            best = max(best, together)
     return best
 
 
-def term_positions(profile: DocumentProfile, weights: Mapping[str, float]) -> list[tuple[int, str]]:
+def term_positions(profile: DocumentProfile, wanted: Collection[str]) -> list[tuple[int, str]]:
     """Where the terms are in the text of a document, counted in terms."""
-    if profile.all_terms.isdisjoint(weights):
+    if profile.all_terms.isdisjoint(wanted):
         return []
-    return [(at, term) for at, term in enumerate(profile.terms) if term in weights]
+    return [(at, term) for at, term in enumerate(profile.terms) if term in wanted]
 
 
 def name_context(

@@ -39,15 +39,18 @@ class TermWeights:
             for term in dict.fromkeys(terms):
                 self.known[term] = self._weight_of(term, sum(term in one.all_terms for one in found))
             return
-        size = self._collection.size()
-        if size != self._size or len(self.known) > _MAX_KNOWN:
-            self.known.clear()
-            self._reset(size)
         known = self.known
-        new = [term for term in dict.fromkeys(terms) if term not in known]
-        if new:
-            for term, count in zip(new, self._collection.frequencies(new), strict=True):
-                known[term] = self._weight_of(term, count)
+        wanted = dict.fromkeys(terms)
+        new = [term for term in wanted if term not in known]
+        if not new:
+            return
+        size = self._collection.size()
+        if size != self._size or len(known) > _MAX_KNOWN:
+            known.clear()
+            self._reset(size)
+            new = list(wanted)
+        for term, count in zip(new, self._collection.frequencies(new), strict=True):
+            known[term] = self._weight_of(term, count)
 
     def _reset(self, size: int) -> None:
         self._size = size

@@ -20,6 +20,7 @@ import msgspec
 
 from clicket.search.synthesis.answer_types import answer_type, may_contain, related_terms
 from clicket.search.synthesis.source_documents import Sentence, SourceDocument, mentions
+from clicket.search.synthesis.statements import Statement
 from clicket.search.text.terms import fold, terms
 
 __all__ = ["Candidate", "Question", "SelectedSentence", "candidates_of", "select_sentences"]
@@ -93,7 +94,7 @@ class SelectedSentence(NamedTuple):
     """The share of the question's terms that it has, by weight, with its heading, its lead and the title of its document."""
 
 
-class Candidate(msgspec.Struct, eq=False):
+class Candidate(msgspec.Struct, eq=False, gc=False):
     """A statement with its features and, for each term of the question by number, the share that it has."""
 
     document: SourceDocument
@@ -103,6 +104,7 @@ class Candidate(msgspec.Struct, eq=False):
     followed: float = 0.0
     """The score, less what was taken already covers."""
     has: dict[int, float] = {}
+    terms: frozenset[str] = frozenset()
     covers: float = 0.0
     is_mentioned: bool = False
     """Does another document mention its document?"""
@@ -159,13 +161,20 @@ def select_sentences(asked: Question, candidates: list[Candidate], most: int) ->
         lost = {number: left[number] * _COVERED_LOSS for number in best.has}
         for number, loss in lost.items():
             left[number] -= loss
-        candidates = [one for one in candidates if not _repeats(one, best)]
+        terms, key = best.terms, best.document.key
+        candidates = [
+            one
+            for one in candidates
+            if one.terms != terms and (one.document is not best.document or not _overlap(one.sentence, best.sentence))
+        ]
         for one in candidates:
             more = _CHAIN if one.document.rank in mentioned else 0.0
-            less = _SAME_DOCUMENT if one.document.key == best.document.key else 0.0
-            less += _COVERS * sum([lost[number] * share for number, share in one.has.items() if number in lost])
-            if more or less:
+            less = _SAME_DOCUMENT if one.document.key == key else 0.0
+            if not lost.keys().isdisjoint(one.has):
+                less += _COVERS * sum([lost[number] * share for number, share in one.has.items() if number in lost])
+            if more:
                 one.score = round(one.score + more, 6)
+            if more or less:
                 one.followed = round(one.followed + more - less, 6)
     return [SelectedSentence(one.document, one.sentence, one.covers) for one in _needed(chosen)]
 
@@ -183,14 +192,8 @@ def _follows(chosen: Sequence[Candidate]) -> bool:
     return len(chosen) % 2 == 1 or (len(chosen) == 2 and chosen[0].covers < _ENOUGH)
 
 
-def _repeats(one: Candidate, taken: Candidate) -> bool:
-    if one.sentence.terms == taken.sentence.terms:
-        return True
-    return (
-        one.document is taken.document
-        and one.sentence.start < taken.sentence.end
-        and taken.sentence.start < one.sentence.end
-    )
+def _overlap(one: Sentence, other: Sentence) -> bool:
+    return one.start < other.end and other.start < one.end
 
 
 def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[Candidate]:
@@ -201,9 +204,10 @@ def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[
         whole = document.rank < _READ_WHOLE and len(document.sentences) <= _SHORT_DOCUMENT
         by_document.append(
             [
-                Candidate(document, sentence)
+                Candidate(document, sentence, terms=statement.terms)
                 for number, sentence in enumerate(document.sentences)
-                if whole or number == 0 or not wanted.isdisjoint(sentence.terms) or _context_has(sentence, wanted)
+                if (statement := sentence.statement)
+                and (whole or number == 0 or not wanted.isdisjoint(statement.terms) or _context_has(statement, wanted))
             ]
         )
     candidates = [one for of_document in by_document for one in of_document]
@@ -214,8 +218,7 @@ def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[
     return [one for one in candidates if one.features] or candidates
 
 
-def _context_has(sentence: Sentence, wanted: frozenset[str]) -> bool:
-    statement = sentence.statement
+def _context_has(statement: Statement, wanted: frozenset[str]) -> bool:
     return not (wanted.isdisjoint(statement.heading) and wanted.isdisjoint(statement.lead_terms))
 
 
@@ -246,8 +249,10 @@ def _score(
         one.has = {**has, **title}
         if not near and not title and by < _MIN_MENTION:
             continue
-        own, context = (sum([weights[number] * share for number, share in each.items()]) for each in (has, near))
+        own = sum([weights[number] * share for number, share in has.items()])
+        context = own if near is has else sum([weights[number] * share for number, share in near.items()])
         outer = sum([weights[number] * (1 - near.get(number, 0.0)) for number in title])
+        before = statement.before
         one.covers = context + outer
         one.is_mentioned = source is not None
         text = one.sentence.text
@@ -255,7 +260,7 @@ def _score(
             own,
             context - own,
             outer,
-            sum([weights[number] for number, term in numbered if number not in near and term in statement.before]),
+            sum([weights[number] for number, term in numbered if number not in near and term in before]),
             sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole,
             match,
             match / (1 + statement.place),
@@ -333,7 +338,9 @@ def _find_mentions(candidates: Sequence[Candidate], documents: Sequence[SourceDo
     firsts = frozenset(known)
     for one in candidates:
         found: dict[int, SourceDocument] = {}
-        for first in firsts & one.sentence.terms:
+        if firsts.isdisjoint(one.terms):
+            continue
+        for first in firsts & one.terms:
             for document, name, needed in known[first]:
                 if document is not one.document and document.rank not in found and mentions(one.sentence, name, needed):
                     found[document.rank] = document
@@ -347,7 +354,7 @@ def _best_mentions(candidates: Sequence[Candidate], asked: Question) -> dict[int
     for one in candidates:
         if not one.mentioned:
             continue
-        value = round(one.document.score * asked.weight(one.sentence.terms | one.document.title), 6)
+        value = round(one.document.score * asked.weight(one.terms | one.document.title), 6)
         for target in one.mentioned:
             if target.rank not in mentioned_by or value > mentioned_by[target.rank][0]:
                 mentioned_by[target.rank] = (value, one.document)

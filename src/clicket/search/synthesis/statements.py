@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from clicket.search.text.sentences import MAX_SENTENCE, sentences
-from clicket.search.text.terms import terms
+from clicket.search.text.terms import terms, terms_of_spans
 
 __all__ = ["Statement", "statements"]
 
@@ -213,32 +213,20 @@ class _Reader:
             )
 
     def _sentences(self, start: int, end: int, kind: str) -> Iterator[Statement]:
-        text = self._text
-        part = text[start:end]
-        spans = [(start + first, start + last) for first, last in sentences(part)]
+        text = self._text[start:end]
+        found = sentences(text)
+        final = found[-1][1] if found else 0
+        spans = _with_replies(text, found)
         before = _NONE
-        number = 0
-        while number < len(spans):
-            first, last = spans[number]
-            following = spans[number + 1][1] if number + 1 < len(spans) else 0
-            if (
-                last - first <= _MAX_REPLY
-                and 0 < following - first <= MAX_SENTENCE
-                and _REPLY.fullmatch(text, first, last)
-            ):
-                number += 1
-                last = following
-            number += 1
-            if last - first <= _LONG and sum(map(str.isalnum, text[first:last])) < _MIN_LETTERS:
-                continue
-            order = tuple(terms(text[first:last]))
-            if number == len(spans) and self._is_open(first, last, kind):
-                self._open = (first, before)
-                self._lead, self._lead_terms = (first, last), frozenset(order)
-                yield self._statement(first, last, "open", order, before)
+        for (first, last), order in zip(spans, terms_of_spans(text, spans), strict=True):
+            if last == final and self._is_open(start + first, start + last, kind):
+                self._open = (start + first, before)
+                self._lead, self._lead_terms = (start + first, start + last), frozenset(order)
+                yield self._statement(start + first, start + last, "open", tuple(order), before)
                 return
-            yield self._statement(first, last, kind, order, before)
-            before = frozenset(order)
+            one = self._statement(start + first, start + last, kind, tuple(order), before)
+            yield one
+            before = one.terms
 
     def _is_open(self, first: int, last: int, kind: str) -> bool:
         """Does the last sentence of a block lead to the next block? Items of a list often end without a full stop."""
@@ -284,6 +272,22 @@ class _Reader:
             self._lead_terms if lead else _NONE,
             before,
         )
+
+
+def _with_replies(text: str, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The sentences, each short reply joined with the next one, without those that have hardly a letter."""
+    spans: list[tuple[int, int]] = []
+    number = 0
+    while number < len(found):
+        first, last = found[number]
+        if last - first <= _MAX_REPLY and number + 1 < len(found) and _REPLY.fullmatch(text, first, last):
+            following = found[number + 1][1]
+            if following - first <= MAX_SENTENCE:
+                number, last = number + 1, following
+        number += 1
+        if last - first > _LONG or sum(map(str.isalnum, text[first:last])) >= _MIN_LETTERS:
+            spans.append((first, last))
+    return spans
 
 
 def _is_wrapped(lines: list[str]) -> bool:

@@ -13,7 +13,6 @@ from functools import lru_cache
 
 __all__ = [
     "FUNCTION_WORDS",
-    "candidates",
     "flattened",
     "is_cjk",
     "joined_key",
@@ -268,26 +267,4 @@ def _aliases(text: str) -> list[str]:
         name = _ALIAS_NAME.match(head, match.end())
         if name is not None:
             found.append(name.group())
-    return found
-
-
-def candidates(text: str) -> list[tuple[str, int, int]]:
-    """Keys of all possible names in the text, with start and end: each part of a run of capitalised words.
-
-    Of text without spaces only quoted names: every substring could be one.
-    """
-    found = [(name_key(inside), start, end) for inside, start, end in _quoted(text)]
-    runs = _runs(text)
-    for number, whole in enumerate(runs):
-        run, follows = whole, runs[number + 1 : number + 2]
-        if follows and text[whole[-1][1] : follows[0][0][0]] == ", ":
-            run = [*whole, follows[0][0]]  # "Smyrna, Georgia": a name across one comma
-        for at in range(len(run)):
-            start = run[at][0]
-            for last in range(at, min(at + _LONGEST, len(run))):
-                end = run[last][1]
-                piece = text[start:end]
-                if last == at and (piece.casefold() in FUNCTION_WORDS or piece.isdigit() or end - start < 2):
-                    continue
-                found.append((name_key(piece), start, end))
     return found

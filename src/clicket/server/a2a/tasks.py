@@ -94,7 +94,7 @@ def asked_of(waiting: Sequence[WaitingCall]) -> list[Asked]:
 def questions(waiting: Sequence[WaitingCall], task: str, context: str) -> tuple[str, Json]:
     """The state of a task that waits for these calls, and the message that says what for."""
     records = [each.record for each in waiting]
-    ids = "+".join(record.id for record in records)
+    ids = "+".join(f"{id}#{number}" if number > 1 else id for id, number in (each.wait for each in waiting))
     texts = [_question(record) for record in records]
     parts: list[Json] = [{"text": "\n".join(texts)}]
     for record in records:

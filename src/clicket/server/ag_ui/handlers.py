@@ -30,6 +30,7 @@ from clicket.server.request_body import BodyReader
 from clicket.server.responses import AlreadySent
 from clicket.server.turn_follower import waiting_now
 from clicket.server.turn_requests import Asked, ThreadRequests, TurnRequest
+from clicket.server.waits import Wait, wait_number
 from clicket.settings import Settings
 
 __all__ = ["AgUiHandlers"]
@@ -83,8 +84,8 @@ class AgUiHandlers:
 
     async def _started(
         self, request: Request, agent: Agent, runtime: Runtime, requests: ThreadRequests, given: RunAgentInput
-    ) -> tuple[TurnRequest | None, frozenset[str]]:
-        """The turn that the run is about; None: there is none to run. And the calls that another person decides."""
+    ) -> tuple[TurnRequest | None, frozenset[Wait]]:
+        """The turn that the run is about; None: there is none to run. And the questions that another person decides."""
         message = run_input.new_message(given)
         if message is not None and not given.resume:
             known = await requests.find(given.run_id)
@@ -160,20 +161,21 @@ class AgUiHandlers:
         requests: ThreadRequests,
         given: RunAgentInput,
         turn: int,
-    ) -> frozenset[str]:
+    ) -> frozenset[Wait]:
         """Apply the client's answers. Without any, the run follows the turn, and gets its open interrupts again."""
         if not given.resume:
             return frozenset()
         asked, open_ids = await _asked(agent, runtime, requests, given.thread_id, turn)
-        elsewhere: set[str] = set()
+        elsewhere: set[Wait] = set()
         try:
             message = run_input.new_message(given)
             if message is not None and message[0] not in (await requests.message_ids()).values():
                 raise Conflict("a run answers interrupts or brings a message. Answer first, then send the message.")
             check_resume(given.resume, asked, open_ids)
             for entry in given.resume:
-                if not await decide(runtime, request.principal, entry, asked[entry.interrupt_id]):
-                    elsewhere.add(entry.interrupt_id)
+                question = asked[entry.interrupt_id]
+                if not await decide(runtime, request.principal, entry, question):
+                    elsewhere.add((question.id, question.number))
         except ClicketError as error:
             raise _BrokenRule(error) from None
         return frozenset(elsewhere)
@@ -224,20 +226,19 @@ def _broken(error: Exception) -> bytes:
 async def _asked(
     agent: Agent, runtime: Runtime, requests: ThreadRequests, thread: str, turn: int
 ) -> tuple[dict[str, Asked], frozenset[str]]:
-    """The calls of a turn that were reported to the client, or that wait now; and which of them wait for a person now."""
-    asked = {each.id: each for each in await requests.asked_in(turn)}
-    for waiting in await waiting_now(agent, runtime, thread, turn):
-        asked.setdefault(waiting.record.id, asked_from(waiting))
+    """The questions of a turn that were reported to the client, or that wait now; and which of them wait for a person now."""
+    now = [asked_from(waiting) for waiting in await waiting_now(agent, runtime, thread, turn)]
+    asked = {each.question_id: each for each in [*now, *await requests.asked_in(turn)]}
     open_ids: set[str] = set()
-    for each in list(asked.values()):
+    for id, each in list(asked.items()):
         try:
             record = await runtime.get(each.id, thread=each.thread)
         except NotFound:
             continue
         if record.tool == FRONTEND:
-            del asked[each.id]
-        elif record.waiting_for in ("approval", "credential"):
-            open_ids.add(each.id)
+            del asked[id]
+        elif record.waiting_for in ("approval", "credential") and wait_number(record) == each.number:
+            open_ids.add(id)
     return asked, frozenset(open_ids)
 
 

@@ -22,6 +22,7 @@ from clicket.server.authentication import Principal
 from clicket.server.problems import Refused
 from clicket.server.turn_follower import WaitingCall
 from clicket.server.turn_requests import Asked
+from clicket.server.waits import as_answered, as_asked, wait_number
 from clicket.tools.question import question_of
 
 __all__ = ["asked_from", "check_resume", "decide", "interrupt_of", "interrupt_text"]
@@ -38,6 +39,7 @@ def asked_from(waiting: WaitingCall) -> Asked:
         hash=(waiting.record.approval or {}).get("hash", ""),
         use_id=tool_call_id(waiting.use_id, waiting.task) if waiting.use_id else "",
         task="" if waiting.task is None else waiting.task.id,
+        number=waiting.wait[1],
     )
 
 
@@ -55,6 +57,8 @@ def interrupt_text(record: Record) -> str:
 
 
 def interrupt_of(runtime: Runtime, record: Record, asked: Asked) -> Event:
+    """The question that was asked, also if the call has got other ones since."""
+    record = as_asked(record, asked.number)
     approval = record.approval or {}
     credential = record.waiting_for == "credential"
     question = question_of(record.approval)
@@ -70,7 +74,7 @@ def interrupt_of(runtime: Runtime, record: Record, asked: Asked) -> Event:
             "url": question.url,
         }
     made: Event = {
-        "id": record.id,
+        "id": asked.question_id,
         "reason": "clicket:credential" if credential else "tool_call" if asked.use_id else "confirmation",
         "message": interrupt_text(record),
         "metadata": {"clicket": ours},
@@ -147,16 +151,17 @@ async def decide(runtime: Runtime, principal: Principal, entry: ResumeEntry, ask
     False: there is nothing to decide here, and the call waits for another person.
     """
     record = await runtime.get(asked.id, thread=asked.thread)
+    is_last = wait_number(record) <= asked.number
     if entry.status == "cancelled":
-        if not record.state.is_terminal:
+        if is_last and not record.state.is_terminal:
             await runtime.cancel(asked.id, thread=asked.thread, reason="the user abandoned it")
         return True
     payload: dict[str, Any] | None = entry.payload
     if payload is None:
-        return record.waiting_for is None
-    if record.waiting_for == "approval" and await _decided(runtime, principal, asked, payload):
+        return not is_last or record.waiting_for is None
+    if is_last and record.waiting_for == "approval" and await _decided(runtime, principal, asked, payload):
         return True
-    record = await runtime.get(asked.id, thread=asked.thread)
+    record = as_answered(await runtime.get(asked.id, thread=asked.thread), asked.number)
     given = (record.approval or {}).get("approved")
     if given is not payload["approved"]:
         how = "was not decided by a person" if given is None else f"was {'approved' if given else 'denied'} already"

@@ -114,7 +114,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 class ResumeEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An answer to an interrupt. `payload`, for an approval: `{"approved": bool, "editedArgs"?: {…}, "response"?: …, "reason"?: "…"}`."""
 
-    interrupt_id: Name
+    interrupt_id: Annotated[str, Meta(min_length=1, max_length=600)]
     status: Literal["resolved", "cancelled"]
     payload: Any = None
 

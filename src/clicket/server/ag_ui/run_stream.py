@@ -27,6 +27,7 @@ from clicket.server.ag_ui.wire import (
 )
 from clicket.server.turn_follower import Blocked, TurnFollower
 from clicket.server.turn_requests import Asked, ThreadRequests, TurnRequest
+from clicket.server.waits import Wait
 
 __all__ = ["RunStream", "refused_run", "run_started"]
 
@@ -50,8 +51,8 @@ async def refused_run(given: RunAgentInput, error: ClicketError) -> AsyncIterato
 
 
 class RunStream:
-    """`agent` and `runtime` act for the caller. `messages`: the client's, as it sent them. `decided_elsewhere`: calls that go on waiting
-    for another person. `may_read`: the caller may see what other runs made; else only this run's events are sent."""
+    """`agent` and `runtime` act for the caller. `messages`: the client's, as it sent them. `decided_elsewhere`: waits of calls that go on
+    until another person has decided. `may_read`: the caller may see what other runs made; else only this run's events are sent."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class RunStream:
         given: RunAgentInput,
         messages: list[Event],
         request: TurnRequest | None,
-        decided_elsewhere: frozenset[str] = frozenset(),
+        decided_elsewhere: frozenset[Wait] = frozenset(),
         *,
         may_read: bool,
     ) -> None:
@@ -154,7 +155,7 @@ class RunStream:
         owners: dict[str, list[str]] = {}
         for each in asked:
             if each.task:
-                owners.setdefault(each.task, []).append(each.id)
+                owners.setdefault(each.task, []).append(each.question_id)
         for closing in translator.close(0.0, owners):
             yield closing
         yield self._snapshot(waitingFor=[interrupt["id"] for interrupt in interrupts])

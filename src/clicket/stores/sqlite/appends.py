@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -18,10 +19,11 @@ __all__ = ["IN_ROW", "Appends", "Waiting"]
 IN_ROW = 500
 """Bytes of a first or last unit that is stored in the call's own row."""
 
-_INSERT_CALL = (
-    "INSERT INTO calls(id,thread,caller,tool,state,seq,fence,claims,owner,priority,bytes,waiting_for,created_at,ended_at,"
-    "first_unit) VALUES(?,?,?,?,?,?,?,1,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING"
-)
+_CALL_COLUMNS = "calls(id,thread,caller,tool,state,seq,fence,claims,owner,priority,bytes,waiting_for,created_at,ended_at,first_unit)"
+_CALL_VALUES = "(?,?,?,?,?,?,?,1,?,?,?,?,?,?,?)"
+_INSERT_CALL = f"INSERT INTO {_CALL_COLUMNS} VALUES{_CALL_VALUES} ON CONFLICT DO NOTHING"  # constants
+_AT_ONCE = 10
+_INSERT_CALLS = f"INSERT INTO {_CALL_COLUMNS} VALUES{','.join([_CALL_VALUES] * _AT_ONCE)} ON CONFLICT DO NOTHING"
 _UPDATE_CALL = (
     "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0 WHERE key=? AND seq=? AND fence=?"
 )
@@ -92,7 +94,10 @@ class Appends:
         connection, executemany = self._connection, self._cursor.executemany
         due = connection.total_changes() + len(start_rows) + len(end_rows)
         if start_rows:
-            executemany(_INSERT_CALL, start_rows)
+            tens = len(start_rows) // _AT_ONCE * _AT_ONCE
+            for at in range(0, tens, _AT_ONCE):
+                self._cursor.execute(_INSERT_CALLS, tuple(chain.from_iterable(start_rows[at : at + _AT_ONCE])))
+            executemany(_INSERT_CALL, start_rows[tens:])
         last = connection.last_insert_rowid()
         if end_rows:
             executemany(_END_CALL, end_rows)

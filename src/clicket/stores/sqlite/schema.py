@@ -21,6 +21,8 @@ PERIOD = 300
 """Seconds of one row of `call_times`."""
 _PAGE_SIZE = 2048
 """A commit copies whole pages into the log, and most commits change a few small rows: smaller pages are less to copy."""
+_STATEMENTS = 200
+"""apsw counts each row of an `executemany` as an execution: groups of a hundred must not drop the other statements."""
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE owners (
@@ -148,7 +150,8 @@ _ADVICE = {
 
 def connect(path: Path, *, busy: float, synchronous: str, create: bool = True) -> apsw.Connection:
     """A connection with the settings of a store. It never checkpoints by itself: the store does, outside of commits."""
-    connection = connect_file(str(path), busy=busy, settings=f"PRAGMA synchronous={synchronous}", create=create)
+    settings = f"PRAGMA synchronous={synchronous}"
+    connection = connect_file(str(path), busy=busy, settings=settings, create=create, statements=_STATEMENTS)
     connection.wal_autocheckpoint(0)
     return connection
 

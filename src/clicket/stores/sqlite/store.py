@@ -371,7 +371,10 @@ class SqliteStore:
             return None  # the awaited call reports the error
 
     def health_stamp(self) -> int | None:
-        return None if self._writer is None else self._writer.data_version()
+        writer = self._writer
+        if writer is None:
+            return None
+        return writer.data_version() if writer.version_of_turn is None else writer.version_of_turn
 
     async def put_tool_health(self, caller: str, thread: str, health: ToolHealth, expect: int) -> bool:
         return await self._write(lambda c: records.put_tool_health(c, caller, thread, health, expect))

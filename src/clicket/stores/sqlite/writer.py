@@ -81,7 +81,8 @@ class Writer:
         self._check_files_at, self._gave_up = 0.0, float("-inf")
         self._stats = StatsBatch(connection)
         self._version: int | None = None
-        self._version_of_turn: int | None = None
+        self.version_of_turn: int | None = None
+        """As of `data_version`, while something waits to be written: calls that share a commit share one look."""
         self._version_cursor = connection.cursor()
         self._workers = workers
         self._inline = inline
@@ -130,7 +131,8 @@ class Writer:
                         logger.exception(_CALLBACK_FAILED, change.id)
                     return
         self._queue.append((change, done, body))
-        self._schedule()
+        if not self._scheduled:
+            self._schedule()
 
     async def run(self, job: Callable[[apsw.Connection], T]) -> T:
         """Run a write of another kind in the writer thread, in its own transaction, between groups."""
@@ -162,17 +164,16 @@ class Writer:
         self.renew_by = host_clock() + self._identity.lease / 2
 
     def data_version(self) -> int | None:
-        """A number that changes when another connection commits, and not with commits of this writer. Called on the loop; None
-        while the thread has the connection."""
+        """A number that changes when another connection commits, but not this one. On the loop; None while the thread writes."""
         if self._in_thread:
             return None
-        if self._version_of_turn is not None and self._scheduled:
-            return self._version_of_turn  # calls of one turn of the loop share one look, as they share one commit
         try:
-            self._version_of_turn = self._version_cursor.execute("PRAGMA data_version").get
+            version: int = self._version_cursor.execute("PRAGMA data_version").get
         except apsw.Error:
             return None
-        return self._version_of_turn
+        if self._scheduled:
+            self.version_of_turn = version
+        return version
 
     def others_wrote(self) -> bool:
         """Did another connection commit since the last call? False while the thread writes: a later call will see it."""
@@ -196,7 +197,7 @@ class Writer:
 
     def _flush(self) -> None:
         self._scheduled = False
-        self._version_of_turn = None
+        self.version_of_turn = None
         if self._in_thread:
             return
         if self._log_is_long:

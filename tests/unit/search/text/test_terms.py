@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.search.text.terms import identifiers, singles, stem, terms
+from clicket.search.text.terms import identifiers, singles, stem, terms, terms_of_spans
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,15 @@ def test_any_text_has_terms_that_can_be_kept(text: str) -> None:
         assert term.split() == [term]
 
 
-def test_stem_is_that_of_the_terms() -> None:
-    assert [stem("running"), stem("北京")] == ["run", "北京"]
-    assert terms("running") == ["run"]
+def test_english_words_are_stemmed_and_others_are_not() -> None:
+    assert terms("running 北京") == [stem("running"), stem("北京")] == ["run", "北京"]
+
+
+@given(st.text(alphabet="Running, résumé – 北京. 1.5 \n", max_size=60), st.data())
+def test_terms_of_spans_are_the_terms_of_the_parts(text: str, data: st.DataObject) -> None:
+    places = st.integers(0, len(text))
+    spans = [tuple(sorted((data.draw(places), data.draw(places)))) for _ in range(3)]
+    assert terms_of_spans(text, spans) == [terms(text[start:end]) for start, end in spans]
 
 
 def test_identifiers_are_tokens_of_their_own() -> None:

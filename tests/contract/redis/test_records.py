@@ -4,7 +4,6 @@ conditions as a call."""
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 import redis
+from tests.contract.redis.kit import Make
 from tests.cutting_proxy import cutting_proxy
 from tests.redis_server import RedisServer, redis_server
 
@@ -23,39 +23,6 @@ from clicket.ports import Append, Keep, Query, ToolHealth, Unstorable
 from clicket.stores.redis import RedisStore
 from clicket.testing.store_kit import append, created, creation, news, opened
 from clicket.testing.store_stats import health, recorded, stats
-
-_numbers = count()
-Make = Callable[..., RedisStore]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """Shared by all tests that do not break it."""
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[RedisServer]:
-    """For tests that break it."""
-    with redis_server(tmp_path / "redis") as running:
-        yield running
-
-
-@pytest.fixture
-def prefix() -> str:
-    return f"r{os.getpid()}-{next(_numbers)}"
-
-
-@pytest.fixture
-def make(server: RedisServer, prefix: str) -> Make:
-    return _store_at(server.port, prefix)
-
-
-@pytest.fixture
-def raw(server: RedisServer) -> Iterator[Any]:
-    with redis.Redis(port=server.port, protocol=2) as client:
-        yield client
 
 
 def _store_at(port: int, prefix: str) -> Callable[[], RedisStore]:

@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
-import redis
-from tests.redis_server import RedisServer, redis_server
+from tests.contract.redis.kit import Make
 
 from clicket.errors import StoreUnavailable
 from clicket.ports import CacheItem, CacheUse, Duplicate, Keep, Query, Stale, Store, Unstorable
-from clicket.stores.redis import RedisStore, artifacts
+from clicket.stores.redis import artifacts
 from clicket.testing.store_kit import ANY_TOOL, append, created, creation, ended, news, opened, seqs
-
-Make = Callable[..., RedisStore]
-_numbers = count()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
-@pytest.fixture
-def prefix() -> str:
-    return f"p{os.getpid()}-{next(_numbers)}"
-
-
-@pytest.fixture
-def make(server: RedisServer, prefix: str) -> Make:
-    return partial(RedisStore, server.url, prefix=prefix, timeout=30.0)  # the machine may be busy
-
-
-@pytest.fixture
-def raw(server: RedisServer) -> Iterator[Any]:
-    """A plain client of the server."""
-    with redis.Redis(port=server.port, protocol=2) as client:
-        yield client
-
 
 # Hostile names and values.
 

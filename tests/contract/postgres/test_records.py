@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
 import pytest
-from tests.postgres_line import Line, a_line
-from tests.postgres_server import PostgresServer, postgres_server
+from tests.contract.postgres.kit import Make, through
+from tests.postgres_line import a_line
+from tests.postgres_server import PostgresServer
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
@@ -20,40 +20,6 @@ from clicket.stores.postgres import PostgresStore
 from clicket.stores.postgres import schema as schemas
 from clicket.testing.store_kit import ALIVE, DEAD, append, created, creation, news, opened
 from clicket.testing.store_stats import health, recorded, stats
-
-_numbers = itertools.count(1)
-Make = Callable[..., PostgresStore]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture
-def schema() -> str:
-    return f"r{next(_numbers)}"
-
-
-@pytest.fixture
-def make(server: PostgresServer, schema: str) -> Make:
-    return lambda **options: PostgresStore(f"{server.url()}?schema={schema}", **{"timeout": 30.0, **options})
-
-
-@pytest.fixture
-def sql(server: PostgresServer, schema: str) -> Iterator[Callable[..., list[Any]]]:
-    with psycopg.connect(server.url(), autocommit=True, options=f"-c search_path={schema}") as connection:
-
-        def run(text: str, *params: Any) -> list[Any]:
-            cursor = connection.execute(text, params or None)
-            return cursor.fetchall() if cursor.description else []
-
-        yield run
-
-
-def _through(line: Line, schema: str, timeout: float = 30.0) -> PostgresStore:
-    return PostgresStore(f"postgresql://postgres@127.0.0.1:{line.port}/postgres?schema={schema}", timeout=timeout)
 
 
 def _ending(change: Append, **given: Any) -> Append:
@@ -98,7 +64,7 @@ async def test_endings_of_a_group_that_are_refused_count_nothing(make: Make) -> 
 
 
 async def test_a_group_whose_answer_was_lost_is_counted_once(server: PostgresServer, schema: str) -> None:
-    async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
         changes = [await created(store, f"c{n}") for n in range(5)]
         line.cut_next_answer(b"append(")
         group = [*map(_ending, changes[:4]), _ended_at_once("new"), _ended_at_once("new")]
@@ -121,7 +87,7 @@ async def test_what_an_erased_call_added_is_taken_back(
     async with (
         a_line(server) as line,
         opened(make) as other,
-        opened(lambda: _through(line, schema, timeout=2.0)) as store,
+        opened(lambda: through(line, schema, timeout=2.0)) as store,
     ):
         if touched:
             await recorded(store, "before", stats("failed"))
@@ -240,7 +206,7 @@ async def test_figures_outlive_their_owners(make: Make, sql: Any) -> None:
 
 
 async def test_what_is_written_beside_calls_is_written_once(server: PostgresServer, schema: str) -> None:
-    async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
         line.cut_next_answer(b"put_paper(")
         assert await store.put_document("kind", "key", b"1", 0)
         line.cut_next_answer(b"put_paper(")
@@ -267,7 +233,7 @@ async def test_what_is_written_beside_calls_is_written_once(server: PostgresServ
 
 
 async def test_a_write_that_arrives_late_does_nothing(server: PostgresServer, schema: str) -> None:
-    async with a_line(server) as line, opened(lambda: _through(line, schema, timeout=2.0)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema, timeout=2.0)) as store:
         await store.audit([b"before"])
         line.hold_next_statement(b"add_to_audit(")
         with pytest.raises(StoreUnavailable):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
+from tests.contract.postgres.kit import through, until
 from tests.kit.waiting import eventually
-from tests.postgres_line import Line, a_line
+from tests.postgres_line import a_line
 from tests.postgres_server import PostgresServer, postgres_server
 
 from clicket.errors import ClicketError, StoreUnavailable
@@ -19,26 +20,7 @@ from clicket.ports import Append, CacheItem, CacheUse, Duplicate, Stale
 from clicket.stores.postgres import PostgresStore
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, append, created, creation, news, opened
 
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    """For tests that do not break it."""
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture
-def own() -> Iterator[PostgresServer]:
-    """For tests that break it."""
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture
-def schema() -> str:
-    return f"f{next(_numbers)}"
+_probes = itertools.count(1)
 
 
 def _run(server: PostgresServer, schema: str, text: str) -> list[Any]:
@@ -48,24 +30,11 @@ def _run(server: PostgresServer, schema: str, text: str) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-async def until(true: Callable[[], Awaitable[bool] | bool]) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            answer = true()
-            if answer if isinstance(answer, bool) else await answer:
-                return
-            await asyncio.sleep(0.01)
-
-
-def _through(line: Line, schema: str, timeout: float = 30.0) -> PostgresStore:
-    return PostgresStore(f"postgresql://postgres@127.0.0.1:{line.port}/postgres?schema={schema}", timeout=timeout)
-
-
 # Lost answers.
 
 
 async def test_a_group_that_was_committed_is_not_written_twice(server: PostgresServer, schema: str) -> None:
-    async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
         first = await created(store, "a")
         item = CacheItem(key="k", body=b"1", tags=("t",), created_at=1.0, expires_at=1e12, accessed_at=1.0)
         name = "sha256-" + "ab" * 32
@@ -95,7 +64,7 @@ async def test_a_group_that_was_committed_is_not_written_twice(server: PostgresS
 
 
 async def test_calls_of_a_claim_whose_answer_was_lost_are_not_lost(server: PostgresServer, schema: str) -> None:
-    async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
         changes = [creation(f"c{n}") for n in range(20)]
         for change in changes:
             change.owned = False
@@ -110,7 +79,7 @@ async def test_calls_of_a_claim_whose_answer_was_lost_are_not_lost(server: Postg
 
 
 async def test_a_claim_whose_reply_was_lost_is_repeated_by_the_next(server: PostgresServer, schema: str) -> None:
-    async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
         one, two = creation("one"), creation("two")
         one.owned = two.owned = False
         await append(store, one, two)
@@ -128,7 +97,7 @@ async def test_a_claim_whose_reply_was_lost_is_repeated_by_the_next(server: Post
 
 
 async def test_slots_and_artifacts_survive_a_cut(server: PostgresServer, schema: str) -> None:
-    async with a_line(server) as line, opened(lambda: _through(line, schema)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema)) as store:
         assert await store.hold("x", 1, 3)
         line.cut_next_answer(b"hold(")
         assert await store.hold("x", 3, 3)
@@ -143,7 +112,7 @@ async def test_slots_and_artifacts_survive_a_cut(server: PostgresServer, schema:
 
 async def test_a_statement_that_arrives_late_creates_nothing(server: PostgresServer, schema: str) -> None:
     """The store reported it as failed, so it must not take effect, not even if the network delivers it long after."""
-    async with a_line(server) as line, opened(lambda: _through(line, schema, timeout=2.0)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema, timeout=2.0)) as store:
         await created(store, "before")
         line.hold_next_statement(b"append(")
         (error,) = await append(store, creation("late"))
@@ -159,7 +128,7 @@ async def test_a_statement_that_arrives_late_creates_nothing(server: PostgresSer
 async def test_what_may_have_been_created_is_erased_when_it_was_reported_as_failed(
     server: PostgresServer, schema: str
 ) -> None:
-    async with a_line(server) as line, opened(lambda: _through(line, schema, timeout=2.0)) as store:
+    async with a_line(server) as line, opened(lambda: through(line, schema, timeout=2.0)) as store:
         await created(store, "before")
         line.cut_next_answer(b"append(")
         line.down = True
@@ -270,7 +239,7 @@ async def test_a_server_that_hangs_does_not_block_the_loop(own: PostgresServer) 
 
 
 async def _works(store: PostgresStore) -> bool:
-    change = creation(f"probe{next(_numbers)}")
+    change = creation(f"probe{next(_probes)}")
     return await append(store, change) == [None]
 
 

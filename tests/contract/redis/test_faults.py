@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,18 +24,11 @@ from clicket.settings import Settings
 from clicket.stores.redis import RedisStore
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, DEAD, append, created, creation, ended, news, opened, seqs
 
-_numbers = count()
-
 
 @pytest.fixture
-def prefix() -> str:
-    return f"f{os.getpid()}-{next(_numbers)}"
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    with redis_server(tmp_path / "redis") as running:
-        yield running
+def server(own: RedisServer) -> RedisServer:
+    """Of each test alone: they break it."""
+    return own
 
 
 def _store_at(port: int, prefix: str, **given: Any) -> Callable[[], RedisStore]:

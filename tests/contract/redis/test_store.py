@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from tests.contract.redis.kit import Make
 from tests.redis_server import RedisServer, free_port, redis_server
 
 from clicket.errors import StoreUnavailable, UsageError
@@ -25,32 +24,6 @@ from clicket.stores.redis import RedisStore, claims
 from clicket.stores.redis.dead_owners import DeadOwners
 from clicket.testing import Check, shared_store_contract, store_contract
 from clicket.testing.store_kit import ALIVE, ANY_TOOL, append, created, creation, ended, news, opened
-
-Make = Callable[..., RedisStore]
-_numbers = count()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
-
-
-@pytest.fixture
-def prefix() -> str:
-    return f"p{os.getpid()}-{next(_numbers)}"
-
-
-@pytest.fixture
-def make(server: RedisServer, prefix: str) -> Make:
-    return partial(RedisStore, server.url, prefix=prefix, timeout=30.0)  # the machine may be busy
-
-
-@pytest.fixture
-def raw(server: RedisServer) -> Iterator[Any]:
-    """A plain client of the server."""
-    with redis.Redis(port=server.port, protocol=2) as client:
-        yield client
 
 
 async def eventually(what: Callable[[], Any]) -> Any:

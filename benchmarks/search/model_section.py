@@ -15,11 +15,12 @@ __all__ = ["kept_section", "section", "with_section"]
 _BEGIN, _END = "<!-- bench-answers -->", "<!-- end of bench-answers -->"
 _SECTION = re.compile(f"{_BEGIN}.*?{_END}\n*", re.DOTALL)
 _INTRODUCTION = (
-    "Made by `make bench-answers`. The questions about documentation that were held back, asked without a model and with one that writes "
-    "the answer (`brief=True`): {model}, {threads} threads, {seconds:g} s for an answer. A sentence is *right* if it has two thirds of "
-    "the terms that a known answer adds to the question, and all its numbers; the same rule is used for both. *Refused*: questions with "
-    "an answer for which `result.answered` is false. *Recognised*: questions without an answer for which it is false. If the model did "
-    "not write the answer, the first sentence of the one that took its place counts. In brackets the 95 % bootstrap interval."
+    "Made by `make bench-answers`. Questions about documentation that were held back, {known} with an answer and {unknown} without, asked "
+    "without a model and with one that writes the answer (`brief=True`): {model}, threads: {threads}, {seconds:g} s for an answer. A "
+    "sentence is *right* if it has two thirds of the terms that a known answer adds to the question, and all its numbers; the same rule is "
+    "used for both. *Refused*: questions with an answer for which `result.answered` is false. *Recognised*: questions without an answer "
+    "for which it is false. If the model did not write the answer, the first sentence of the one that took its place counts. In brackets "
+    "the 95 % bootstrap interval."
 )
 
 
@@ -40,7 +41,9 @@ def kept_section(page: str) -> str:
 
 
 def section(rows: Sequence[Mapping[str, Any]], where: Mapping[str, Any]) -> str:
-    parts = [_BEGIN, "## Answers that a small model writes", _INTRODUCTION.format(**where), _answers(rows), _cost(rows)]
+    known = sum(bool(row["answers"]) for row in rows)
+    introduction = _INTRODUCTION.format(**where, known=known, unknown=len(rows) - known)
+    parts = [_BEGIN, "## Answers that a small model writes", introduction, _answers(rows), _cost(rows)]
     when = f"at commit {where['commit']}, {where['measured_at']}, load before {where['load']:.1f}"
     parts.append(
         f"`make bench-answers` {when}. Seconds are those of a machine with other work; CPU is that of the model's server."

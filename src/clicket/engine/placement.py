@@ -90,5 +90,5 @@ class Placement:
     def ended(self, key: int) -> None:
         """A call of this process has ended: its worker has room again."""
         worker = self._workers.get(self._placed.pop(key, 0))
-        if worker is not None:
+        if worker is not None and worker.given > 0:  # else it was given the call before it said how much room it has
             worker.given -= 1

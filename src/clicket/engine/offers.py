@@ -98,9 +98,7 @@ class Offers:
 def _differs(room: dict[str, int], announced: dict[str, int] | None) -> bool:
     if announced is None or room.keys() != announced.keys():
         return bool(room)
-    return any(
-        (free == 0) != (announced[tool] == 0) or free > _GREW * announced[tool] for tool, free in room.items()
-    )
+    return any((free == 0) != (announced[tool] == 0) or free > _GREW * announced[tool] for tool, free in room.items())
 
 
 def _tool_of(events: list[Event]) -> str:

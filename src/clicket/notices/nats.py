@@ -74,7 +74,8 @@ class NatsCarrier:
         delay = _WAIT_FIRST
         while True:
             try:
-                client = self._client = Client()
+                client: Any = Client()  # its types say that waits are whole seconds
+                self._client = client
                 await client.connect(
                     self._url,
                     name="clicket",

@@ -78,8 +78,8 @@ class CuttingProxy:
         self._tasks.add(task)
         try:
             upstream = await asyncio.open_connection("127.0.0.1", self.target)
-        except OSError:
-            writer.transport.abort()
+        except (OSError, asyncio.CancelledError):  # asyncio's server logs a cancelled one as a failure
+            writer.transport.abort()  # a connection that is left open would outlive the loop
             self._tasks.discard(task)
             return
         kept = False
@@ -99,10 +99,7 @@ class CuttingProxy:
                 if self.cut is not None and self.cut(data):
                     cutting.set()
                 upstream[1].write(data)
-        except (
-            OSError,
-            asyncio.CancelledError,
-        ):  # asyncio's server logs a cancelled one as a failure
+        except (OSError, asyncio.CancelledError):
             pass
         finally:
             self._tasks.discard(task)

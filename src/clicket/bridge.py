@@ -169,7 +169,8 @@ class LoopThread:
             raise asyncio.CancelledError from None
         except BaseException:
             if not outcome.done():
-                self.loop.call_soon_threadsafe(stop)
+                with contextlib.suppress(RuntimeError):  # the loop was closed: nothing runs on it
+                    self.loop.call_soon_threadsafe(stop)
             raise
 
     def iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
@@ -297,7 +298,8 @@ def wait_on(loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[An
         raise asyncio.CancelledError from None
     except BaseException:
         if not outcome.done():
-            loop.call_soon_threadsafe(tasks[0].cancel)
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nothing runs on it
+                loop.call_soon_threadsafe(tasks[0].cancel)
         raise
 
 

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,12 @@ class Member:
             self.process.kill()
         await self.process.wait()
         await self._reader
+        assert self.process.stdin is not None
+        with suppress(
+            OSError
+        ):  # the pipe is closed before the loop: asyncio would close it later, on a loop that has ended
+            self.process.stdin.close()
+            await self.process.stdin.wait_closed()
         for answer in self._answers.values():
             if answer.done() and not answer.cancelled():
                 answer.exception()

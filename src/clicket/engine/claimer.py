@@ -10,11 +10,14 @@ from typing import Any
 from clicket.engine.rates import Rates
 from clicket.errors import ClicketError
 from clicket.execution import Limiter
-from clicket.ports import Store, Stored
+from clicket.ports import Clock, Store, Stored, sleep
 
 __all__ = ["WorkClaimer"]
 
 logger = logging.getLogger("clicket.engine")
+_GATHER = 0.005
+"""Seconds from one claim to the next while calls run here and others wait: the slots that come free meanwhile are filled by one claim,
+one commit of their starts and one of their outcomes, instead of several small ones."""
 
 
 class WorkClaimer:
@@ -25,6 +28,7 @@ class WorkClaimer:
         self,
         store: Store,
         limiter: Limiter,
+        clock: Clock,
         *,
         rooms: Callable[[], dict[str, int]],
         resume: Callable[[list[Stored]], Awaitable[object]],
@@ -35,6 +39,7 @@ class WorkClaimer:
     ) -> None:
         self._store = store
         self._limiter = limiter
+        self._clock = clock
         self._rooms = rooms
         self._resume = resume
         self._spawn = spawn
@@ -45,6 +50,8 @@ class WorkClaimer:
         self._again = False
         self.has_more = False
         """Last time there was more to claim than could start."""
+        self._claimed_at = float("-inf")
+        """When the last claim began that brought calls."""
         self._lock = asyncio.Lock()
         self.closed = False
 
@@ -73,13 +80,12 @@ class WorkClaimer:
             await self._claim()
 
     async def _claim(self) -> None:
-        full, more = True, False
+        full, more, busy = True, False, self.has_more
         while full and not self.closed:
-            waiting = self._limiter.waiting_tools()
-            rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
-            if self._rates is not None:
-                rooms = await self._rates.allowed(rooms, again=self.nudge)
             full = False
+            rooms = await self._claimable()
+            if busy and rooms and await self._gather():
+                rooms = await self._claimable()
             if not rooms:
                 more = True
                 break
@@ -87,15 +93,31 @@ class WorkClaimer:
             groups = [(frozenset(tool for tool, room in rooms.items() if room == most), most)]
             groups += [(frozenset({tool}), room) for tool, room in rooms.items() if room < most]
             for tools, room in groups:
+                began = self._clock.monotonic()
                 claimed = await self._store.claim_waiting(self._queues(tools), room)
                 if claimed:
+                    self._claimed_at = began
                     await self._resume(claimed)
                 if len(claimed) == room:  # there may be more, and there is less room now
-                    full = more = True
+                    full = more = busy = True
                     break
         self._expect(more)
         if self._on_looked is not None:
             self._on_looked()
+
+    async def _claimable(self) -> dict[str, int]:
+        """How many calls of each tool could be claimed now; tools without room are left out."""
+        waiting = self._limiter.waiting_tools()
+        rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
+        return rooms if self._rates is None else await self._rates.allowed(rooms, again=self.nudge)
+
+    async def _gather(self) -> bool:
+        """Wait for more free slots, if calls run here that may free them in the next milliseconds. False: nothing was waited for."""
+        wait = self._claimed_at + _GATHER - self._clock.monotonic()
+        if wait <= 0 or not self._limiter.used:
+            return False
+        await sleep(self._clock, wait)
+        return True
 
     def has_room(self, tool: str) -> bool:
         """May a call of the tool start here now, before calls that wait in the store? Not while there may be such calls."""

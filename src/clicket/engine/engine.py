@@ -167,7 +167,7 @@ class Engine:
         # Slots, work of other processes, equal calls.
         rooms = partial(plans.rooms, registry, limiter.used, internal_only=gives_away, runs=entry.has)
         claimer = WorkClaimer(
-            store, limiter, rooms=lambda: rooms() if entry.is_active else {}, resume=sessions.resume, spawn=spawn,
+            store, limiter, clock, rooms=lambda: rooms() if entry.is_active else {}, resume=sessions.resume, spawn=spawn,
             queues=queues.claimed_from, rates=rates,
             on_looked=placement.ask_once if gives_away else lambda: offers.announce_changes(),
         )  # fmt: skip

@@ -20,6 +20,8 @@ _Offer = tuple[str, int, float, msgspec.Raw]
 """The call's id, its fence, when it was made, and its events as they are stored."""
 _decode = msgspec.json.Decoder(_Offer).decode
 _encode = msgspec.json.Encoder().encode
+_GREW = 2
+"""Room that has grown by this factor is announced again."""
 
 
 class Offers:
@@ -37,8 +39,8 @@ class Offers:
         self._claimer = claimer
         self._rooms = rooms
         self._start = start
-        self._announced: frozenset[str] | None = None
-        """Tools with room, as the other processes were told."""
+        self._announced: dict[str, int] | None = None
+        """The room of each tool, as the other processes were told."""
 
     def on_offer(self, key: int, body: bytes) -> None:
         try:
@@ -53,7 +55,7 @@ class Offers:
         tool = _tool_of(events)
         if not self._claimer.has_room(tool):
             self._claimer.expect_more()
-            self.announce_room()
+            self.announce_changes()
             return
         stored = Stored(key=key, fence=fence + 1, claims=2, owner=None, events=events, id=id)
         if not self._start(stored):
@@ -63,8 +65,8 @@ class Offers:
         self.announce_changes()
 
     def announce_changes(self) -> None:
-        """Tell the other processes if tools got room, or lost it."""
-        if self._notices.trouble is None and self._with_room() != self._announced:
+        """Tell the other processes if tools got room or lost it, or have much more of it than was told."""
+        if self._notices.trouble is None and _differs(self._room(), self._announced):
             self.announce_room()
 
     def announce_room(self) -> None:
@@ -72,11 +74,10 @@ class Offers:
         if self._notices.trouble is not None:
             self._announced = None
             return
-        rooms = self._rooms()
-        if rooms:
-            self._announced = frozenset(tool for tool, room in rooms.items() if room > 0)
-            counts = {tool: max(room, 0) for tool, room in rooms.items()}
-            self._notices.post("room", self._notices.me, body=_encode(counts), soon=False)
+        room = self._room()
+        if room:
+            self._announced = room
+            self._notices.post("room", self._notices.me, body=_encode(room), soon=False)
 
     async def tell_room(self) -> None:
         """A chore: tell it from time to time, as notices may be lost."""
@@ -87,8 +88,17 @@ class Offers:
         if self._announced is not None:
             self._notices.post("room", self._notices.me, body=b"{}")
 
-    def _with_room(self) -> frozenset[str]:
-        return frozenset(tool for tool, room in self._rooms().items() if room > 0)
+    def _room(self) -> dict[str, int]:
+        """How many calls of each tool would start if they were offered now. While calls may wait in the store, none would."""
+        if self._claimer.has_more:
+            return dict.fromkeys(self._rooms(), 0)
+        return {tool: max(room, 0) for tool, room in self._rooms().items()}
+
+
+def _differs(room: dict[str, int], announced: dict[str, int] | None) -> bool:
+    if announced is None or room.keys() != announced.keys():
+        return bool(room)
+    return any((free == 0) != (announced[tool] == 0) or free > _GREW * announced[tool] for tool, free in room.items())
 
 
 def _tool_of(events: list[Event]) -> str:

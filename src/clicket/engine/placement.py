@@ -18,6 +18,8 @@ ROOM_EVERY = 5.0
 """Seconds between two notices of a worker about its room."""
 _FORGET = 3 * ROOM_EVERY
 _MAX_PLACED = 10_000
+_TURN = 0.005
+"""Seconds for which one of several full workers is the one that is told of waiting calls."""
 _decode = msgspec.json.Decoder(dict[str, int]).decode
 
 
@@ -36,6 +38,7 @@ class Placement:
         self._workers: dict[int, _Worker] = {}
         self._placed: dict[int, int] = {}
         self._turn = 0
+        self._next_turn_at = float("-inf")
         self._has_asked = False
 
     def ask_once(self) -> None:
@@ -78,7 +81,9 @@ class Placement:
         if not able:
             self.ask_once()
             return 0
-        self._turn += 1
+        if now >= self._next_turn_at:  # calls of about the same time are one notice to one worker
+            self._turn += 1
+            self._next_turn_at = now + _TURN
         return -able[self._turn % len(able)]
 
     def placed(self, key: int, worker: int) -> None:
@@ -90,5 +95,5 @@ class Placement:
     def ended(self, key: int) -> None:
         """A call of this process has ended: its worker has room again."""
         worker = self._workers.get(self._placed.pop(key, 0))
-        if worker is not None:
+        if worker is not None and worker.given > 0:  # else it was given the call before it said how much room it has
             worker.given -= 1

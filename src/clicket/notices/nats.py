@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import nats
 import nats.errors
+from nats.aio.client import Client
 
 from clicket.notices.carrier import OnText
 
@@ -21,6 +21,7 @@ logger = logging.getLogger("clicket.notices")
 _WAIT_FIRST = 0.1
 _WAIT_MOST = 2.0
 _PING_EVERY = 10
+_CANCEL_AGAIN = 0.05
 
 
 class NatsCarrier:
@@ -55,22 +56,27 @@ class NatsCarrier:
             self._fail(error)
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        if self._client is not None:
+        while self._task is not None and not self._task.done():
+            self._task.cancel()  # again, if need be: before Python 3.12 `asyncio.wait_for` in the client may lose it
+            await asyncio.wait([self._task], timeout=_CANCEL_AGAIN)
+        client = self._client
+        if client is None:
+            return
+        if client.is_connected:
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 async with asyncio.timeout(1.0):
-                    await self._client.flush()
-            with contextlib.suppress(nats.errors.Error, OSError):
-                await self._client.close()
+                    await client.flush()
+        with contextlib.suppress(nats.errors.Error, OSError):
+            await client.close()  # also one that was still connecting: its socket and tasks must not outlive the loop
 
     async def _connect(self, on_text: OnText) -> None:
         """Until the first connection; from then on the client connects again by itself."""
         delay = _WAIT_FIRST
         while True:
             try:
-                client = await nats.connect(
+                client: Any = Client()  # its types say that waits are whole seconds
+                self._client = client
+                await client.connect(
                     self._url,
                     name="clicket",
                     no_echo=True,
@@ -85,11 +91,11 @@ class NatsCarrier:
                     allow_reconnect=True,
                 )
             except (nats.errors.Error, OSError, TimeoutError, ValueError) as error:
+                self._client = None
                 self._fail(error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _WAIT_MOST)
                 continue
-            self._client = client
             for subject, to in self._subjects.items():
                 await client.subscribe(subject, cb=_receiver(to, on_text))
             await self._on_back()

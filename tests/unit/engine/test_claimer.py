@@ -20,15 +20,22 @@ class Parts:
         self.claimed: list[str] = []
         self.tasks: list[asyncio.Task[Any]] = []
         store: Any = Recorder(claim_waiting=self._claim_waiting)
-        self.limiter: Any = Recorder(waiting_tools=set, on_free=None)
+        self.limiter: Any = Recorder(waiting_tools=set, on_free=None, used={})
+        self.clock = StepClock()
         self.claimer = WorkClaimer(
-            store, self.limiter, rooms=lambda: dict(self.rooms), resume=self._resume, spawn=self._spawn
+            store, self.limiter, self.clock, rooms=lambda: dict(self.rooms), resume=self._resume, spawn=self._spawn
         )
 
     def free(self) -> None:
         """A call releases its slot."""
         if self.limiter.on_free is not None:
             self.limiter.on_free()
+
+    def frees(self, tool: str, *, running: int) -> None:
+        """A call of the tool ends, and so many of all calls still run."""
+        self.rooms[tool] += 1
+        self.limiter.used = {"runtime": running} if running else {}
+        self.free()
 
     def _spawn(self, work: Any) -> None:
         self.tasks.append(asyncio.ensure_future(work))
@@ -91,3 +98,32 @@ async def test_two_looks_at_once_do_not_claim_for_the_same_room() -> None:
     parts = Parts({"a": 10}, {"a": 3})
     await asyncio.gather(parts.claimer.claim(), parts.claimer.claim())
     assert len(parts.claimed) == 3
+
+
+async def test_slots_that_come_free_one_after_the_other_are_filled_by_one_claim() -> None:
+    parts = Parts({"a": 100}, {"a": 4})
+    await parts.claimer.claim()
+    assert parts.asked == [(frozenset("a"), 4)]
+    for running in (3, 2, 1):
+        parts.frees("a", running=running)
+        await parts.clock.run(0.001)
+    assert len(parts.asked) == 1, "calls run here that may end in the next milliseconds"
+    await parts.clock.run(0.01)
+    assert parts.asked[1:] == [(frozenset("a"), 3)]
+
+
+async def test_a_worker_on_which_nothing_runs_claims_at_once() -> None:
+    parts = Parts({"a": 100}, {"a": 1})
+    await parts.claimer.claim()
+    parts.frees("a", running=0)
+    await parts.clock.settle()
+    assert len(parts.asked) == 2
+
+
+async def test_a_slot_that_comes_free_long_after_the_last_claim_is_filled_at_once() -> None:
+    parts = Parts({"a": 100}, {"a": 2})
+    await parts.claimer.claim()
+    await parts.clock.run(1.0)
+    parts.frees("a", running=1)
+    await parts.clock.settle()
+    assert parts.asked[1:] == [(frozenset("a"), 1)]

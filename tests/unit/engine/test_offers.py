@@ -12,13 +12,27 @@ from clicket.kernel import State
 from clicket.model import Event, dump_unit, rows_of
 
 
+class Bus(Recorder):
+    """Notices, of which those about room are kept."""
+
+    def __init__(self, told: list[Any]) -> None:
+        super().__init__(me=9, trouble=None)
+        self._told = told
+
+    def post(self, kind: str, key: int, *, body: bytes, **_: Any) -> None:
+        self.calls.append(("post", kind))
+        self._told.append(msgspec.json.decode(body))
+
+
 class Parts:
     def __init__(self, room: int = 1) -> None:
         self.room = room
         self.started: list[Any] = []
         self.starts = True
-        self.notices: Any = Recorder(me=9, trouble=None)
-        self.claimer: Any = Recorder(has_room=lambda tool: tool == "t" and self.room > 0)
+        self.told: list[Any] = []
+        """What other processes were told of the room here."""
+        self.notices: Any = Bus(self.told)
+        self.claimer: Any = Recorder(has_more=False, has_room=lambda tool: tool == "t" and self.room > 0)
         self.offers = Offers(self.notices, self.claimer, rooms=lambda: {"t": self.room}, start=self._start)
 
     def _start(self, stored: Any) -> bool:
@@ -65,12 +79,36 @@ def test_what_cannot_start_or_be_read_is_left_to_the_claims_of_waiting_calls() -
         assert parts.claimer.names == ["nudge"]
 
 
-def test_free_slots_are_announced_only_when_they_appear_or_vanish() -> None:
+def test_a_full_worker_says_so_once() -> None:
+    parts = Parts(room=0)
+    for key in range(7, 12):
+        parts.offers.on_offer(key, offer())
+    assert parts.notices.names == ["post"]
+
+
+def test_while_calls_wait_in_the_store_no_room_is_announced() -> None:
+    """They have precedence, so an offered call would not start."""
+    parts = Parts(room=2)
+    parts.claimer.has_more = True
+    parts.offers.announce_changes()
+    parts.claimer.has_more = False
+    parts.offers.announce_changes()
+    assert parts.told == [{"t": 0}, {"t": 2}]
+
+
+def test_free_slots_are_announced_only_when_they_appear_or_vanish_or_are_many_more() -> None:
     parts = Parts(room=2)
     parts.offers.announce_changes()
     parts.room = 1
     parts.offers.announce_changes()
-    assert parts.notices.names == ["post"]
+    parts.room = 4
+    parts.offers.announce_changes()
+    assert parts.told == [{"t": 2}]
+    parts.room = 5
+    parts.offers.announce_changes()
+    assert parts.told == [{"t": 2}, {"t": 5}]
+    parts.notices.calls.clear()
+    parts.offers.announce_room()
     parts.room = 0
     parts.offers.announce_changes()
     assert parts.notices.names == ["post"] * 2

@@ -189,7 +189,8 @@ class Parts:
     def __init__(self, store: Waiting, *tools: str, fills: bool = True) -> None:
         self.slots, self.tasks, self.taken = Slots(), Tasks(), []  # type: ignore[var-annotated]
         self.fills = fills
-        given: Any = (store, self.slots)
+        self.clock = StepClock()
+        given: Any = (store, self.slots, self.clock)
         self.claimer = WorkClaimer(
             *given,
             rooms=lambda: dict.fromkeys(tools, ALL[-1] - self.slots.used.get(ALL, 0)),
@@ -216,6 +217,7 @@ async def test_no_more_is_claimed_than_can_start_here() -> None:
     assert len(parts.taken) == 3
     parts.slots.used[ALL] = 1
     assert parts.claimer.has_more  # from the last claim
+    parts.clock.advance(1.0)
     parts.claimer.nudge()
     await parts.tasks.rest()
     assert len(parts.taken) == 5

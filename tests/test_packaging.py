@@ -198,7 +198,7 @@ def test_every_extra_fits_together_for_pip(installed: Path, wheel: Path, tmp_pat
 
 def test_locks_name_exact_versions_with_hashes_and_no_registry() -> None:
     locks = {path.stem: path.read_text() for path in (ROOT / "requirements").glob("*.lock")}
-    assert set(locks) == {"demo", "run", "dev", "model", "engines"}
+    assert set(locks) == {"demo", "run", "dev", "model", "answers-model", "engines"}
     for text in locks.values():
         assert "://" not in text
         entries = re.findall(r"^[a-z0-9].*", text, re.MULTILINE)

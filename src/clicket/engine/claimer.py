@@ -68,6 +68,8 @@ class WorkClaimer:
             self._again = True
             while self._again and not self.closed:
                 self._again = False
+                if self.has_more:
+                    await self._gather()
                 await self.claim()
         except ClicketError as error:
             logger.warning("no work could be claimed: %s", error)
@@ -80,12 +82,13 @@ class WorkClaimer:
             await self._claim()
 
     async def _claim(self) -> None:
-        full, more, busy = True, False, self.has_more
+        full, more = True, False
         while full and not self.closed:
+            waiting = self._limiter.waiting_tools()
+            rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
+            if self._rates is not None:
+                rooms = await self._rates.allowed(rooms, again=self.nudge)
             full = False
-            rooms = await self._claimable()
-            if busy and rooms and await self._gather():
-                rooms = await self._claimable()
             if not rooms:
                 more = True
                 break
@@ -99,25 +102,17 @@ class WorkClaimer:
                     self._claimed_at = began
                     await self._resume(claimed)
                 if len(claimed) == room:  # there may be more, and there is less room now
-                    full = more = busy = True
+                    full = more = True
                     break
         self._expect(more)
         if self._on_looked is not None:
             self._on_looked()
 
-    async def _claimable(self) -> dict[str, int]:
-        """How many calls of each tool could be claimed now; tools without room are left out."""
-        waiting = self._limiter.waiting_tools()
-        rooms = {tool: room for tool, room in self._rooms().items() if room > 0 and tool not in waiting}
-        return rooms if self._rates is None else await self._rates.allowed(rooms, again=self.nudge)
-
-    async def _gather(self) -> bool:
-        """Wait for more free slots, if calls run here that may free them in the next milliseconds. False: nothing was waited for."""
+    async def _gather(self) -> None:
+        """Wait for more free slots, if calls run here that may free them in the next milliseconds."""
         wait = self._claimed_at + _GATHER - self._clock.monotonic()
-        if wait <= 0 or not self._limiter.used:
-            return False
-        await sleep(self._clock, wait)
-        return True
+        if wait > 0 and self._limiter.used:
+            await sleep(self._clock, wait)
 
     def has_room(self, tool: str) -> bool:
         """May a call of the tool start here now, before calls that wait in the store? Not while there may be such calls."""

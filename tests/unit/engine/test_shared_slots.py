@@ -204,6 +204,8 @@ class Parts:
             self.slots.used[ALL] = self.slots.used.get(ALL, 0) + len(claimed)
 
     async def nudge(self) -> None:
+        """Long after the last claim, so that it does not wait for more free slots."""
+        self.clock.advance(1.0)
         self.claimer.nudge()
         await self.tasks.rest()
 
@@ -217,9 +219,7 @@ async def test_no_more_is_claimed_than_can_start_here() -> None:
     assert len(parts.taken) == 3
     parts.slots.used[ALL] = 1
     assert parts.claimer.has_more  # from the last claim
-    parts.clock.advance(1.0)
-    parts.claimer.nudge()
-    await parts.tasks.rest()
+    await parts.nudge()
     assert len(parts.taken) == 5
 
 

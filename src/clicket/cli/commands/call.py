@@ -62,16 +62,25 @@ async def call(
     later = None if not_before is None else parse_instant(not_before)
     terminal = session.terminal
     async with session.joined() as runtime:
-        handle = await runtime.submit(
-            tool,
-            given,
-            id=id,
-            thread=thread,
-            timeout=for_attempt,
-            deadline=for_all,
-            priority=priority,
-            not_before=later,
+        submitting = asyncio.ensure_future(
+            runtime.submit(
+                tool,
+                given,
+                id=id,
+                thread=thread,
+                timeout=for_attempt,
+                deadline=for_all,
+                priority=priority,
+                not_before=later,
+            )
         )
+        try:
+            handle = await asyncio.shield(submitting)
+        except asyncio.CancelledError:
+            handle = await submitting  # a worker may have the call already
+            made_here = id is None or runtime.is_held(handle.id, handle.thread)
+            await interrupted(runtime, terminal, handle, made_here=made_here)
+            raise
         if later is not None:
             _print_submitted(terminal, handle, later)
             return

@@ -30,6 +30,7 @@ __all__ = ["Host", "has_turn", "sweep_idle_threads"]
 logger = logging.getLogger("clicket.hub")
 _DOCUMENT = "paper"
 _SEALED = b'{"sealed":"'
+_NOTHING: frozenset[str] = frozenset()
 
 
 class _Runtime(Protocol):
@@ -47,6 +48,7 @@ class _Runtime(Protocol):
     def call(
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]: ...
+    def _call(self, request: ToolCall, *, is_new: bool = False) -> Coroutine[Any, Any, ToolResult]: ...
     async def submit(self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]) -> CallHandle: ...
     async def handle(self, id: str, *, thread: str | None = None) -> CallHandle: ...
     def hub(self, thread: str = "default") -> ThreadHub: ...
@@ -59,6 +61,7 @@ class Host:
     def __init__(self, runtime: _Runtime, offers: dict[Tool, ToolOffer] | None = None) -> None:
         self._runtime = runtime
         self._offers: dict[Tool, ToolOffer] = {} if offers is None else offers
+        self._last_hub: tuple[Engine, str, ThreadHub] | None = None
         self.call = runtime.call
 
     @property
@@ -83,7 +86,8 @@ class Host:
 
     @property
     def closing(self) -> bool:
-        return self._engine.is_closing
+        engine = self._runtime._engine
+        return engine is None or engine.is_closing
 
     def acting_for(self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()) -> Host:
         """A host for another caller. It uses the runtime that is open now, also while that one closes."""
@@ -96,10 +100,17 @@ class Host:
             self._runtime._registry.refuse_unknown(names)
 
     async def offers(self, thread: str) -> tuple[ToolOffer, ...]:
-        hub = self._runtime.hub(thread)
+        hub = self._hub_of(thread)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("thread %s: %s", thread, await hub.summary())
         return tuple([self._offer(tool) for tool in await hub.offered(lately=True)])
+
+    def _hub_of(self, thread: str) -> ThreadHub:
+        """The steps of a turn ask for the hub of one thread again and again."""
+        engine, last = self._engine, self._last_hub
+        if last is None or last[0] is not engine or last[1] != thread:
+            last = self._last_hub = (engine, thread, self._runtime.hub(thread))
+        return last[2]
 
     def _offer(self, tool: Tool) -> ToolOffer:
         offer = self._offers.get(tool)
@@ -113,9 +124,12 @@ class Host:
         found = self._runtime._registry.get(FIND_TOOLS)
         return found.ranked(request, among, limit) if isinstance(found, FindTools) else []
 
+    def call_new(self, tool: str, arguments: Arguments, *, id: str, thread: str) -> Coroutine[Any, Any, ToolResult]:
+        return self._runtime._call(ToolCall(tool, arguments, id=id, thread=thread), is_new=True)
+
     def sensitive(self, tool: str) -> frozenset[str]:
         found = self._runtime._registry.get(tool)
-        return frozenset() if found is None else found.options.sensitive
+        return _NOTHING if found is None else found.options.sensitive
 
     def is_background(self, tool: str) -> bool:
         found = self._runtime._registry.get(tool)

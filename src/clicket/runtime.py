@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from asyncio import get_running_loop
+from asyncio import _get_running_loop, get_running_loop
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
@@ -144,10 +144,12 @@ class Runtime:
 
     @property
     def _opened(self) -> Engine:
-        if self._engine is None:
+        engine = self._engine
+        if engine is None:
             raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
-        refuse_other_loop(self._engine.loop)
-        return self._engine
+        if _get_running_loop() is not engine.loop:
+            refuse_other_loop(engine.loop)
+        return engine
 
     @property
     def host(self) -> AgentHost:
@@ -198,14 +200,15 @@ class Runtime:
         except TypeError:
             raise unknown_keyword(tool, options) from None
 
-    async def _call(self, request: ToolCall) -> ToolResult:
+    async def _call(self, request: ToolCall, *, is_new: bool = False) -> ToolResult:
+        """`is_new`: this process has just made the request's id, so no earlier call can have it."""
         request = checked(request)
         if request.not_before is not None:
             return await (await self._submit(request)).result()
         engine = self._engine
         if engine is None or get_running_loop() is not engine.loop:
             engine = self._opened
-        if request.id is None:
+        if is_new or request.id is None:
             call: Call | None = engine.admission.accept_now(request, self._origin, True)
             if call is None:
                 call = await engine.admission.accept(request, self._origin, in_callers_task=True)

@@ -5,12 +5,13 @@ The transcript says which calls are open: the answer to a call that was started 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from clicket.model.chat import ChatMessage, ToolUse
 
-__all__ = ["news_message", "open_calls", "result_message", "started_text"]
+__all__ = ["OpenCalls", "news_message", "result_message", "started_text"]
 
 _OURS = "clicket"
 
@@ -36,15 +37,25 @@ def news_message(item: dict[str, Any]) -> ChatMessage:
     )
 
 
-def open_calls(messages: Iterable[ChatMessage]) -> dict[str, ToolUse]:
-    """The background calls whose results the model has not read, by their ids."""
-    found: dict[str, ToolUse] = {}
-    for message in messages:
-        ours = None if message.vendor is None else message.vendor.get(_OURS)
-        if type(ours) is not dict:
-            continue
-        if message.role == "tool" and ours.get("background"):
-            found[str(ours["background"])] = ToolUse(id=message.use_id, name=str(ours.get("tool", "")), arguments="")
-        elif message.role == "user":
-            found.pop(str(ours.get("result_of")), None)
-    return found
+class OpenCalls:
+    """The background calls of a thread whose results the model has not read. Messages are only added, so each is read once."""
+
+    __slots__ = ("_calls", "_read")
+
+    def __init__(self) -> None:
+        self._calls: dict[str, ToolUse] = {}
+        self._read = 0
+
+    def among(self, messages: Sequence[ChatMessage]) -> dict[str, ToolUse]:
+        """By their ids, those of all messages so far."""
+        for message in islice(messages, self._read, None):
+            ours = None if message.vendor is None else message.vendor.get(_OURS)
+            if type(ours) is not dict:
+                continue
+            if message.role == "tool" and ours.get("background"):
+                use = ToolUse(id=message.use_id, name=str(ours.get("tool", "")), arguments="")
+                self._calls[str(ours["background"])] = use
+            elif message.role == "user":
+                self._calls.pop(str(ours.get("result_of")), None)
+        self._read = len(messages)
+        return self._calls

@@ -16,7 +16,7 @@ from clicket.ports import ChatModel
 from clicket.ports.model_trace import observed_chat
 from clicket.ports.spending import Reserved
 
-__all__ = ["count_replayed", "paid_chat", "priced", "reserve", "settle", "with_budgets"]
+__all__ = ["count_replayed", "paid_chat", "priced", "reserve", "with_budgets"]
 
 _RAISE = "raise_budget"
 
@@ -24,7 +24,7 @@ _RAISE = "raise_budget"
 async def reserve(turn: Turn, model: ChatModel, request: ChatRequest, *, ask: bool = True) -> Reserved | None:
     """Reserve what the request may cost; None: no budget counts it. A budget that asks makes the turn wait for a person, as an approval
     does. Raises `TurnStopped` if the request does not fit."""
-    spending, tries = turn.host.spending, 0
+    spending, tries = turn.spending, 0
     while True:
         found = await spending.reserve(turn.spender, turn.steps + 1, model, request)
         if not isinstance(found, Refusal):
@@ -78,28 +78,24 @@ def _left(status: BudgetStatus) -> str:
 
 
 def priced(turn: Turn, model: ChatModel, reply: ChatReply, held: Reserved | None) -> tuple[ChatReply, dict[str, Any]]:
-    """The reply with its cost, if its price is known; and what the journal keeps for the ledger."""
+    """The reply with a usage that can be counted, and its cost if its price is known; and what the journal keeps for the ledger."""
     usage = counted(reply.usage)
-    note = turn.host.spending.note(model, usage, held, f"{turn.fork}:{turn.steps + 1}")
+    note = turn.spending.note(model, usage, held, f"{turn.fork}:{turn.steps + 1}")
     if not usage.cost and note["nano"] and usage.total:
-        reply = msgspec.structs.replace(reply, usage=msgspec.structs.replace(usage, cost=note["nano"] / 1e9))
-    return reply, note
-
-
-async def settle(turn: Turn, step: int, note: dict[str, Any], reply: ChatReply) -> None:
-    await turn.host.spending.settle(turn.spender, step, note, counted(reply.usage))
+        usage = msgspec.structs.replace(usage, cost=note["nano"] / 1e9)
+    return (reply if usage is reply.usage else msgspec.structs.replace(reply, usage=usage)), note
 
 
 async def count_replayed(turn: Turn) -> None:
     """The reply was recorded before a crash: make sure that it is counted."""
     found = turn.replayed_spend()
     if found is not None:
-        await turn.host.spending.settle(turn.spender, turn.steps, *found)
+        await turn.spending.settle(turn.spender, turn.steps, *found)
 
 
 async def paid_chat(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatReply:
     """Ask a model for something that is no step of the turn, such as a summary. Raises `TurnStopped` if no budget is left for it."""
-    spending = turn.host.spending
+    spending = turn.spending
     held = await reserve(turn, model, request, ask=False)
     try:
         reply = await observed_chat(model, request if held is None else held.request)
@@ -113,7 +109,7 @@ async def paid_chat(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatR
         raise
     if isinstance(reply, ChatReply):
         reply, note = priced(turn, model, reply, held)
-        await settle(turn, turn.steps + 1, note, reply)
+        await spending.settle(turn.spender, turn.steps + 1, note, reply.usage)
     elif held is not None:
         await spending.release(held)
     return reply

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, TypeVar
 
-from clicket.agents.model_spend import count_replayed, priced, reserve, settle, with_budgets
+from clicket.agents.model_spend import count_replayed, priced, reserve, with_budgets
 from clicket.agents.sensitive_values import masked_deltas
 from clicket.agents.task_waits import ended_before
 from clicket.agents.turn import Turn
@@ -89,7 +89,7 @@ class Thinker:
         )
         if self._window is not None:
             request = await self._window(turn, request)
-        held = await reserve(turn, self.model, request)
+        held = await reserve(turn, self.model, request) if turn.spending.budgets else None
         if held is not None:
             request = with_budgets(held.request, held.left)
         clock = turn.clock
@@ -99,19 +99,20 @@ class Thinker:
             reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
         except (OutOfTime, asyncio.CancelledError):
             if held is not None:
-                turn.host.spending.assume(held)
+                turn.spending.assume(held)
             raise
         except Exception:
             if held is not None:
-                await turn.host.spending.release(held)
+                await turn.spending.release(held)
             raise
         reply, note = priced(turn, self.model, reply, held)
         if turn.lost:
-            await settle(turn, turn.steps + 1, note, reply)
-        turn.leave_if_lost()
+            await turn.spending.settle(turn.spender, turn.steps + 1, note, reply.usage)
+            turn.leave_if_lost()
         message = turn.record_reply(reply, clock.monotonic() - started, note)
-        await settle(turn, turn.steps, note, reply)
-        await turn.flush_after_pause(started, since)
+        await turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
+        if turn.has_paused(started, since):
+            await turn.flush()
         return message
 
     async def _ask(self, turn: Turn, request: ChatRequest) -> ChatReply:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from clicket.agents import entries
-from clicket.agents.background import open_calls, started_text
+from clicket.agents.background import started_text
 from clicket.agents.frontend_tool import frontend_arguments
 from clicket.agents.read_result import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
@@ -57,8 +57,11 @@ class Actor:
         if turn.fork:
             return
         turn.take_recorded_news()
+        if turn.is_replaying:
+            return
+        open_calls = turn.open_calls.among(turn.messages)
         items: list[Entry] = []
-        for call_id, use in {} if turn.is_replaying else open_calls(turn.messages).items():
+        for call_id, use in open_calls.items():
             record = await turn.host.record(call_id, turn.thread)
             if record is None:
                 items.append(entries.result(use, call_id, _GONE, failed=True, code="not_found"))
@@ -124,7 +127,8 @@ class _ToolStep:
             self._record(started)
             raise
         self._record(started)
-        await turn.flush_after_pause(started, since)
+        if turn.has_paused(started, since):
+            await turn.flush()
         return stop
 
     def _record(self, started: float) -> None:
@@ -195,12 +199,8 @@ class _ToolStep:
             watch.begin(call_id)
         try:
             known = await host.made(call_id, turn.thread) if turn.resumed else None
-            if (
-                _denial(turn, use) is None
-                and not turn.fork
-                and use.name not in turn.frontend
-                and host.is_background(use.name)
-            ):
+            why = _denial(turn, use)
+            if why is None and not turn.fork and use.name not in turn.frontend and host.is_background(use.name):
                 ended = None if known is not None else await self._start(use, call_id)
                 if ended is None:
                     return entries.result(use, call_id, started_text(call_id), failed=False, background=True)
@@ -220,11 +220,12 @@ class _ToolStep:
                     await known.cancel(_STOPPED)
                     raise
             else:
-                arguments, why = _arguments(use), _denial(turn, use)
+                arguments = _arguments(use)
                 if why is None and use.name in turn.frontend:
                     result = await host.conduct(FRONTEND, frontend_arguments(use), id=call_id, thread=turn.thread)
                 elif why is None:
-                    result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
+                    make = host.call if turn.resumed else host.call_new
+                    result = await make(use.name, arguments, id=call_id, thread=turn.thread)
                 else:
                     result = await host.refuse(use.name, arguments, id=call_id, thread=turn.thread, why=why)
         except Exception as error:
@@ -234,14 +235,11 @@ class _ToolStep:
         finally:
             if watch is not None:
                 watch.end(call_id)
-        return await self._entry(use, result)
+        return await _observed(turn, use, result, self.max_observation)
 
     async def _start(self, use: ToolUse, call_id: str) -> ToolResult | None:
         """Start a background call. Its result, if it was refused or has ended already."""
         return await self.turn.host.start(use.name, _arguments(use), id=call_id, thread=self.turn.thread)
-
-    async def _entry(self, use: ToolUse, result: ToolResult) -> Entry:
-        return await _observed(self.turn, use, result, self.max_observation)
 
     async def _fill_missing(self, text: str, code: str) -> None:
         """The step was interrupted: calls that have ended get their results, the others get `text` as an error."""
@@ -253,7 +251,7 @@ class _ToolStep:
             with suppress(ClicketError):  # a call gets a result also if the store is unavailable
                 record = await turn.host.record(call_id, turn.thread)
             if record is not None and record.state.is_terminal and record.state is not State.CANCELLED:
-                self.results[use.id] = await self._entry(use, result_of(record))
+                self.results[use.id] = await _observed(turn, use, result_of(record), self.max_observation)
             else:
                 state = str(State.CANCELLED)
                 self.results[use.id] = entries.result(use, call_id, text, failed=True, code=code, state=state)

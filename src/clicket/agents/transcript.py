@@ -102,8 +102,10 @@ def paired(messages: Iterable[ChatMessage], text: str = INTERRUPTED) -> list[Cha
             if message.use_id in open_ and message.use_id not in answers:
                 answers[message.use_id] = message
             continue
-        close()
+        if open_:
+            close()
         whole.append(message)
-        open_.update((use.id, use) for use in message.uses)
+        for use in message.uses:
+            open_[use.id] = use
     close()
     return whole

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from clicket.agents import entries
 from clicket.agents.agent_result import AgentEvent, AgentEventType
-from clicket.agents.background import news_message, result_message
+from clicket.agents.background import OpenCalls, news_message, result_message
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
@@ -25,6 +25,7 @@ from clicket.execution import TurnLog
 from clicket.model.chat import ChatMessage, ChatReply, ToolOffer, ToolUse, Usage
 from clicket.model.spend import Spender
 from clicket.ports import AgentHost, Clock, Taken
+from clicket.ports.spending import Spending
 from clicket.spend import spender_of_turn
 from clicket.vault import MASK
 
@@ -77,6 +78,7 @@ class Turn:
         self.mark: str = mark
         self.agent: str = mark.partition(".")[0]
         """The agent's name."""
+        self.spending: Spending = host.spending
         self.spender: Spender = spender_of_turn(host.caller, thread, self.agent, number)
         """Whose spend its requests are: this run's, and that of the runs that called its agent."""
         self.limits: Limits = limits
@@ -103,6 +105,8 @@ class Turn:
         """Tool calls, by the model's ids, whose arguments were recorded masked and cannot be restored."""
         self.messages: list[ChatMessage] = [*history, ChatMessage(role="user", content=message)]
         self.begins: int = len(history)
+        self.open_calls: OpenCalls = OpenCalls()
+        """Background calls, of this turn and earlier ones, whose results the model has not read."""
         self.plan: Entry | None = None
         self.resumed: bool = bool(log.entries)
         self.feed: EventFeed = feed
@@ -142,15 +146,14 @@ class Turn:
     async def flush(self) -> None:
         await self._log.flush()
 
-    async def flush_after_pause(self, started: float, since: float) -> None:
-        """Flush if the step took longer than `_PAUSE` by either clock: after a suspended process or a sleeping machine another process
-        may own the turn. After a short step the order of the writes is enough.
+    def has_paused(self, started: float, since: float) -> bool:
+        """Did a step take longer than `_PAUSE` by either clock? After a suspended process or a sleeping machine another process may own
+        the turn, so flush. After a short step the order of the writes is enough.
 
         `started` and `since`: `clock.monotonic()` and `clock.now()` at the step's begin.
         """
         clock = self.clock
-        if clock.monotonic() - started > _PAUSE or clock.now() - since > _PAUSE:
-            await self.flush()
+        return clock.monotonic() - started > _PAUSE or clock.now() - since > _PAUSE
 
     async def sent(self) -> None:
         """Wait until no call that is made from now on can be durable before the entries written so far."""
@@ -226,9 +229,10 @@ class Turn:
         entry = entries.reply(mark, step, message, usage, took, now, self.spent.usage, tag)
         if spend is not None:
             entry["spend"] = spend
-        asked = ", ".join(use.name for use in message.uses[:5]) or "nothing: it answers"
-        asked_for = (text for use in message.uses for text in (use.id, use.name, use.arguments))
-        texts = (message.content, message.thought, message.vendor, *asked_for)
+        asked = ", ".join([use.name for use in message.uses[:5]]) or "nothing: it answers"
+        texts: list[Any] = [text for text in (message.content, message.thought, message.vendor) if text]
+        for use in message.uses:
+            texts += (use.id, use.name, use.arguments)
         self.write(f"Step {step}: the model asks for {asked}.", entry, texts)
         return message
 
@@ -249,7 +253,8 @@ class Turn:
 
     def _take(self, message: ChatMessage, usage: Usage, took: float) -> None:
         self.messages.append(message)
-        self._ids.update(use.id for use in message.uses)
+        for use in message.uses:
+            self._ids.add(use.id)
         self.steps += 1
         self.spent.steps += 1
         self.spent.usage = self.spent.usage + usage
@@ -269,7 +274,7 @@ class Turn:
         """Record results; `add_result_messages` adds them to the messages once all of the step are known."""
         self.spent.seconds += took
         step = self.steps
-        failed = sum(1 for item in items if item["failed"])
+        failed = len([item for item in items if item["failed"]])
         text = f"Step {step}: {len(items) - failed} of {len(items)} tool calls succeeded."
         # After a crash the results are read from the calls themselves, so this may be committed with the next reply.
         self.write(text, entries.results(step, items, took, self.clock.now()), soon=True)

@@ -192,7 +192,7 @@ async def _flush_spend(turn: Turn) -> asyncio.CancelledError | None:
     """Write the spend of a run that ends, so that no entry of it is known to its journal alone. A stop meanwhile does not change how
     the turn ended: it is returned, to be raised once the turn is saved, and the ledger writes the rest by itself."""
     try:
-        await turn.host.spending.flush(turn.spender)
+        await turn.spending.flush(turn.spender)
     except asyncio.CancelledError as cancelled:
         if turn.stopping == "shutdown":
             raise

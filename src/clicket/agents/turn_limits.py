@@ -59,11 +59,18 @@ def counted(usage: object) -> Usage:
     """The usage that a model reported, with values that are not finite and non-negative replaced by 0."""
     if not isinstance(usage, Usage):
         return Usage()
-    figures = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-    if all(type(one) is int and one >= 0 for one in figures) and type(usage.cost) is float and 0 <= usage.cost < inf:
+    into, out, cached, cost = usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cost
+    if (
+        type(into) is type(out) is type(cached) is int
+        and into >= 0 <= out
+        and cached >= 0
+        and type(cost) is float
+        and 0 <= cost < inf
+    ):
         return usage
+    figures = (into, out, cached)
     tokens = [one if type(one) is int and one >= 0 else 0 for one in figures]
-    cost = usage.cost if isinstance(usage.cost, int | float) and 0 <= usage.cost < inf else 0.0
+    cost = cost if isinstance(cost, int | float) and 0 <= cost < inf else 0.0
     return Usage(input_tokens=tokens[0], output_tokens=tokens[1], cached_tokens=tokens[2], cost=float(cost))
 
 

@@ -88,8 +88,10 @@ class TurnLog:
         is_declared = shown is not None and shown != entry
         if shown is None or not is_declared:
             shown = entry
-        if any(has_token(each) for each in looked_at):
-            shown = hide(shown, None)
+        for each in looked_at:
+            if has_token(each):
+                shown = hide(shown, None)
+                break
         if shown != entry:
             data.update(text=hide_text(text, None), entry=shown, masked=True)
             if is_declared:

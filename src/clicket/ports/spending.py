@@ -26,6 +26,11 @@ class Reserved(Protocol):
 
 
 class Spending(Protocol):
+    @property
+    def budgets(self) -> Sequence[object]:
+        """Without any, nothing needs to be reserved."""
+        ...
+
     async def reserve(self, spender: Spender, step: int, model: Any, request: ChatRequest) -> Reserved | Refusal | None:
         """Reserve the most that a request can cost. None: no budget counts it."""
         ...

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ _STEPS = 100
 """Steps of a run whose entries share a document."""
 _PAGE = 500
 _TRIES = 200
+_DAY = 86_400.0
 _WRITE_WITHIN = 1.0
 _RETRY_AFTER = 2.0
 
@@ -74,9 +76,13 @@ def day_of(at: float) -> str:
 
 
 def page_key(spender: Spender, step: int, at: float) -> str:
-    run = spender.run
-    who = [spender.caller, run.thread, run.agent, run.turn, run.call, step // _STEPS]
-    return f"{day_of(at)}/{blake2b(canonical(who), digest_size=16).hexdigest()}"
+    return _key(spender.caller, spender.runs[-1], step // _STEPS, at // _DAY)
+
+
+@lru_cache(maxsize=1_024)  # the steps of a run share a page
+def _key(caller: str, run: Run, page: int, day: float) -> str:
+    who = [caller, run.thread, run.agent, run.turn, run.call, page]
+    return f"{day_of(day * _DAY)}/{blake2b(canonical(who), digest_size=16).hexdigest()}"
 
 
 class Ledger:

@@ -21,6 +21,7 @@ __all__ = ["PRICES_DATE", "Price", "PriceTable", "declared_prices", "nano_of"]
 PRICES_DATE = "2025-11"
 """When the prices below were published by the vendors. Set your own where they differ."""
 _MILLION = 1_000_000
+_MAX_FOUND = 1_000
 _DATED = re.compile(r"[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|latest)\Z")
 
 
@@ -59,15 +60,20 @@ class PriceTable:
             name: Price(model=name, input=into, output=out, cached=cached) for name, into, out, cached in _BUNDLED
         }
         self._prices.update((price.model, price) for price in given)
+        self._found: dict[str, Price | None] = {}
+        """By names that were looked up lately."""
 
     def find(self, model: str) -> Price | None:
         """None: the price is not known."""
-        bare = model.partition(":")[2] or model
-        for name in (model, bare, _DATED.sub("", bare)):
-            found = self._prices.get(name)
-            if found is not None:
-                return found
-        return None
+        try:
+            return self._found[model]
+        except KeyError:
+            bare = model.partition(":")[2] or model
+            names = (model, bare, _DATED.sub("", bare))
+            found = next((self._prices[name] for name in names if name in self._prices), None)
+            if len(self._found) < _MAX_FOUND:
+                self._found[model] = found
+            return found
 
 
 def nano_of(cost: float) -> int:

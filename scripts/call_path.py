@@ -1,7 +1,8 @@
 """The path of one plain call: every Python function on it, in order, and how many functions, files, SQL statements, transactions
-and encodes it takes. With `--crowd`: what a call takes on average while 100 callers make calls.
+and encodes it takes. With `--crowd`: what a call takes on average while 100 callers make calls. With `--step`: what a step of an
+agent takes, the request to the model and one tool call, on average over a turn.
 
-    python scripts/call_path.py [memory|sqlite] [--json|--crowd]
+    python scripts/call_path.py [memory|sqlite] [--json|--crowd|--step]
 
 Counts, not times: they are the same on every machine. `tests/test_call_path.py` checks them.
 """
@@ -21,11 +22,14 @@ from typing import Any
 
 import clicket
 from clicket import Runtime, Settings, tool
+from clicket.agents import ReActAgent
+from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 from clicket.ports import Store
 
 PACKAGE = Path(clicket.__file__).parent
 _WARM, _TRIES = 50, 15
-_CALLERS, _CALLS_EACH = 100, 5
+_CALLERS, _CALLS_EACH, _CROWDS = 100, 5, 3
+_STEPS, _EARLIER_TURNS = 20, 3
 
 
 class CallPath:
@@ -104,21 +108,52 @@ async def crowd_of(store: str) -> dict[str, float]:
             await asyncio.gather(*(caller() for _ in range(_CALLERS)))
 
         await crowd()
-        path, prepared = CallPath(), _prepared(runtime.store)
-        with _functions_of(path):
-            await crowd()
-        prepared = _prepared(runtime.store) - prepared
-        with _sql_of(runtime.store, path):
-            await crowd()
+        tries = []
+        for _ in range(_CROWDS):  # on a busy machine fewer calls share a commit
+            path, prepared = CallPath(), _prepared(runtime.store)
+            with _functions_of(path):
+                await crowd()
+            prepared = _prepared(runtime.store) - prepared
+            with _sql_of(runtime.store, path):
+                await crowd()
+            tries.append(
+                {
+                    "functions": len(path.functions),
+                    "foreign functions": path.foreign,
+                    "callbacks of the loop": path.callbacks,
+                    "transactions": path.transactions,
+                    "prepared statements": prepared,
+                }
+            )
     calls = _CALLERS * _CALLS_EACH
-    counts = {
-        "functions": len(path.functions),
-        "foreign functions": path.foreign,
-        "callbacks of the loop": path.callbacks,
-        "transactions": path.transactions,
-        "prepared statements": prepared,
-    }
-    return {what: count / calls for what, count in counts.items()}
+    return {what: min(counts[what] for counts in tries) / calls for what in tries[0]}
+
+
+class _OneCallAStep:
+    """A model that asks for one tool call in each reply, and answers in the last."""
+
+    name = "one-call-a-step"
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        step = sum(message.role == "assistant" for message in request.messages) % _STEPS
+        uses = () if step == _STEPS - 1 else (ToolUse(id=f"c{step}", name="noop", arguments=f'{{"a": {step}}}'),)
+        return ChatReply(text="" if uses else "done", uses=uses, usage=Usage(input_tokens=1, output_tokens=1))
+
+
+async def step_of(store: str) -> dict[str, float]:
+    """What one step of an agent takes, on average over the steps of a turn in a thread that has some others."""
+    async with Runtime(tools=[noop], store=store) as runtime:
+        runtime.engine.share.over_at = float("inf")
+        agent = ReActAgent(runtime, _OneCallAStep(), name="counted")
+        for _ in range(_EARLIER_TURNS):
+            await agent.run("go", thread="t")
+        path = CallPath()
+        with _functions_of(path):
+            await agent.run("go", thread="t")
+        with _sql_of(runtime.store, path):
+            assert (await agent.run("go", thread="t")).steps == _STEPS
+    counts = path.counts()
+    return {what: counts[what] / _STEPS for what in ("functions", "encodes", "decodes", "statements", "transactions")}
 
 
 def _prepared(store: Store) -> int:
@@ -175,11 +210,13 @@ def main() -> None:
     parser.add_argument("store", nargs="?", default="memory", choices=["memory", "sqlite"])
     parser.add_argument("--json", action="store_true", help="the counts as JSON")
     parser.add_argument("--crowd", action="store_true", help="the counts for a call, on average, with many callers")
+    parser.add_argument("--step", action="store_true", help="the counts for a step of an agent, on average over a turn")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store = "memory://" if options.store == "memory" else f"sqlite:///{folder}/calls.db"
-        if options.crowd:
-            print(", ".join(f"{count:.2f} {what}" for what, count in asyncio.run(crowd_of(store)).items()))
+        if options.crowd or options.step:
+            averages = asyncio.run(crowd_of(store) if options.crowd else step_of(store))
+            print(", ".join(f"{count:.2f} {what}" for what, count in averages.items()))
             return
         path = asyncio.run(path_of(store))
     if options.json:

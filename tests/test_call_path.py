@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scripts.call_path import crowd_of, path_of
+from scripts.call_path import crowd_of, path_of, step_of
 
 MOST = {
     "memory": {
@@ -20,9 +20,15 @@ MOST = {
 }  # fmt: skip
 
 MOST_IN_A_CROWD = {
-    "functions": 52, "foreign functions": 11, "callbacks of the loop": 1, "transactions": 0.06, "prepared statements": 0.03,
+    "functions": 52, "foreign functions": 11, "callbacks of the loop": 1, "transactions": 0.07, "prepared statements": 0.03,
 }  # fmt: skip
 """For one of many calls, on average, on SQLite. Before calls were woken together it made 2.6 callbacks of the loop."""
+
+MOST_IN_A_STEP = {
+    "memory": {"functions": 210, "encodes": 2.2, "decodes": 3.1, "statements": 0, "transactions": 0},
+    "sqlite": {"functions": 262, "encodes": 5.3, "decodes": 3.1, "statements": 13, "transactions": 2.4},
+}
+"""For a step of an agent: a request to the model and one tool call, both on record, and its spend in the ledger."""
 
 
 @pytest.mark.parametrize("store", MOST)
@@ -43,3 +49,15 @@ async def test_a_call_among_many_does_no_more_than_it_must(tmp_path: Path, monke
     more = {what: (count, MOST_IN_A_CROWD[what]) for what, count in counts.items() if count > MOST_IN_A_CROWD[what]}
     assert not more, f"more than allowed: {more}"
     assert counts["functions"] > 20, "the count itself works"
+
+
+@pytest.mark.parametrize("store", MOST_IN_A_STEP)
+async def test_a_step_of_an_agent_does_no_more_than_it_must(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clicket.stores.sqlite.writer._SLOW", 1e9)
+    counts = await step_of("memory://" if store == "memory" else f"sqlite:///{tmp_path}/calls.db")
+    most = MOST_IN_A_STEP[store]
+    more = {what: (count, most[what]) for what, count in counts.items() if count > most[what]}
+    assert not more, f"more than allowed: {more}"
+    assert counts["functions"] > 100, "the count itself works"

@@ -268,10 +268,12 @@ async def delete_turns(records: Records, key: str) -> tuple[int, int]:
 
 
 def _size(messages: Iterable[ChatMessage]) -> int:
-    return sum(
-        len(message.content) + len(message.thought) + sum(len(use.arguments) for use in message.uses)
-        for message in messages
-    )
+    size = 0
+    for message in messages:
+        size += len(message.content) + len(message.thought)
+        for use in message.uses:
+            size += len(use.arguments)
+    return size
 
 
 def _turn_key(key: str, number: int) -> str:

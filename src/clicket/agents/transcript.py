@@ -92,8 +92,9 @@ def paired(messages: Iterable[ChatMessage], text: str = INTERRUPTED) -> list[Cha
     answers: dict[str, ChatMessage] = {}
 
     def close() -> None:
-        made_up = (ChatMessage(role="tool", content=text, use_id=id, failed=True) for id in open_)
-        whole.extend(answers.get(answer.use_id, answer) for answer in made_up)
+        for id in open_:
+            answer = answers.get(id)
+            whole.append(ChatMessage(role="tool", content=text, use_id=id, failed=True) if answer is None else answer)
         open_.clear()
         answers.clear()
 

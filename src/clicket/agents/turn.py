@@ -83,7 +83,7 @@ class Turn:
         """Whose spend its requests are: this run's, and that of the runs that called its agent."""
         self.limits: Limits = limits
         self.fork: str = fork
-        self.has_references: bool = any(message.role == "tool" and REFERENCE in message.content for message in history)
+        self.has_references: bool = any([m.role == "tool" and REFERENCE in m.content for m in history])
         """Some result was cut: the model is offered the tool `read_result`."""
         self.allowed_tools: frozenset[str] | None = None
         """Names of the tools that may be called; None: all of the runtime."""

@@ -70,6 +70,7 @@ def turn(host: Host) -> Any:
         host=host,
         thread="t",
         mark="react.1",
+        spending=host.spending,
         spender=None,
         fork="",
         steps=0,

@@ -1,6 +1,6 @@
 """Accepts calls, runs or hands them to another process, and ends them. `ARCHITECTURE.md` draws how the parts are connected.
 
-- `engine`: `Engine`, which makes the parts and connects them; `chore_schedule` sets how often each chore runs
+- `engine`, `chore_schedule`: `Engine`, which makes the parts and connects them; how often each chore runs
 - `admission`: accepts a call: the first three stages, then cache, approval, another process, or a slot
 - `limits`, `plans`: `Limits` of a runtime; what each tool's calls need of them
 - `running`: takes slots, starts attempts, runs bodies; abandons a body that does not stop

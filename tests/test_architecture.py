@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -371,3 +372,60 @@ def test_diagrams_are_drawn_from_the_tables() -> None:
     ]
     assert guides
     assert [diagrams.redraw(text, every=False) == text for text in guides] == [True] * len(guides), "run make docs"
+
+
+# ARCHITECTURE.md names what is there.
+
+
+def section(heading: str) -> str:
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    return page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+def engine_drawing() -> tuple[set[str], set[tuple[str, str]]]:
+    """Every module that the drawing of the engine names, and its solid arrows. The box of small parts lists several."""
+    drawing = section("The parts of the engine").split("```mermaid\n")[1].split("```")[0]
+    (small,) = re.findall(r'small\["[^:]+: ([\w ]+)"\]', drawing)
+    plain = re.sub(r"\(?\[.*?\]\)?", "", drawing)  # without labels
+    lines = [line for line in plain.splitlines() if "-->" in line and "-." not in line]
+    arrows = {
+        (source.strip(), target.strip())
+        for line in lines
+        for source, targets in [line.split("-->")]
+        for target in targets.split("&")
+    }
+    boxes = set(re.findall(r'^    (\w+)\["', drawing, re.MULTILINE)) | {name for arrow in arrows for name in arrow}
+    return (boxes - {"small"}) | set(small.split()), arrows
+
+
+def test_the_drawing_and_the_opening_of_the_engine_have_every_part() -> None:
+    parts = {path.stem for path in (PACKAGE / "engine").glob("*.py")} - {"__init__"}
+    named, _ = engine_drawing()
+    assert named == parts
+    opening = ast.get_docstring(parsed((PACKAGE / "engine" / "__init__.py").read_text())) or ""
+    assert {
+        name for line in re.findall(r"^- (.+?):", opening, re.MULTILINE) for name in re.findall(r"`(\w+)`", line)
+    } == parts
+
+
+def test_solid_arrows_of_the_engine_are_imports() -> None:
+    _, arrows = engine_drawing()
+    graph = import_graph(PACKAGE)
+    drawn = {arrow for arrow in arrows if arrow[1] != "small"}
+    assert len(drawn) > 40
+    assert [
+        arrow for arrow in sorted(drawn) if f"clicket.engine.{arrow[1]}" not in graph[f"clicket.engine.{arrow[0]}"]
+    ] == []
+
+
+def test_the_table_of_folders_has_every_floor_of_the_contract() -> None:
+    """In the contract's order. A floor may have several rows."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"][0]
+    floors = {name: at for at, layer in enumerate(contract["layers"]) for name in layer.split(" | ")}
+    rows = [line for line in section("Folders").splitlines() if line.startswith("| `")]
+    named = [re.findall(r"`(\w+)(?:/|\.py)`", re.split(r"(?<!\\)\|", row)[1]) for row in rows]
+    listed = [name for names in named for name in names]
+    assert sorted(listed) == sorted(floors)
+    order = [sorted({floors[name] for name in names}) for names in named]
+    assert all(len(at) == 1 for at in order), "a row names modules of one floor"
+    assert order == sorted(order)

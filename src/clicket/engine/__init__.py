@@ -1,6 +1,6 @@
 """Accepts calls, runs or hands them to another process, and ends them. `ARCHITECTURE.md` draws how the parts are connected.
 
-- `engine`: `Engine`, which makes the parts and connects them; `chore_schedule` sets how often each chore runs
+- `engine`, `chore_schedule`: `Engine`, which makes the parts and connects them; how often each chore runs
 - `admission`: accepts a call: the first three stages, then cache, approval, another process, or a slot
 - `limits`, `plans`: `Limits` of a runtime; what each tool's calls need of them
 - `running`: takes slots, starts attempts, runs bodies; abandons a body that does not stop
@@ -11,7 +11,7 @@
 - `single_flight`: of equal calls at the same time one runs, and the others get its result
 - `approvals`, `questions`: the owner's side of an approval: ask, apply the decision; the event that asks
 - `decisions`: the other side: approve, deny, answer or cancel a call of any process
-- `approvers`, `grants`: who may approve a call; approvals that also answer later questions
+- `approvers`, `grants`: which people may approve a call; approvals that also answer later questions
 - `resolutions`: settles calls whose outcome is unknown
 - `credential_waits`: calls that wait for a credential of their caller
 - `parking`, `reconciling`: calls whose body is over without an outcome; asking a tool's own check
@@ -20,15 +20,18 @@
 - `requests`: events that one process writes into a call of another
 - `handles`, `stored_calls`: follow, await and cancel a call; calls of other processes, read from the store
 - `handover`, `claimer`: calls that change their owner; claiming calls that wait
+- `queues`, `rates`, `sessions`: which queues are claimed from; tokens of tools with a rate; which process holds a session
+- `due_calls`, `nested_calls`: calls that wait for their time; calls that a running call makes
 - `notice_handler`: hints and notices of other processes
 - `placement`, `offers`: which worker is told of a call; starting a call that a notice offers, telling of room
 - `recovery`, `recovered`: takes over the calls of dead owners; its report
 - `background`, `chores`: timers of repeated work; the work itself
-- `closing`: closes a runtime in order
+- `closing`, `draining`: closes a runtime in order; what a worker does that is cordoned or drained
+- `worker_entry`, `worker_list`: the entry of this runtime among the workers; all workers
 - `live_calls`, `timers`, `tasks`, `loop_share`: calls of this process, timers of waits, tasks, fair use of the event loop
 - `arguments`: the arguments that a call runs with, read from its journal
 - `kept_outcomes`: outcomes that are kept longer than their events
-- `audit`, `activity`: the audit log; what the engine does now
+- `audit`, `activity`, `tool_costs`: the audit log; what the engine does now; costs that tools report
 """
 
 from __future__ import annotations

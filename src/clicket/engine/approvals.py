@@ -139,11 +139,11 @@ class Approvals:
             denied = ApprovalDenied(f"{by} denied the call{why}. Ask again with other arguments, or do without.")
             self._fail(call, describe(denied, retryable=False))
         elif decision.get("responded") is True:
-            self._take_answer(call, decision)
+            self._end_with_answer(call, decision)
         elif "arguments" not in decision or self._take_edit(call, decision):
             self._resume(call)
 
-    def _take_answer(self, call: Call, decision: dict[str, Any]) -> None:
+    def _end_with_answer(self, call: Call, decision: dict[str, Any]) -> None:
         """End the call with a person's answer, which is never cached, if it fits the output schema of the tool as it is here."""
         output, check = decision.get("output"), output_check(call.required_tool())
         problems = [] if check is None else check(output)

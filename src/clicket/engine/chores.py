@@ -82,7 +82,7 @@ class Chores:
         for call in self._live:
             if call.entry.key in keys and call.stopping is None and not call.ending and not call.entry.fenced:
                 try:
-                    await self._requests.read(call.entry)
+                    await self._requests.append_empty(call.entry)
                 except Fenced:
                     if not call.slot and not call.ending:
                         self._lose(call)

@@ -152,7 +152,7 @@ class Decisions:
             self._claimer.nudge()  # it may have no owner
             return True
         with suppress(Fenced):
-            await self._requests.read(call.entry)
+            await self._requests.append_empty(call.entry)
             await self._journal.flush(call.entry)
         return True
 

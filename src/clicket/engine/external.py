@@ -208,7 +208,7 @@ class External:
         if not wait.ended and not call.ending:
             wait.ended = True
             self._journal.wait_for(call.entry, None)
-            self._pipeline.stop(call, reason, self._ending.on_outcome_durable, ran=self._seconds(call))
+            self._pipeline.end_stopped(call, reason, self._ending.on_outcome_durable, ran=self._seconds(call))
 
 
 def _emitted(events: Iterable[Event]) -> Any:

@@ -166,7 +166,7 @@ class ExternalResults:
             self._claimer.nudge()  # it may have no owner
             return
         with suppress(Fenced):
-            await self._requests.read(call.entry)
+            await self._requests.append_empty(call.entry)
 
     async def _find(self, token: str) -> Stored:
         """The call of a token. A token that was never issued and one with a wrong secret get the same answer."""

@@ -147,7 +147,7 @@ class HandOver:
         if call.stopping == "shutdown" and self._shares:
             self.close_started(call)
         else:
-            self._pipeline.stop(call, call.stopping, self._ending.on_outcome_durable, execute=execute)
+            self._pipeline.end_stopped(call, call.stopping, self._ending.on_outcome_durable, execute=execute)
 
     def close_started(self, call: Call) -> None:
         """The runtime closes, and the call did not finish in time: release it to run again, if it may be repeated."""

@@ -22,6 +22,7 @@ class Recovered(msgspec.Struct, kw_only=True):
     """They wait for a result from outside."""
     unavailable: int = 0
     cancelled: int = 0
+    """They ended at once: cancelled, denied, answered by a person, or out of time."""
     damaged: int = 0
 
     @property

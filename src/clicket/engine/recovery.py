@@ -288,7 +288,7 @@ class Recovery:
         if started and not (cancelled and (options.repeatable or options.recovery == "rerun")):
             return self._resume_started(call, record)
         if cancelled:
-            return self._cancelled(call)
+            return self._end_cancelled(call)
         decision = ending_decision_in(entry)
         if decision is not None:
             self._live.add(call)
@@ -301,7 +301,7 @@ class Recovery:
         agent ends its turn itself, with the calls of the turn."""
         is_turn = any(event.type == "note" and "entry" in event.data for event in call.entry.events)
         if not started and record.cancel_requested and not is_turn:
-            return self._cancelled(call)
+            return self._end_cancelled(call)
         deadline = record.deadline
         if not started and deadline is not None and call.submitted_at + deadline <= self._clock.monotonic():
             self._stop(call, "deadline")
@@ -316,7 +316,7 @@ class Recovery:
         except StoreUnavailable as error:  # the chore for strays releases it later
             logger.warning("call %s could not be released yet: %s", stored.id, error)
 
-    def _cancelled(self, call: Call) -> str:
+    def _end_cancelled(self, call: Call) -> str:
         asked = next((e for e in reversed(call.entry.events) if e.type == "cancel_requested"), None)
         explain(call, str(asked.data.get("reason") or "") if asked is not None else "")
         self._stop(call, "cancel")
@@ -333,7 +333,7 @@ class Recovery:
         entry = call.entry
         record = read(call.id, entry.events)
         if record.cancel_requested:
-            self._cancelled(call)
+            self._end_cancelled(call)
             return
         if call.attempt is not None and call.attempt.doubt is not None and faults_of(call) >= call.plan.max_retries:
             self._parking.end_in_doubt(call)
@@ -436,7 +436,7 @@ class Recovery:
 
     def _stop(self, call: Call, reason: str) -> None:
         self._journal.wait_for(call.entry, None)
-        self._pipeline.stop(call, reason, self._ending.on_outcome_durable)
+        self._pipeline.end_stopped(call, reason, self._ending.on_outcome_durable)
 
     def _fail(self, call: Call, code: str, message: str) -> None:
         self._end(call, ToolError(code=code, message=message, type="".join(w.title() for w in code.split("_"))))

@@ -73,9 +73,9 @@ class Requests:
             raise StoreUnavailable(f"call {stored.id} cannot be written to: its row and its events disagree.")
         return found[0]
 
-    async def read(self, entry: Entry) -> None:
-        """Read what other processes wrote into a live call: an append without events is stale if they wrote, and the journal then
-        takes their events in."""
+    async def append_empty(self, entry: Entry) -> None:
+        """Append nothing to a live call, to learn what other processes wrote into it: the store then refuses the append as stale, and
+        the journal takes their events in."""
         if entry.inflight is None:
             await self._journal.flush(entry)
 

@@ -102,7 +102,7 @@ class Resolutions:
         call = self._live.find(record.id, record.thread, record.caller)
         if call is not None:
             with suppress(Fenced):
-                await self._requests.read(call.entry)
+                await self._requests.append_empty(call.entry)
             return
         entry = Entry(record.id, record.thread, record.caller, record.tool, record.created_at)
         self._journal.adopt(

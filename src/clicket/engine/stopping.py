@@ -82,4 +82,4 @@ class Stopping:
         self._journal.wait_for(call.entry, None)
         if why:
             explain(call, why)
-        self._pipeline.stop(call, reason, self._ending.on_outcome_durable)
+        self._pipeline.end_stopped(call, reason, self._ending.on_outcome_durable)

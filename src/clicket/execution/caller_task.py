@@ -15,7 +15,7 @@ from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.call import Attempt, Call
-from clicket.execution.stopping import Stopped, attempt_of, caller_left
+from clicket.execution.stopping import Stopped, attempt_of, cancel_with_caller
 
 __all__ = ["Opener", "cancel_wait", "first_step_ended", "step_through"]
 
@@ -85,7 +85,7 @@ def _gate(waiting: asyncio.Future[Any], call: Call, attempt: Attempt) -> Generat
             # body of another call, which was stopped.
             task = asyncio.current_task()
             if call.stopping is None and task is not None and task.cancelling() <= attempt.cancels:
-                caller_left(call)
+                cancel_with_caller(call)
             if not waiting.cancel():
                 raise
         finally:

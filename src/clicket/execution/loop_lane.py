@@ -12,7 +12,7 @@ from clicket.call import Attempt, Call, Late
 from clicket.execution.caller_task import cancel_wait, first_step_ended, step_through
 from clicket.execution.clocks import Clocks
 from clicket.execution.sink import CallSink, context_for
-from clicket.execution.stopping import Stopped, attempt_of, caller_left, keep_late, set_stopper
+from clicket.execution.stopping import Stopped, attempt_of, cancel_with_caller, keep_late, set_stopper
 from clicket.tools import Tool
 
 __all__ = ["LoopLane", "absorb_cancel", "inline", "task_of"]
@@ -156,4 +156,4 @@ def _uncancel(call: Call, task: asyncio.Task[Any], before: int) -> None:
     if call.stopping is not None and not call.in_callers_task:
         task.uncancel()
     if task.cancelling() > before:
-        caller_left(call)
+        cancel_with_caller(call)

@@ -20,8 +20,8 @@ __all__ = [
     "Stopped",
     "abandon",
     "attempt_of",
-    "caller_left",
     "can_stop",
+    "cancel_with_caller",
     "explain",
     "forget_stop",
     "has_body",
@@ -132,7 +132,7 @@ def explain(call: Call, why: str) -> None:
     call.cancel_reason = why
 
 
-def caller_left(call: Call) -> None:
+def cancel_with_caller(call: Call) -> None:
     """The caller's task was cancelled: the call is, too, unless another reason came first."""
     attempt_of(call).caller_left = True
     if call.stopping is None:

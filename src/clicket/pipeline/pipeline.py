@@ -19,7 +19,7 @@ from clicket.errors import ClicketError
 from clicket.execution import (
     Parked,
     Stopped,
-    caller_left,
+    cancel_with_caller,
     describe,
     is_abandoned,
     log_failure,
@@ -243,7 +243,7 @@ class Pipeline:
     def _stage_failed(self, call: Call, name: str, error: BaseException) -> None:
         """Turn a stage's exception into the call's outcome, unless the call has ended meanwhile."""
         if isinstance(error, asyncio.CancelledError):
-            caller_left(call)
+            cancel_with_caller(call)
             error = Stopped(call.stopping or "cancel")
         if call.ending:
             return
@@ -289,7 +289,9 @@ class Pipeline:
 
     # Ending.
 
-    def stop(self, call: Call, reason: str, then: Then, *, execute: bool = False, ran: float | None = None) -> None:
+    def end_stopped(
+        self, call: Call, reason: str, then: Then, *, execute: bool = False, ran: float | None = None
+    ) -> None:
         """End a call that `perform` does not run (any more): queued, waiting, or abandoned. `ran`: seconds since its attempt began."""
         self._stopped(call, reason)
         if execute or ran is not None:

@@ -209,7 +209,7 @@ async def test_a_call_that_ended_while_grants_were_looked_at_does_not_run() -> N
     parts = Parts()
     parts.granted = GRANT
     call = parts.asked()
-    parts.pipeline.stop(call, "cancel", parts.ending.on_outcome_durable)
+    parts.pipeline.end_stopped(call, "cancel", parts.ending.on_outcome_durable)
     await asyncio.sleep(0)
     assert (parts.resumed, parts.kept) == ([], [])
     assert call.result is not None

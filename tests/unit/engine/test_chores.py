@@ -116,7 +116,7 @@ class Parts(Lower):
         self.broken: set[str] = set()
         self.claimer: Any = Recorder()
 
-        async def read(entry: Any) -> None:
+        async def append_empty(entry: Any) -> None:
             self.read.append(entry.id)
             if entry.id in self.broken:
                 raise StoreUnavailable("away")
@@ -125,7 +125,7 @@ class Parts(Lower):
             self.log.append(("recover", None))
             return Recovered(rerun=2)
 
-        requests: Any = Recorder(read=read)
+        requests: Any = Recorder(append_empty=append_empty)
         self.recovery: Any = Recorder(recover=recover, broken=set())
         self.chores = Chores(
             self.store,

@@ -109,7 +109,7 @@ async def test_an_abandoned_body_keeps_its_slot_until_it_is_back() -> None:
     low = Lower(echo)
     call = low.running("echo")
     abandon(call)
-    low.pipeline.stop(call, "attempt", low.ending.on_outcome_durable, execute=True)
+    low.pipeline.end_stopped(call, "attempt", low.ending.on_outcome_durable, execute=True)
     assert call.result is not None, "the call has ended"
     assert call.result.state is State.TIMEOUT
     assert (call.slot, low.ending.abandoned, low.logged("release")) == (True, {call}, [])

@@ -42,7 +42,7 @@ class Parts(Lower):
         """Another process writes into the call; `told`: this one reads it."""
         assert await self.requests.append(self.store.of(self.call), kind, data) is None
         if told:
-            await self.requests.read(self.call.entry)
+            await self.requests.append_empty(self.call.entry)
             await self.settle()
 
     async def step(self, seconds: float) -> None:
@@ -112,7 +112,7 @@ async def test_a_closed_wait_is_ended_by_the_process_that_takes_it_over() -> Non
     parts = Parts()
     await parts.parked()
     await parts.write("note", {"text": "", "external_closed": "cancel"}, told=False)
-    await parts.requests.read(parts.call.entry)
+    await parts.requests.append_empty(parts.call.entry)
     attempt_of(parts.call).wait = None
     parts.external.wait_again(parts.call, parts.record)
     await parts.settle()

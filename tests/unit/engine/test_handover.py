@@ -140,7 +140,7 @@ async def test_the_trial_of_a_tool_lasts_until_the_call_has_ended_elsewhere() ->
     there = other.made("plain")
     other.journal.adopt(stored, there.entry, attempts=0, started_at=None, state=State.PENDING)
     other.pipeline.find(there)
-    other.pipeline.stop(there, "cancel", lambda call, error: None)
+    other.pipeline.end_stopped(there, "cancel", lambda call, error: None)
     await parts.clock.run(1.0)
     assert parts.logged("slot") == ["trial:plain"]
 

@@ -39,7 +39,7 @@ async def test_of_a_failed_call() -> None:
 async def test_of_a_call_that_was_stopped_in_the_queue() -> None:
     low = Lower(echo)
     call = low.pending("echo")
-    low.pipeline.stop(call, "queue", lambda call, error: None)
+    low.pipeline.end_stopped(call, "queue", lambda call, error: None)
     result = result_from(call)
     assert result == result_of(low.store.record(call))
     assert (result.state, result.attempts) == (State.TIMEOUT, 0)

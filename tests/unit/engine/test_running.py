@@ -75,7 +75,7 @@ class Parts(Lower):
 
     def _end_stopped(self, call: Call, *, execute: bool = False) -> None:
         assert call.stopping is not None
-        self.pipeline.stop(call, call.stopping, self.ending.on_outcome_durable, execute=execute)
+        self.pipeline.end_stopped(call, call.stopping, self.ending.on_outcome_durable, execute=execute)
 
     def slow(self) -> asyncio.Future[Any]:
         """From here on bodies wait for the test."""

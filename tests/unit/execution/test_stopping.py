@@ -12,8 +12,8 @@ from clicket.execution.stopping import (
     CALLER_LEFT,
     abandon,
     attempt_of,
-    caller_left,
     can_stop,
+    cancel_with_caller,
     explain,
     forget_stop,
     is_abandoned,
@@ -94,7 +94,7 @@ def test_a_caller_that_left_cancels_its_call_unless_another_reason_came_first(be
     call = made()
     if before is not None:
         stop(call, before)
-    caller_left(call)
+    cancel_with_caller(call)
     assert attempt_of(call).caller_left
     assert (call.stopping, call.cancel_reason) == ((before, "") if before else ("cancel", CALLER_LEFT))
 

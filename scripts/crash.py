@@ -2,7 +2,9 @@
 
 `python scripts/crash.py [--store sqlite|sqlite-power|redis|postgres|all] [--runs N] [--fleet N] [--seed S] [--jobs J] [--json]`
 
-`--fleet` runs submit calls to workers over a store and a bus; workers and the bus are killed, and connections to the bus are cut.
+`--fleet` runs submit calls from two processes to workers over a store and a bus. Each run has four faults of
+`tests.crash.fleet_scene.FAULTS`: workers, submitters, the bus and the store's server are killed, workers are paused, connections broken,
+and the network between workers and the store or the bus is cut. The bus drops, doubles, delays and reorders messages in each run.
 
 Prints a table: runs, kills, calls, acknowledged calls, and of those lost, repeated, of unknown outcome (as they must be when
 no record tells), wrong. Each finding is printed with the seed that repeats it. Exit code 1 if there is any.
@@ -27,7 +29,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.crash.driver import WIDTH, Outcome, OutcomeStats, run_all, table
-from tests.crash.fleet_scene import Judged, fleet_run
+from tests.crash.fleet_scene import BOUND, Judged, fleet_run
 from tests.crash.nest import Nest
 from tests.crash.stores import STORES
 from tests.nats_server import nats_server
@@ -73,7 +75,7 @@ def main() -> int:
     stats_list: list[OutcomeStats] = []
     bad: list[Outcome] = []
     points: Counter[str] = Counter()
-    for name in STORES if options.store == "all" else [options.store]:
+    for name in () if not options.runs else STORES if options.store == "all" else [options.store]:
         stats = OutcomeStats(store=name)
         stats_list.append(stats)
 
@@ -100,14 +102,13 @@ def main() -> int:
     if not bad and not dirty:
         shutil.rmtree(base, ignore_errors=True)
     if options.json:
-        print(json.dumps(_figures(stats_list, bad, points)))
+        print(json.dumps({**_figures(stats_list, bad, points), "fleets": msgspec.to_builtins(fleets)}))
     else:
-        print(table([*stats_list, total(stats_list)] if len(stats_list) > 1 else stats_list))
-        print(f"killed at {len(points)} places: {', '.join(f'{place} {n}' for place, n in points.most_common())}")
-        kills, calls, unknown = (sum(getattr(j, name) for j in fleets) for name in ("kills", "calls", "unknown"))
-        print(
-            f"fleets: {len(fleets)} runs, {kills} faults, {calls} calls, {unknown} of unknown outcome, {len(dirty)} runs with findings"
-        )
+        if options.runs:
+            print(table([*stats_list, total(stats_list)] if len(stats_list) > 1 else stats_list))
+            print(f"killed at {len(points)} places: {', '.join(f'{place} {n}' for place, n in points.most_common())}")
+        if fleets:
+            print(_fleet_figures(fleets))
     return 1 if bad or dirty else 0
 
 
@@ -118,12 +119,31 @@ async def _fleet(store: str, seed: int, base: Path) -> Judged:
     with nats_server() as bus:
         if store == "redis":
             with redis_server(folder / "redis", "--appendonly", "yes") as server:
-                judged = await fleet_run(seed, server.url, bus, folder)
+                judged = await fleet_run(seed, server.url, server, bus, folder)
         else:
             with postgres_server() as database:
-                judged = await fleet_run(seed, database.url(), bus, folder)
-    print(f"fleet on {store}, seed {seed}: {'clean' if judged.is_clean else judged}", file=sys.stderr, flush=True)
+                judged = await fleet_run(seed, database.url(), database, bus, folder)
+    print(
+        f"fleet on {store}, seed {seed}: {'clean' if judged.is_clean else judged} ({', '.join(judged.faults)})",
+        file=sys.stderr,
+        flush=True,
+    )
     return judged
+
+
+def _fleet_figures(fleets: list[Judged]) -> str:
+    """The sums of all fleet runs, and how often each fault happened."""
+    sums = {name: sum(getattr(judged, name) for judged in fleets) for name in ("calls", "unknown", "refused")}
+    found = {
+        name: sum(len(getattr(judged, name)) for judged in fleets) for name in ("lost", "repeated", "doubled", "late")
+    }
+    faults = Counter(fault for judged in fleets for fault in judged.faults)
+    return (
+        f"fleets: {len(fleets)} runs, {faults.total()} faults ({', '.join(f'{fault} {n}' for fault, n in sorted(faults.items()))})\n"
+        f"{sums['calls']} acknowledged calls, of these {sums['unknown']} of unknown outcome; {sums['refused']} submissions without an "
+        f"answer; {', '.join(f'{name} {n}' for name, n in found.items())}\n"
+        f"last end after the last fault: {max(judged.slowest for judged in fleets):.1f} s (bound: {BOUND:g} s, more on a busy machine)"
+    )
 
 
 def total(stats_list: list[OutcomeStats]) -> OutcomeStats:

@@ -1,6 +1,7 @@
 """A proxy on loopback that loses answers: the server gets the request and executes it, but the client gets no answer.
 
-It can also hold a request back and deliver it long after its sender gave up, as a network may.
+It can also hold a request back and deliver it long after its sender gave up, as a network may, and cut the network: connections
+stay open and new ones seem to be made, but nothing passes until the cut is mended.
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ class CuttingProxy:
         self.held: list[tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._passes = asyncio.Event()
+        self._passes.set()
+
+    def silence(self) -> None:
+        """Cut the network: nothing passes until `mend`. What was sent meanwhile then arrives, as TCP sends it again."""
+        self._passes.clear()
+
+    def mend(self) -> None:
+        self._passes.set()
 
     def cut_once(self, marker: bytes) -> None:
         """Lose the answer to the next request that contains this, and no other."""
@@ -77,6 +87,7 @@ class CuttingProxy:
         assert task is not None
         self._tasks.add(task)
         try:
+            await self._passes.wait()
             upstream = await asyncio.open_connection("127.0.0.1", self.target)
         except (OSError, asyncio.CancelledError):  # asyncio's server logs a cancelled one as a failure
             writer.transport.abort()  # a connection that is left open would outlive the loop
@@ -98,6 +109,7 @@ class CuttingProxy:
                     return
                 if self.cut is not None and self.cut(data):
                     cutting.set()
+                await self._passes.wait()
                 upstream[1].write(data)
         except (OSError, asyncio.CancelledError):
             pass
@@ -118,6 +130,7 @@ class CuttingProxy:
                 if cutting.is_set():
                     self.cuts += 1
                     break
+                await self._passes.wait()
                 writer.write(data)
         writer.transport.abort()
 

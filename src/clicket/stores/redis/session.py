@@ -48,11 +48,14 @@ class Session:
         self.pool = ConnectionPool(address, timeout)
 
     def command(self, name: str, arguments: dict[str, Any], *data: bytes) -> Command:
+        return packed(b"EVALSHA", script(name).sha, b"1", self._base, self.encoded(arguments), *data)
+
+    def encoded(self, question: object) -> bytes:
+        """A question, or a part of one, as scripts read it. Raises `Unstorable`."""
         try:
-            question = _encode(arguments)
+            return _encode(question)
         except (UnicodeEncodeError, OverflowError) as error:
             raise Unstorable(f"{self.url}: this cannot be asked: {error}.") from error
-        return packed(b"EVALSHA", script(name).sha, b"1", self._base, question, *data)
 
     def identified(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The question of an owner. It lives as long as it asks, and says so when it has not for a while."""

@@ -1,4 +1,4 @@
-"""Units on their way to the server: one script for each, all of a group in one round trip, over a connection of their own."""
+"""Units on their way to the server: some by one script, all of a group in one round trip, over a connection of their own."""
 
 from __future__ import annotations
 
@@ -22,9 +22,48 @@ __all__ = ["Units"]
 _MAX_BODY = 256 * 1024 * 1024
 _MAX_BYTES = 8 * 1024 * 1024
 """Of one round trip: more would not be answered in time over a slow connection."""
+_MAX_UNITS = 20
+"""Of one run of the script: other processes wait while it runs."""
 _MAX_EXACT = 2**53
 _SLACK = 60_000
 """Milliseconds that a cached result stays beyond its time: clocks differ, and readers look at its date themselves."""
+
+
+class _Unit(msgspec.Struct, gc=False, omit_defaults=True):
+    """What the script is asked to do with one unit."""
+
+    id: str
+    thread: str
+    caller: str
+    tool: str
+    state: str
+    expect: int
+    fence: int
+    last: int
+    created: str
+    bytes: int
+    key: int
+    priority: int
+    owned: bool = False
+    claim: bool = False
+    request: bool = False
+    first: int | None = None
+    """The number of its first event, if it has events."""
+    ended: str | None = None
+    stats: OutcomeStats | None = None
+    waiting: str | None = None
+    queue: str | None = None
+    hour: str | None = None
+    """The hour in which the call was made, if it is the first one of that hour here."""
+    artifacts: list[str] | None = None
+    cache: dict[str, Any] | None = None
+
+
+class _Request(msgspec.Struct, frozen=True, gc=False):
+    asked: msgspec.Raw
+    body: bytes
+    item: bytes | None
+    """The result for the cache; empty, if the unit only counts a use of the cache."""
 
 
 class Units:
@@ -50,35 +89,47 @@ class Units:
         return outcomes
 
     async def _apply(self, units: Sequence[Unit], again: bool) -> list[ClicketError | None]:
-        commands: list[Command] = []
         outcomes: list[ClicketError | None] = [None] * len(units)
-        sent: list[int] = []
-        signature = self._session.identified({})
-        unsigned = {name: value for name, value in signature.items() if name != "owner"}  # it is enough to say it once
+        sent: list[tuple[int, _Request]] = []
         for place, (change, body) in enumerate(units):
             try:
-                commands.append(self._command(change, body, signature if not commands else unsigned, again=again))
+                sent.append((place, self._request(change, body)))
             except Unstorable as error:
                 outcomes[place] = error
-            else:
-                sent.append(place)
-        if commands:
-            answers = await self._answers(commands)
-            for place, answer in zip(sent, answers, strict=True):
+        if sent:
+            signature = self._session.identified({"again": True} if again else {})
+            answers = await self._answers([request for _, request in sent], signature)
+            for (place, _), answer in zip(sent, answers, strict=True):
                 outcomes[place] = self._outcome(*units[place], answer)
             self._session.renewed(signature)
         return outcomes
 
-    async def _answers(self, commands: list[Command]) -> list[Any]:
-        answers = await self._connection.execute(commands)
+    async def _answers(self, requests: list[_Request], signature: dict[str, Any]) -> list[Any]:
+        """The answers of the script, one for each unit."""
+        answers = await self._run(requests, signature, load=False)
         missing = next((n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)), None)
         if missing is not None:
             # From the first one that was not run on, all that were refused are asked again: they may have built on it.
             rest = [n for n in range(missing, len(answers)) if not isinstance(answers[n], int | list)]
-            _, *later = await self._connection.execute([script("append").load, *(commands[n] for n in rest)])
-            for n, answer in zip(rest, later, strict=True):
+            for n, answer in zip(rest, await self._run([requests[n] for n in rest], signature, load=True), strict=True):
                 answers[n] = answer
         return answers
+
+    async def _run(self, requests: list[_Request], signature: dict[str, Any], *, load: bool) -> list[Any]:
+        groups = [requests[at : at + _MAX_UNITS] for at in range(0, len(requests), _MAX_UNITS)]
+        commands = [self._command(group, signature) for group in groups]
+        answers = await self._connection.execute([script("append").load, *commands] if load else commands)
+        found: list[Any] = []
+        for group, answer in zip(groups, answers[-len(groups) :], strict=True):
+            found += answer if isinstance(answer, list) else [answer] * len(group)  # else the script answered for all
+        return found
+
+    def _command(self, requests: Sequence[_Request], signature: dict[str, Any]) -> Command:
+        arguments = {**signature, "units": [request.asked for request in requests]}
+        if self._keep is not None:
+            arguments["keep"] = self._keep
+        items = [request.item for request in requests if request.item is not None]
+        return self._session.command("append", arguments, *(request.body for request in requests), *items)
 
     def _outcome(self, change: Append, body: bytes, answer: Any) -> ClicketError | None:
         if isinstance(answer, int | list):
@@ -102,52 +153,43 @@ class Units:
             return self._session.lost_data()
         raise self._session.superseded()
 
-    def _command(self, change: Append, body: bytes, signature: dict[str, Any], *, again: bool) -> Command:
+    def _request(self, change: Append, body: bytes) -> _Request:
         if len(body) > _MAX_BODY:
             raise Unstorable(f"call {change.id} has {len(body)} bytes of events in one unit; Redis takes {_MAX_BODY}.")
-        arguments: dict[str, Any] = {
-            **signature,
-            "id": change.id,
-            "thread": change.call.thread,
-            "caller": change.call.caller,
-            "tool": change.call.tool,
-            "state": change.state.value,
-            "expect": change.expect,
-            "fence": change.fence,
-            "last": change.last,
-            "created": repr(float(change.call.created_at)),
-            "owned": change.owned,
-            "priority": max(min(change.call.priority, _MAX_EXACT), -_MAX_EXACT),
-            "bytes": len(body),
-            "key": change.key,
-        }
-        if change.expect == 0 and change.call.created_at // 3600 != self._hour:
-            arguments["hour"] = str(int(change.call.created_at // 3600))
+        call, ended_at = change.call, change.ended_at
+        asked = _Unit(
+            call.id,
+            call.thread,
+            call.caller,
+            call.tool,
+            change.state.value,
+            change.expect,
+            change.fence,
+            change.last,
+            repr(float(call.created_at)),
+            len(body),
+            change.key,
+            max(min(call.priority, _MAX_EXACT), -_MAX_EXACT),
+            change.owned,
+            change.claim,
+            change.request,
+        )
+        if change.expect == 0 and call.created_at // 3600 != self._hour:
+            asked.hour = str(int(call.created_at // 3600))
         if change.unit is not None:
-            arguments["first"] = change.expect + 1
-        if again:
-            arguments["again"] = True
-        if change.claim:
-            arguments["claim"] = True
-        if change.request:
-            arguments["request"] = True
-        if change.ended_at is not None:
-            arguments["ended"] = repr(change.ended_at)
-        if self._keep is not None:
-            arguments["keep"] = self._keep
+            asked.first = change.expect + 1
+        if ended_at is not None:
+            asked.ended, asked.stats = repr(ended_at), change.stats
         if change.artifacts:
-            arguments["artifacts"] = [name for name, _ in change.artifacts]
-            arguments["bytes"] += sum(size for _, size in change.artifacts)
+            asked.artifacts = [name for name, _ in change.artifacts]
+            asked.bytes += sum(size for _, size in change.artifacts)
         if change.queue:
-            arguments["queue"] = change.queue
-        if change.waiting_for is not None:
-            arguments["waiting"] = change.waiting_for
-        if change.stats is not None and change.ended_at is not None:
-            arguments["stats"] = _as_request(change.stats)
-        if change.cache is None:
-            return self._session.command("append", arguments, body)
-        arguments["cache"], item = _use(change.cache, change.ended_at or change.call.created_at)
-        return self._session.command("append", arguments, body, item)
+            asked.queue = change.queue
+        asked.waiting = change.waiting_for
+        item = None
+        if change.cache is not None:
+            asked.cache, item = _use(change.cache, ended_at or call.created_at)
+        return _Request(msgspec.Raw(self._session.encoded(asked)), body, item)
 
     async def erase(self, creations: Sequence[Unit]) -> None:
         for change, body in creations:

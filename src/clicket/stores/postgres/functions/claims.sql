@@ -1,9 +1,11 @@
 -- Calls that wait for an owner, slots, and tokens of a rate.
 
-CREATE FUNCTION take(me bigint, my_ticket bigint, keys bigint[]) RETURNS void LANGUAGE sql AS $$
+-- A function in SQL would be parsed and planned at each call.
+CREATE FUNCTION take(me bigint, my_ticket bigint, keys bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
     UPDATE calls SET taken_from = owner, owner = me, fence = fence + 1, claims = claims + 1, request = false,
         ticket = my_ticket WHERE key = ANY (keys);
-$$;
+END $$;
 
 -- Claim one call, or calls of dead owners (`orphans`) by their queues. A ticket whose answer was lost (`unheard`) gets its calls again.
 CREATE FUNCTION claim(
@@ -98,10 +100,13 @@ END $$;
 -- Claim waiting calls, callers in turn, and return the calls themselves.
 -- `passed`: how many more waited, and were locked by other transactions; if there are some, and no call was taken, there is one row
 -- without a call.
+-- Its statements are planned once for each connection: to plan them takes longer than to claim. The settings leave only the plans that
+-- are right for a table of any size: the first claim is often made while there are no calls, and no statistics.
 CREATE FUNCTION claim_waiting(
     me bigint, my_epoch bigint, my_ticket bigint, unheard bigint[], tools text[], last_caller text, most integer
 ) RETURNS TABLE (key bigint, id text, fence integer, claims integer, owner bigint, taken_from bigint, bodies bytea[], passed integer)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     chosen bigint[] := '{}';

@@ -1,6 +1,41 @@
 -- Where a call is listed, and how it vanishes from everywhere. `facts` are what its lists are made of.
 local FACTS = {'id', 'thread', 'caller', 'tool', 'state', 'owner', 'ended', 'bytes', 'artifacts', 'waiting', 'queue'}
 
+-- While a script that handles many calls gathers, changes of lists and sums wait for `settle`: then each list is changed by one
+-- command for all calls. What such a script reads must not be gathered: rows, events and `ids` are always written at once.
+local gathered
+
+local function gather()
+  gathered = {add = {}, cut = {}, lines = {}, threads = {}, bytes = 0}
+end
+
+local function of(lists, name)
+  local list = lists[name]
+  if not list then
+    list = {}
+    lists[name] = list
+  end
+  return list
+end
+
+local function enlist(list, score, member)
+  if not gathered then
+    call('ZADD', list, score, member)
+    return
+  end
+  of(gathered.add, list)[member] = score
+  of(gathered.cut, list)[member] = nil
+end
+
+local function strike(list, member)
+  if not gathered then
+    call('ZREM', list, member)
+    return
+  end
+  of(gathered.add, list)[member] = nil
+  of(gathered.cut, list)[member] = true
+end
+
 local function padded(key)
   return string.format('%016d', key) -- in the order of keys where scores are equal
 end
@@ -23,14 +58,24 @@ local function facts_of(key)
   return kept and cmsgpack.unpack(kept)
 end
 
-local function weigh(thread, bytes, calls)
-  -- Retention counts ended calls and their bytes, in all and by thread.
-  call('HINCRBY', meta, 'ended_bytes', bytes)
+local function weigh_thread(thread, bytes, calls)
   call('ZINCRBY', base .. 'thread_bytes', bytes, thread)
   if calls ~= 0 and tonumber(call('ZINCRBY', base .. 'thread_calls', calls, thread)) <= 0 then
     call('ZREM', base .. 'thread_calls', thread)
     call('ZREM', base .. 'thread_bytes', thread)
   end
+end
+
+local function weigh(thread, bytes, calls)
+  -- Retention counts ended calls and their bytes, in all and by thread.
+  if not gathered then
+    call('HINCRBY', meta, 'ended_bytes', bytes)
+    weigh_thread(thread, bytes, calls)
+    return
+  end
+  local sums = of(gathered.threads, thread)
+  sums.bytes, sums.calls = (sums.bytes or 0) + bytes, (sums.calls or 0) + calls
+  gathered.bytes = gathered.bytes + bytes
 end
 
 local function queue_of(tool, queue)
@@ -39,20 +84,29 @@ end
 
 local function join(queue, caller, key, priority)
   -- A call waits in its queue, and there in the line of its caller. `callers` has the callers with a line, in the order of names.
-  call('ZADD', base .. 'waiting:' .. queue, -priority, padded(key))
-  call('ZADD', base .. 'line:' .. queue .. '\0' .. caller, -priority, padded(key))
-  call('ZADD', base .. 'callers:' .. queue, 0, caller)
+  enlist(base .. 'waiting:' .. queue, -priority, padded(key))
+  enlist(base .. 'line:' .. queue .. '\0' .. caller, -priority, padded(key))
+  enlist(base .. 'callers:' .. queue, 0, caller)
   call('SADD', base .. 'queues', queue)
+end
+
+local function close_line(queue, caller)
+  if call('EXISTS', base .. 'line:' .. queue .. '\0' .. caller) == 0 then
+    call('ZREM', base .. 'callers:' .. queue, caller)
+  end
+  if call('EXISTS', base .. 'waiting:' .. queue) == 0 then
+    call('SREM', base .. 'queues', queue)
+  end
 end
 
 local function leave(queue, caller, member)
   local line = base .. 'line:' .. queue .. '\0' .. caller
-  call('ZREM', line, member)
-  if call('EXISTS', line) == 0 then
-    call('ZREM', base .. 'callers:' .. queue, caller)
-  end
-  if call('ZREM', base .. 'waiting:' .. queue, member) == 1 and call('EXISTS', base .. 'waiting:' .. queue) == 0 then
-    call('SREM', base .. 'queues', queue)
+  strike(line, member)
+  strike(base .. 'waiting:' .. queue, member)
+  if gathered then
+    gathered.lines[line] = {queue, caller}
+  else
+    close_line(queue, caller)
   end
 end
 
@@ -61,7 +115,7 @@ local function hold_for(key, owner, queue, caller, priority)
   if owner == '' then
     join(queue, caller, key, priority)
   else
-    call('ZADD', base .. 'live:' .. owner, key, key)
+    enlist(base .. 'live:' .. owner, key, key)
   end
 end
 
@@ -69,7 +123,7 @@ local function let_go(key, owner, queue, caller, requested)
   if owner == '' then
     leave(queue, caller, padded(key))
   else
-    call('ZREM', base .. 'live:' .. owner, key)
+    strike(base .. 'live:' .. owner, key)
     if requested then
       call('SREM', base .. 'requests:' .. owner, key)
     end
@@ -86,6 +140,38 @@ local function wait_for(key, before, after)
       call('ZADD', base .. 'awaiting:' .. after, key, key)
     end
   end
+end
+
+local function all_of(command, list, members)
+  local arguments = {}
+  for member, score in pairs(members) do
+    if command == 'ZADD' then
+      arguments[#arguments + 1] = score
+    end
+    arguments[#arguments + 1] = member
+  end
+  if #arguments > 0 then
+    call(command, list, unpack(arguments))
+  end
+end
+
+local function settle()
+  for list, members in pairs(gathered.add) do
+    all_of('ZADD', list, members)
+  end
+  for list, members in pairs(gathered.cut) do
+    all_of('ZREM', list, members)
+  end
+  for _, line in pairs(gathered.lines) do
+    close_line(line[1], line[2])
+  end
+  for thread, sums in pairs(gathered.threads) do
+    weigh_thread(thread, sums.bytes, sums.calls)
+  end
+  if gathered.bytes ~= 0 then
+    call('HINCRBY', meta, 'ended_bytes', gathered.bytes)
+  end
+  gathered = nil
 end
 
 local function forget(key)

@@ -3,8 +3,9 @@ local before = ask.again and answered()
 if before then
   return before
 end
-local taken = {}
-for _, each in ipairs(next_in_turn(ask.tools, ask.last_caller, ask.limit)) do
+local taken, waiting = {}, next_in_turn(ask.tools, ask.last_caller, ask.limit)
+gather()
+for _, each in ipairs(waiting) do
   if #taken == ask.limit then
     break
   end
@@ -15,4 +16,5 @@ for _, each in ipairs(next_in_turn(ask.tools, ask.last_caller, ask.limit)) do
     leave(each.queue, each.caller, each.member)
   end
 end
+settle()
 return hand_out(taken)

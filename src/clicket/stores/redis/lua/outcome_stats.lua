@@ -1,9 +1,12 @@
 -- What an ending call adds: to the figures of its caller, a packed hash field for each kind of outcome, and to the health of its
 -- tool. `health_law` is made of HEALTH_LAW in ports/health.py: for each effect the columns that change, and the rule for each.
-local function figure_of(caller, stats)
-  local name = cmsgpack.pack({stats.tool, stats.outcome, stats.error, stats.bucket or false})
-  local packed = call('HGET', base .. 'figures:' .. caller, name)
-  return name, packed and cmsgpack.unpack(packed)
+local function kind_of(stats)
+  return cmsgpack.pack({stats.tool, stats.outcome, stats.error, stats.bucket or false})
+end
+
+local function figure_of(caller, kind)
+  local packed = call('HGET', base .. 'figures:' .. caller, kind)
+  return packed and cmsgpack.unpack(packed)
 end
 
 local function change_health(health, stats)
@@ -27,31 +30,49 @@ local function change_health(health, stats)
   end
 end
 
+-- Rows that outcomes of this script change, by place and tool, or by caller and name: each is read once, and written by `settle_stats`.
+local new_health, new_figures = {}, {}
+
 local function add_to_health(place, stats)
-  local health = health_of(place, stats.tool) or {
+  local tools = of(new_health, place)
+  local health = tools[stats.tool] or health_of(place, stats.tool) or {
     tool = stats.tool, completions = 0, failures = 0, consecutive_failures = 0, version = 0,
   }
   change_health(health, stats)
-  keep_health(place, health)
+  tools[stats.tool] = health
 end
 
 local function add_stats(caller, thread, stats)
-  local name, figure = figure_of(caller, stats)
-  if figure then
-    figure = {
-      figure[1] + 1, figure[2] + stats.seconds, math.min(figure[3], stats.seconds), math.max(figure[4], stats.seconds),
-    }
-  else
-    figure = {1, stats.seconds, stats.seconds, stats.seconds}
-    call('ZADD', base .. 'counted', 0, caller)
-  end
-  call('HSET', base .. 'figures:' .. caller, name, cmsgpack.pack(figure))
+  local figures, kind = of(new_figures, caller), kind_of(stats)
+  local figure = figures[kind] or figure_of(caller, kind) or {0, 0, stats.seconds, stats.seconds}
+  figures[kind] = figure
+  figure[1], figure[2] = figure[1] + 1, figure[2] + stats.seconds
+  figure[3], figure[4] = math.min(figure[3], stats.seconds), math.max(figure[4], stats.seconds)
   if stats.effect == 'none' or stats.tool == '' then
     return
   end
   add_to_health(place_of(caller, thread), stats)
   if stats.shared then
     add_to_health(place_of('', ''), stats)
+  end
+end
+
+local function settle_stats()
+  for caller, figures in pairs(new_figures) do
+    local fields = {}
+    for kind, figure in pairs(figures) do
+      fields[#fields + 1] = kind
+      fields[#fields + 1] = cmsgpack.pack(figure)
+    end
+    if call('EXISTS', base .. 'figures:' .. caller) == 0 then
+      call('ZADD', base .. 'counted', 0, caller)
+    end
+    call('HSET', base .. 'figures:' .. caller, unpack(fields))
+  end
+  for place, tools in pairs(new_health) do
+    for _, health in pairs(tools) do
+      keep_health(place, health)
+    end
   end
 end
 
@@ -75,7 +96,8 @@ end
 
 -- The reverse, for a call that is erased. Times that the call set stay.
 local function remove_stats(caller, thread, stats)
-  local name, figure = figure_of(caller, stats)
+  local name = kind_of(stats)
+  local figure = figure_of(caller, name)
   if figure and figure[1] > 1 then
     figure[1], figure[2] = figure[1] - 1, figure[2] - stats.seconds
     call('HSET', base .. 'figures:' .. caller, name, cmsgpack.pack(figure))

@@ -1,0 +1,1 @@
+-- Claims are planned once for each connection (functions/claims.sql).

@@ -118,7 +118,7 @@ async def _fleet(store: str, seed: int, base: Path) -> Judged:
     folder.mkdir(parents=True)
     with nats_server() as bus:
         if store == "redis":
-            with redis_server(folder / "redis", "--appendonly", "yes") as server:
+            with redis_server(folder / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
                 judged = await fleet_run(seed, server.url, server, bus, folder)
         else:
             with postgres_server() as database:

@@ -17,7 +17,7 @@ async def run(store: str, folder: Path, *faults: str) -> Judged:
     (folder / "redis").mkdir()
     with nats_server() as bus:
         if store == "redis":
-            with redis_server(folder / "redis", "--appendonly", "yes") as server:
+            with redis_server(folder / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
                 return await fleet_run(SEED, server.url, server, bus, folder, faults=faults)
         with postgres_server() as database:
             return await fleet_run(SEED, database.url(), database, bus, folder, faults=faults)

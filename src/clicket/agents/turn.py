@@ -83,7 +83,7 @@ class Turn:
         """Whose spend its requests are: this run's, and that of the runs that called its agent."""
         self.limits: Limits = limits
         self.fork: str = fork
-        self.has_references: bool = any([m.role == "tool" and REFERENCE in m.content for m in history])
+        self.has_references: bool = _has_reference(history)
         """Some result was cut: the model is offered the tool `read_result`."""
         self.allowed_tools: frozenset[str] | None = None
         """Names of the tools that may be called; None: all of the runtime."""
@@ -362,6 +362,13 @@ class Turn:
         """Append the messages of a fork."""
         self.messages += paired(fork.messages[fork.begins :])
         self._ids |= fork._ids
+
+
+def _has_reference(messages: Sequence[ChatMessage]) -> bool:
+    for message in messages:  # a long history in each turn: no generator
+        if message.role == "tool" and REFERENCE in message.content:
+            return True
+    return False
 
 
 def _texts(plan: Entry) -> list[str]:

@@ -48,8 +48,13 @@ def _losses(settings: dict[str, str]) -> list[str]:
         fsync = settings.get("appendfsync", "")
         if fsync == "always":
             return []
-        lost = "up to one second of calls" if fsync == "everysec" else "what the operating system had not written yet"
-        return [f"`appendfsync {fsync}`: if the server's machine fails, {lost} can be lost. `always` loses nothing."]
+        if (
+            fsync == "everysec"
+        ):  # while an fsync is under way, Redis keeps what it has acknowledged in its own memory for up to 2 s
+            how = "if the server's machine fails, or the server is killed while its disk is slow, up to two seconds of calls"
+        else:
+            how = "if the server's machine fails, what the operating system had not written yet"
+        return [f"`appendfsync {fsync}`: {how} can be lost. `always` loses nothing."]
     if settings.get("save"):
         since = f"everything since its last snapshot (`save {settings['save']}`)"
         return [f"`appendonly no`: if the server dies, {since} is lost. Set `appendonly yes`."]

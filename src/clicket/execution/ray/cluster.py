@@ -78,6 +78,11 @@ class Cluster:
             try:
                 self._actor = remote.remote()
                 ray.get(self._actor.capacity.remote())
+            except ConnectionError as error:
+                self._actor = None
+                raise RayUnavailable(
+                    f"the connection to the Ray cluster at {self.address} was lost ({_line(error)}).", retryable=True
+                ) from error
             except Exception as error:
                 self._actor = None
                 raise RayUnavailable(
@@ -157,7 +162,8 @@ class _Remote:
     def read(self, name: str) -> Item:
         try:
             kind, data = self._ask("read", name)
-        except Exception as error:
+        except Exception as error:  # the actor raises nothing: it is gone, or the client's server has forgotten it
+            self._on_lost()
             return LOST, _line(error).encode()
         return kind, data
 

@@ -23,7 +23,7 @@ QUESTION = Question(
         "A worker process runs the calls of another process; a third service looks on, over the same store. Events: from the "
         "time that an event carries to its arrival at the third service, while a tool emits every 5 ms. Cancel: from the third "
         "service's request until the process of a tool with isolation is gone. A new worker: while 2,000 calls of 10 ms wait and "
-        "another worker is full, from the moment that it is open to the start of its first body. A locked row: from the release of a "
+        "another worker is full, from the request to open its runtime to the start of its first body. A locked row: from the release of a "
         "lock that made the worker's claims pass over waiting calls to the first start. SQLite has no notices: other processes look at "
         "the file."
     ),

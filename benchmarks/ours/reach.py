@@ -1,14 +1,16 @@
 """What another process does, seen from a third: `postgres+nats` has notices over a NATS server. `python -m benchmarks.ours.reach work
-URL DURABILITY` is a worker process: it prints "ready" when it is open, and ends with its input."""
+URL DURABILITY` is a worker process: it prints "ready", opens when a line comes, and ends with its input."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -54,8 +56,9 @@ def limits() -> Settings:
 
 
 async def work(url: str, durability: str) -> None:
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
     async with Runtime(tools=TOOLS, store=url, durability=durability, settings=limits()):
-        print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 
@@ -100,19 +103,32 @@ def _runs(process: Path) -> bool:
         return False
 
 
-async def join_delay(submitter: Runtime, url: str, durability: str) -> float:
-    """Milliseconds from a new worker's opening to the start of its first body, while a long queue waits for a full worker."""
-    handles = await asyncio.gather(
-        *(submitter.submit("short", thread=f"t{n % 50}") for n in range(_QUEUE // 4 if timing.quick() else _QUEUE))
-    )
+@asynccontextmanager
+async def worker(url: str, durability: str) -> AsyncIterator[subprocess.Popen[str]]:
+    """A worker process that waits for `go`."""
     with timing.worker("benchmarks.ours.reach", "work", url, durability) as process:
         await asyncio.to_thread(timing.await_ready, process)
-        opened = monotonic()
+        yield process
+        await asyncio.to_thread(process.communicate, timeout=60)
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+async def join_delay(submitter: Runtime, url: str, durability: str) -> float:
+    """Milliseconds until a worker that is opened starts its first body, while a long queue waits for a full worker."""
+    async with worker(url, durability) as process:
+        calls = [submitter.submit("short", thread=f"t{n % 50}") for n in range(_QUEUE)]
+        handles = await asyncio.gather(*calls)
+        asked = monotonic()
+        go(process)
         results = await asyncio.gather(*(handle.result() for handle in handles))
-        starts = [result.output[1] for result in results if result.output[0] == process.pid]
-        assert starts, "the queue was empty before the worker was open"
-        process.communicate(timeout=60)
-    return max(0.0, min(starts) - opened) * 1e3
+    starts = [result.output[1] for result in results if result.output[0] == process.pid]
+    assert starts, "the queue was empty before the worker was open"
+    return (min(starts) - asked) * 1e3
 
 
 async def lock_delay(submitter: Runtime, url: str, durability: str) -> float:
@@ -145,13 +161,11 @@ async def main() -> None:
         async with Runtime(tools=TOOLS, engine="workers", **given) as submitter:
             if variant == "postgres":
                 figures["locked_ms"] = await lock_delay(submitter, url, durability)
-            with timing.worker("benchmarks.ours.reach", "work", url, durability) as process:
-                await asyncio.to_thread(timing.await_ready, process)
-                async with Runtime(**given) as third:
-                    figures |= await event_delays(submitter, third)
-                    figures["cancel_ms"] = await cancel_delay(submitter, third, folder)
-                    figures["join_ms"] = await join_delay(submitter, url, durability)
-                process.communicate(timeout=60)
+            async with worker(url, durability) as process, Runtime(**given) as third:
+                go(process)
+                figures |= await event_delays(submitter, third)
+                figures["cancel_ms"] = await cancel_delay(submitter, third, folder)
+                figures["join_ms"] = await join_delay(submitter, url, durability)
     timing.report(figures, timing.versions("clicket"))
 
 

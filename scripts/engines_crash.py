@@ -1,9 +1,10 @@
-"""Kills Ray workers, Ray nodes and Temporal workers under calls, and judges the outcomes of the calls.
+"""Kills Ray workers, Ray nodes, the head nodes of Ray clusters and Temporal workers under calls, and judges the outcomes of the calls.
 
-    python scripts/engines_crash.py [--runs 20] [--seed 1]
+    python scripts/engines_crash.py [--runs 20] [--seed 1] [--only workers|nodes|heads|temporal]
 
 Each run kills once, at a random moment, under a payment and under a call that may be repeated. A payment ends as charged or as
-`outcome_unknown`, and its body ran at most once; the other call completes. `make test-engines` runs it in its environment.
+`outcome_unknown`, and its body ran at most once; the other call completes. A killed head node comes back as another cluster; there are
+a fifth as many of these runs, half of them over `ray://`. `make test-engines` runs it in its environment.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -31,6 +33,7 @@ os.environ.update(
 
 from tests.engines.engine_tools import RAY_TOOLS, runs  # noqa: E402
 from tests.engines.programs import kill, start_program, temporal_server  # noqa: E402
+from tests.engines.ray_head import RayHead  # noqa: E402
 from tests.kit.waiting import eventually  # noqa: E402
 
 from clicket import Runtime  # noqa: E402 - the paths above come first
@@ -88,6 +91,34 @@ async def ray_kills(count: int, chance: random.Random, folder: Path, found: Coun
         cluster.shutdown()
 
 
+async def head_kills(count: int, chance: random.Random, folder: Path, found: Counter[str]) -> None:
+    """Over `ray://` the runtime goes on. Ray ends a process with a direct connection, and another one settles its calls."""
+    for number in range(count):
+        place, client = folder / str(number), number % 2 == 0
+        place.mkdir()
+        store, head = f"sqlite:///{place}/calls.db", RayHead(client=client)
+        try:
+            head.start()
+            caller = start_program("ray_caller.py", head.address, store, str(place), "submit")
+            await asyncio.sleep(chance.uniform(0, 0.4))
+            head.kill()
+            if not client:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    await asyncio.to_thread(caller.wait, PATIENCE)
+                kill(caller)
+            head.start()
+            if not client:
+                caller = start_program("ray_caller.py", head.address, store, str(place), "settle")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(caller.wait, PATIENCE)
+            kill(caller)
+            async with Runtime(store=store) as rt:
+                for tool in ("charge", "fetch"):
+                    judge(found, await rt.get(tool), len(runs(place / tool)), payment=tool == "charge")
+        finally:
+            head.close()
+
+
 def _add_node(cluster: Any) -> Any:
     """A node with two CPUs. On a busy machine Ray may give up while it starts."""
     for tries_left in reversed(range(5)):
@@ -133,11 +164,13 @@ async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=["workers", "nodes", "temporal"])
+    parser.add_argument("--only", choices=["workers", "nodes", "heads", "temporal"])
     given = parser.parse_args()
+    counts = {"heads": max(2, given.runs // 5)}
     kinds: dict[str, Callable[[random.Random, Path, Counter[str]], Awaitable[None]]] = {
         "workers": lambda chance, folder, found: ray_kills(given.runs, chance, folder, found, nodes=False),
         "nodes": lambda chance, folder, found: ray_kills(given.runs, chance, folder, found, nodes=True),
+        "heads": lambda chance, folder, found: head_kills(counts["heads"], chance, folder, found),
         "temporal": lambda chance, folder, found: temporal_kills(given.runs, chance, folder, found),
     }
     bad = 0
@@ -148,7 +181,8 @@ async def main() -> int:
         with tempfile.TemporaryDirectory(prefix="clicket-engines-") as folder:
             await kind(random.Random(given.seed), Path(folder), found)
         print(
-            f"{name}: {given.runs} kills: " + ", ".join(f"{what} {number}" for what, number in found.items()),
+            f"{name}: {counts.get(name, given.runs)} kills: "
+            + ", ".join(f"{what} {number}" for what, number in found.items()),
             flush=True,
         )
         bad += found["lost"] + found["repeated"] + found["double outcomes"] + found["wrong"]

@@ -204,7 +204,8 @@ async def fleet_run(
             start_submitter=start(url, engine="workers"),
         )
         await fleet.open(workers)
-        here = Runtime([pay, fetch], settings=Settings(store=url, engine="workers", **limits))
+        near = {**limits, "notices": bus.url}  # what other processes hear is altered, what this one hears is not
+        here = Runtime([pay, fetch], settings=Settings(store=url, engine="workers", **near))
         rt = await stack.enter_async_context(here)
         given = await _submit(seed, rt, fleet, judged.faults, folder, calls)
         healed_at = time.time()

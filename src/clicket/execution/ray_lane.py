@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable, Coroutine
 from secrets import token_hex
 from typing import Any
@@ -36,6 +37,9 @@ _START_LIMIT = 120.0
 """Seconds that a Ray worker may take to import a tool's module; the attempt's own time counts from the body's start."""
 _PATIENCE = 1.0
 """Seconds without a place after which the record says what the call waits for."""
+LOST_LIMIT = 60.0
+"""Seconds that a call waits for a cluster that was lost, or is being started again: those of Ray's own processes."""
+_TRY_EVERY = 0.5
 _MAX_THREADS = 10_000
 """One thread waits for each body; the runtime's slots bound their number."""
 
@@ -64,7 +68,10 @@ class RayLane:
         self._threads = Workers(_MAX_THREADS, "clicket-ray")
 
     async def prepare(self, call: Call) -> None:
-        """Wait until the call's body has its resources. If the call is stopped meanwhile, it ends here."""
+        """Wait until the call's body has its resources. If the call is stopped meanwhile, it ends here.
+
+        If the connection to the cluster is lost, another one is made, for up to `LOST_LIMIT` seconds: no body has begun.
+        """
         if call.stopping is not None:
             raise Stopped(call.stopping)
         tool, attempt = call.required_tool(), attempt_of(call)
@@ -75,14 +82,13 @@ class RayLane:
         if self._max_wait is not None:
             timers.append(clock.call_later(self._max_wait, stop, call, "resources"))
         set_stopper(attempt, task.cancel)
+        now, give_up_at = asyncio.get_running_loop().time, math.inf
         try:
-            await self._threads.run(self._cluster.connect)
-            job = Job(
-                target=target_of(tool, "ray"),
-                arguments=msgspec.Raw(encode(call.arguments)),
-                context=sent_context(call, tool.options.timeout),
-            )
-            await body.place(call.entry.tool, encode(job), _ray_options(_resources(tool)))
+            while not await self._is_placed(call, tool, body, last_try=now() > give_up_at):
+                give_up_at = min(give_up_at, now() + LOST_LIMIT)
+                await self._end(body)  # a request whose answer was lost must not keep its place
+                await asyncio.sleep(_TRY_EVERY)
+                body = PlacedBody(self._cluster, self._threads, token_hex(8))
         except asyncio.CancelledError:
             task.uncancel()
             set_stopper(attempt, None)
@@ -93,6 +99,22 @@ class RayLane:
             for timer in timers:
                 timer.cancel()
         attempt.worker = body
+
+    async def _is_placed(self, call: Call, tool: Tool, body: PlacedBody, *, last_try: bool) -> bool:
+        """Place the body. False: the connection was lost, and may be made again. After the last try that is an error."""
+        try:
+            await self._threads.run(self._cluster.connect)
+            job = Job(
+                target=target_of(tool, "ray"),
+                arguments=msgspec.Raw(encode(call.arguments)),
+                context=sent_context(call, tool.options.timeout),
+            )
+            await body.place(call.entry.tool, encode(job), _ray_options(_resources(tool)))
+        except RayUnavailable as error:
+            if last_try or not error.retryable:
+                raise
+            return False
+        return True
 
     async def _report_wait(self, call: Call) -> None:
         """Note on the record what the call waits for, and whether any node could ever have it."""

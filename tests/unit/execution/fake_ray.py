@@ -62,7 +62,7 @@ class Stream:
 
 
 class FakeRay(ModuleType):
-    """`streams`: all tasks so far. `room`: new tasks are placed at once."""
+    """`streams`: all tasks so far. `room`: new tasks are placed at once. `lost`: so many submissions find no connection."""
 
     def __init__(self) -> None:
         super().__init__("ray")
@@ -72,6 +72,7 @@ class FakeRay(ModuleType):
         self.room = True
         self.address: str | None = None
         self.down = False
+        self.lost = 0
         self.util = SimpleNamespace(client=SimpleNamespace(ray=SimpleNamespace(is_connected=lambda: False)))
         self.exceptions = ModuleType("ray.exceptions")
         vars(self.exceptions).update(
@@ -93,6 +94,9 @@ class FakeRay(ModuleType):
     def remote(self, **options: Any) -> Any:
         def of(function: Any) -> Any:
             def submit(*arguments: Any) -> Stream:
+                if self.lost:
+                    self.lost -= 1
+                    raise ConnectionError("the head node is gone")
                 made = Stream(function(*arguments))
                 if self.room:
                     made.place()

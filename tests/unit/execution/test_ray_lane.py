@@ -116,6 +116,36 @@ async def test_a_payment_whose_place_is_lost_before_it_began_is_tried_again(rt: 
     assert (await handle.result()).output == "paid"
 
 
+@pytest.mark.parametrize("name", ["pay", "look_up"])
+async def test_a_connection_that_is_lost_before_the_body_has_a_place_is_made_again(
+    rt: Runtime, fake_ray: FakeRay, name: str
+) -> None:
+    fake_ray.lost = 2
+    go_on.set()
+    result = await rt.call(name)
+    assert (result.success, result.attempts, begun) == (True, 1, [name])
+    assert fake_ray.lost == 0
+
+
+async def test_a_call_that_waits_for_a_lost_cluster_can_be_cancelled(rt: Runtime, fake_ray: FakeRay) -> None:
+    fake_ray.lost = 1_000_000
+    handle = await rt.submit("pay")
+    await eventually(lambda: fake_ray.lost < 1_000_000)
+    assert await rt.cancel(handle.id)
+    assert (await handle.result()).state is State.CANCELLED
+    assert begun == []
+
+
+async def test_a_cluster_that_stays_lost_fails_the_call(
+    rt: Runtime, fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clicket.execution.ray_lane.LOST_LIMIT", 0.0)
+    fake_ray.lost = 1_000_000
+    result = await rt.call("look_up")
+    assert result.error is not None
+    assert (result.state, result.error.code, begun) == (State.FAILED, "tool_unavailable", [])
+
+
 async def test_a_call_without_a_place_says_what_it_waits_for(rt: Runtime, fake_ray: FakeRay) -> None:
     fake_ray.room = False
     handle = await rt.submit("double", {"number": 1}, timeout=0.01)

@@ -59,10 +59,14 @@ class Cluster:
         self._attempts: Any = None
         self._actor: Any = None
         self._connected = False
+        self._was_connected = False
         self._lock = threading.Lock()
 
     def connect(self) -> None:
-        """Connect, if that has not been done. Raises `UsageError` or `RayUnavailable`."""
+        """Connect, if that has not been done. Raises `UsageError` or `RayUnavailable`.
+
+        The error is retryable if there was a connection before: then the cluster may be starting again.
+        """
         with self._lock:
             if self._attempts is not None:
                 return
@@ -73,6 +77,7 @@ class Cluster:
                 self._init(ray)
             if not ray.util.client.ray.is_connected():
                 self._attempts = Attempts()
+                self._was_connected = True
                 return
             remote = ray.remote(num_cpus=0, max_concurrency=1_000)(Attempts)
             try:
@@ -80,10 +85,16 @@ class Cluster:
                 ray.get(self._actor.capacity.remote())
             except Exception as error:
                 self._actor = None
+                if isinstance(error, ConnectionError):
+                    raise RayUnavailable(
+                        f"the connection to the Ray cluster at {self.address} was lost ({_line(error)}).",
+                        retryable=True,
+                    ) from error
                 raise RayUnavailable(
                     f"the Ray cluster at {self.address} cannot run clicket ({_line(error)}). Install the same versions of "
                     "clicket and Python on its nodes."
                 ) from error
+            self._was_connected = True
             self._attempts = _Remote(ray, self._actor, on_lost=self._on_lost)
 
     def _init(self, ray: Any) -> None:
@@ -94,12 +105,14 @@ class Cluster:
             except Exception as error:
                 raise RayUnavailable(
                     f"no connection to the Ray cluster at {self.address} ({_line(error)}). Is it up, and does this process have "
-                    "its token (RAY_AUTH_TOKEN)?"
+                    "its token (RAY_AUTH_TOKEN)?",
+                    retryable=self._was_connected,
                 ) from error
         elif _users == 0:
             return  # the program's own connection
-        _users += 1
-        self._connected = True
+        if not self._connected:
+            self._connected = True
+            _users += 1
 
     @property
     def is_connected(self) -> bool:
@@ -157,7 +170,8 @@ class _Remote:
     def read(self, name: str) -> Item:
         try:
             kind, data = self._ask("read", name)
-        except Exception as error:
+        except Exception as error:  # the actor raises nothing: it is gone, or the client's server has forgotten it
+            self._on_lost()
             return LOST, _line(error).encode()
         return kind, data
 

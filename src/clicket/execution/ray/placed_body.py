@@ -134,8 +134,10 @@ class PlacedBody:
             return await self._threads.run(function)
         except ClicketError:
             raise
-        except Exception as error:
-            raise RayUnavailable(f"the Ray cluster did not answer ({type(error).__name__}: {error})") from error
+        except Exception as error:  # the body has not begun, or is being ended: another attempt repeats nothing
+            raise RayUnavailable(
+                f"the Ray cluster did not answer ({type(error).__name__}: {error})", retryable=True
+            ) from error
 
 
 def _lost(kind: str, data: bytes, *, repeatable: bool) -> BodyLost:

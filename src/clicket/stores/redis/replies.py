@@ -8,6 +8,7 @@ from typing import Any
 __all__ = ["Replies"]
 
 _END = b"\r\n"
+_ARRAY, _BULK, _ERROR, _NUMBER, _TEXT = b"*$-:+"
 
 
 class Replies:
@@ -36,40 +37,43 @@ class Replies:
                 end = at + self._length
                 if size < end + 2:
                     break
-                value: Any = data[at:end]
-                at, self._length = end + 2, -1
+                self._put(data[at:end], found)
+                self._length = -1
             else:
                 end = data.find(_END, at)
                 if end < 0:
                     break
-                kind, text = data[at], data[at + 1 : end]
-                at = end + 2
-                if kind == 36:  # $
-                    self._length = int(text)
-                    if self._length >= 0:
-                        continue
-                    value = None
-                elif kind == 58:  # :
-                    value = int(text)
-                elif kind == 42:  # *
-                    number = int(text)
-                    if number > 0:
-                        self._open.append(([], number))
-                        continue
-                    value = [] if number == 0 else None
-                elif kind == 43:  # +
-                    value = text
-                elif kind == 45:  # -
-                    value = self._error(text.decode(errors="replace"))
-                else:
-                    raise ValueError(f"a reply of the server begins with {bytes((kind,))!r}")
-            while self._open:
-                array, number = self._open[-1]
-                array.append(value)
-                if len(array) < number:
-                    break
-                value = self._open.pop()[0]
-            else:
-                found.append(value)
+                self._take_line(data[at], data[at + 1 : end], found)
+            at = end + 2
         self._rest[:] = data[at:]
         return found
+
+    def _take_line(self, kind: int, text: bytes, found: list[Any]) -> None:
+        if kind == _NUMBER:
+            self._put(int(text), found)
+        elif kind == _TEXT:
+            self._put(text, found)
+        elif kind == _ERROR:
+            self._put(self._error(text.decode(errors="replace")), found)
+        elif kind == _BULK:
+            self._length = int(text)
+            if self._length < 0:
+                self._put(None, found)
+        elif kind == _ARRAY:
+            number = int(text)
+            if number > 0:
+                self._open.append(([], number))
+            else:
+                self._put([] if number == 0 else None, found)
+        else:
+            raise ValueError(f"a reply of the server begins with {bytes((kind,))!r}")
+
+    def _put(self, value: Any, found: list[Any]) -> None:
+        """A value is complete: it is an element of the innermost open array, or a reply."""
+        while self._open:
+            array, number = self._open[-1]
+            array.append(value)
+            if len(array) < number:
+                return
+            value = self._open.pop()[0]
+        found.append(value)

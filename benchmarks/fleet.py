@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from benchmarks import show
 from benchmarks.question import Column, Contender, Question, Required, high, median, ratio
 
@@ -16,7 +18,7 @@ _STORES = (
 )
 _PEERS = (
     ("celery", "Celery, Redis, one worker with a process for each core", "redis-everysec", ""),
-    ("taskiq", "taskiq, Redis stream", "redis-everysec", ""),
+    ("taskiq", "taskiq, Redis stream, a worker process for each core", "redis-everysec", ""),
     ("dramatiq", "dramatiq, Redis", "redis-everysec", ""),
     ("dbos", "DBOS workflow of one step, PostgreSQL", "postgres", "postgres"),
     ("temporal", "Temporal, development server", "temporal", ""),
@@ -24,6 +26,8 @@ _PEERS = (
 _WORKERS = ((0, "no worker: runs in the submitting process"), (1, "1 worker"), (2, "2 workers"), (4, "4 workers"))
 
 
+_CORES = min((count for count, _ in _WORKERS if count), key=lambda count: abs(count - (os.cpu_count() or 1)))
+"""As many workers as taskiq's command starts: one for each core, or the nearest number that is measured."""
 _NAMES = tuple(f"{name}-{count}" for name, _, _ in _STORES for count, _ in _WORKERS)
 
 
@@ -119,8 +123,8 @@ QUESTION = Question(
             show=show.percent,
         ),
         Required(
-            text="Redis, 1 worker, against taskiq: calls per second at 100 callers",
-            measure=ratio("redis-1", "taskiq", "per_second"),
+            text=f"Redis, {_CORES} workers, against taskiq with as many worker processes: calls per second at 100 callers",
+            measure=ratio(f"redis-{_CORES}", "taskiq", "per_second"),
             limit=3,
         ),
         *(

@@ -174,7 +174,7 @@ class Recovery:
         if self.closing:
             await self._store.hand_back([stored.key for stored in claimed if stored.damaged is None])
             return
-        writing: list[Awaitable[None]] = []
+        writing: list[Entry] = []
         for stored in claimed:
             call: Call | None = None
             try:
@@ -184,7 +184,7 @@ class Recovery:
                 call, record = self._revive(stored, known)
                 what = self._resume(call, record, stored)
                 if not call.entry.is_idle:
-                    writing.append(self._journal.flush(call.entry))
+                    writing.append(call.entry)
             except Exception:  # the other claimed calls must be continued, also if one fails
                 logger.exception("call %s cannot be taken over and is left as it is", stored.id)
                 self.broken.add(stored.key)
@@ -194,7 +194,7 @@ class Recovery:
                     self._ending.forget(call)
                 what = "damaged"
             report.count(what)
-        for outcome in await asyncio.gather(*writing, return_exceptions=True):
+        for outcome in await asyncio.gather(*map(self._journal.flushed, writing), return_exceptions=True):
             if isinstance(outcome, Exception):
                 logger.warning("the decision on a call that was taken over is not stored yet: %s", outcome)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
@@ -204,6 +205,13 @@ class StoredCalls:
         `is_known`: the caller has read or written the event of that number, so the call was there. Then nothing is read at once, if
         this process gave the call away and has heard nothing of it since; else a notice may have come before this follower.
         """
+        async with aclosing(self._follow(key, id, after, is_known=is_known)) as parts:
+            async for events in parts:
+                for event in events:
+                    yield event
+
+    async def _follow(self, key: int, id: str, after: int, *, is_known: bool) -> AsyncGenerator[list[Event]]:
+        """As `follow`, with the events that come at the same time together."""
         if self._is_closed:
             raise _closed(id)
         follower = _Follower(id, after)
@@ -217,17 +225,19 @@ class StoredCalls:
                 self._unchanged.pop(key, None)
                 follower.take([event for event in found if event.seq > after])
                 if found[-1].state.is_terminal:
-                    for event in follower.take_events():
-                        yield event
+                    yield follower.take_events()
                     return
             elif key not in self._unchanged:
                 self._look_at(key)
             self._look_later()
             while True:
-                for event in follower.take_events():
-                    yield event
-                    if event.state.is_terminal:
-                        return
+                events = follower.take_events()
+                end = next((n for n, event in enumerate(events, start=1) if event.state.is_terminal), 0)
+                if end:
+                    yield events[:end]
+                    return
+                if events:
+                    yield events
                 if follower.is_behind:
                     self._look_at(key)
                 await follower.wait()
@@ -314,8 +324,10 @@ class StoredCalls:
         """Wait for the outcome of a call that another process runs, or read the one it has."""
         events = stored.events
         if not events or not events[-1].state.is_terminal:
-            followed = self.follow(stored.key, id, len(events), is_known=bool(events))
-            events = [*events, *[event async for event in followed]]
+            events = list(events)
+            async with aclosing(self._follow(stored.key, id, len(events), is_known=bool(events))) as parts:
+                async for part in parts:
+                    events += part
         return await self._with_output(read(id, events))
 
     async def _with_output(self, record: Record) -> ToolResult:

@@ -176,9 +176,13 @@ class Journal(Staging):
 
     async def flush(self, entry: Entry) -> None:
         """Commit, and wait until it is durable."""
+        await self.flushed(entry)
+
+    def flushed(self, entry: Entry) -> asyncio.Future[None]:
+        """Commit; the future is done once it is durable, or has the error. To wait for many calls, without a task for each."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.commit(entry, lambda error: fulfil(future, None, error))
-        await future
+        return future
 
     async def sent(self, entry: Entry) -> None:
         """Wait until no staged event of a call waits for its unit under way: later appends of other calls come after it."""

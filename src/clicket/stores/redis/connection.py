@@ -1,6 +1,6 @@
 """Connections. Commands go out together and as many answers come back in time, or the connection is dropped: `Lost`.
 
-redis-py packs, sends and parses. Its client is left aside: a command through it costs three times what it costs here.
+redis-py connects, logs in, sends, and listens. Its client is left aside: a command through it costs three times what it costs here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.stores.redis.address import Address
+from clicket.stores.redis.replies import Replies
 from clicket.stores.remote import Lost
 
 __all__ = ["Command", "Connection", "ConnectionPool", "packed", "refusal"]
@@ -23,6 +24,7 @@ Command = bytes
 """As it goes over the connection."""
 _TRANSIENT = ("LOADING", "BUSY ", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "UNBLOCKED")
 _MAX_CONNECTIONS = 8
+_MAX_READ = 1024 * 1024
 
 
 def packed(*parts: bytes) -> Command:
@@ -55,15 +57,23 @@ class Connection:
                 await self.connect()
                 await wire.send_packed_command(b"".join(commands), check_health=False)
                 answers: list[Any] = []
-                for _ in commands:
-                    try:
-                        answers.append(await wire.read_response())
-                    except ResponseError as error:
-                        answers.append(error)
+                replies = Replies(self._refused)
+                while len(answers) < len(commands):
+                    data = await wire._reader.read(_MAX_READ)
+                    if not data:
+                        raise ConnectionResetError("the server closed the connection")
+                    answers += replies.feed(data)
                 return answers
         except BaseException as error:
             await self._break_off(error)
             raise
+
+    def _refused(self, text: str) -> ResponseError:
+        """An error that the server sent: of one command, or of the whole connection, which is raised."""
+        error = self._wire._parser.parse_error(text)
+        if not isinstance(error, ResponseError):
+            raise error
+        return error
 
     async def listen(self, patience: float) -> Any:
         """What the server says unasked; None when it was silent for `patience` seconds."""
@@ -108,7 +118,7 @@ class Connection:
             return Lost(f"no answer within {self._timeout:g} s")
         if isinstance(error, ResponseError):
             return refusal(self._address.url, error)
-        if isinstance(error, RedisError | OSError | EOFError):
+        if isinstance(error, RedisError | OSError | EOFError | ValueError):
             return Lost(str(error).rstrip(".") or type(error).__name__)
         return error
 

@@ -35,7 +35,7 @@ class Records:
 
     async def tool_health(self, caller: str, thread: str) -> list[ToolHealth]:
         try:
-            self._session.command("tool_health", {"caller": caller, "thread": thread})
+            self._session.encoded((caller, thread))
         except Unstorable:  # text that cannot be written was never stored
             return []
         found = await self._health.get((caller, thread))

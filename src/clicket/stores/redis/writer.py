@@ -42,7 +42,7 @@ class _Unit(msgspec.Struct, gc=False, omit_defaults=True):
     last: int
     created: str
     bytes: int
-    key: int
+    key: str
     priority: int
     owned: bool = False
     claim: bool = False
@@ -168,7 +168,7 @@ class Units:
             change.last,
             repr(float(call.created_at)),
             len(body),
-            change.key,
+            str(change.key),
             max(min(call.priority, _MAX_EXACT), -_MAX_EXACT),
             change.owned,
             change.claim,

@@ -1,6 +1,8 @@
 -- Several units in their order, each applied whole or refused whole. Answers for each the call's key, or why not; with the key also the
 -- process that gave the call away and whether others watch it, if there are such. A claiming unit takes a call that is nobody's.
+-- Keys are texts here: a number is formatted anew, as a float, wherever it is part of a name or an argument.
 local unit, body, item
+local me = tostring(ask.me)
 
 local function stands(key)
   -- Is this very unit there already, and only the answer was lost?
@@ -34,11 +36,26 @@ local function keep_ended(key, facts, new)
     enlist(base .. 'thread_ended:' .. facts.thread, facts.ended, padded(key))
   end
   -- What it takes to forget it, should its keys expire before it is swept.
-  call('HSET', base .. 'tombs', key, cmsgpack.pack(facts))
+  table.insert(gathered.tombs, key)
+  table.insert(gathered.tombs, cmsgpack.pack(facts))
   if ask.keep then
     call('PEXPIRE', base .. 'call:' .. key, ask.keep)
     call('PEXPIRE', base .. 'events:' .. key, ask.keep)
   end
+end
+
+local last_key
+
+local function new_key()
+  if not last_key then -- keys for all calls that this script may create; those that are not used are left out
+    local most = 0
+    for _, each in ipairs(ask.units) do
+      most = most + (each.expect == 0 and 1 or 0)
+    end
+    last_key = call('HINCRBY', meta, 'calls', most) - most
+  end
+  last_key = last_key + 1
+  return string.format('%d', last_key)
 end
 
 local function create()
@@ -49,10 +66,10 @@ local function create()
     end
     forget(taken)
   end
-  local key = call('HINCRBY', meta, 'calls', 1)
+  local key = new_key()
   local facts = {
     id = unit.id, thread = unit.thread, caller = unit.caller, tool = unit.tool, state = unit.state,
-    owner = (unit.owned and not unit.ended) and tostring(ask.me) or '', ended = unit.ended or '', bytes = unit.bytes,
+    owner = (unit.owned and not unit.ended) and me or '', ended = unit.ended or '', bytes = unit.bytes,
     artifacts = name_artifacts(key, ''),
   }
   local row = {
@@ -63,7 +80,7 @@ local function create()
   set(row, 'artifacts', '', facts.artifacts)
   set(row, 'priority', 0, unit.priority)
   if facts.owner == '' and not unit.ended then
-    set(row, 'giver', '', tostring(ask.me))
+    set(row, 'giver', '', me)
   end
   set(row, 'waiting', '', not unit.ended and unit.waiting or '')
   set(row, 'queue', '', unit.queue or '')
@@ -72,7 +89,9 @@ local function create()
     call('XADD', base .. 'events:' .. key, unit.first .. '-0', 'b', body)
   end
   enlist(base .. 'all', key, key)
-  call('ZADD', base .. 'ids', 0, identity(facts.id, facts.thread, facts.caller) .. key)
+  local whole = identity(facts.id, facts.thread, facts.caller)
+  gathered.ids[whole] = key
+  enlist(base .. 'ids', 0, whole .. key)
   enlist(base .. 'thread:' .. facts.thread, key, key)
   enlist(base .. 'tool:' .. facts.tool, key, key)
   if facts.caller ~= '' then
@@ -103,13 +122,13 @@ local function update()
   end
   if unit.claim then
     if tonumber(is[5]) ~= unit.expect or tonumber(is[6]) ~= unit.fence - 1 or is[8] ~= '' or (is[9] or '') ~= '' then
-      local mine = is[8] == tostring(ask.me) and tonumber(is[6]) == unit.fence
+      local mine = is[8] == me and tonumber(is[6]) == unit.fence
       return mine and stands(key) and key or 'stale', false, false
     end
     let_go(key, '', queue_of(is[12], is[19]), unit.caller, false)
-    hold_for(key, tostring(ask.me), '', '', 0)
-    call('HSET', row, 'fence', unit.fence, 'claims', (tonumber(is[18]) or 0) + 1, 'owner', ask.me)
-    is[8] = tostring(ask.me)
+    hold_for(key, me, '', '', 0)
+    call('HSET', row, 'fence', unit.fence, 'claims', (tonumber(is[18]) or 0) + 1, 'owner', me)
+    is[8] = me
   elseif tonumber(is[5]) ~= unit.expect or (unit.fence ~= -1 and tonumber(is[6]) ~= unit.fence) then
     return stands(key) and key or 'stale', false, false
   end
@@ -177,6 +196,7 @@ local function apply()
   if unit.stats and ended then
     add_stats(unit.caller, unit.thread, unit.stats)
   end
+  answer = tonumber(answer) or answer
   if giver or watched then
     return {answer, tonumber(giver) or 0, watched and 1 or 0}
   end
@@ -197,6 +217,9 @@ for n, each in ipairs(ask.units) do
   end
   answers[n] = answer
 end
+local counted, why = pcall(settle_stats)
 settle()
-settle_stats()
+if not counted then
+  error(why)
+end
 return answers

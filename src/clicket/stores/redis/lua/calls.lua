@@ -2,11 +2,11 @@
 local FACTS = {'id', 'thread', 'caller', 'tool', 'state', 'owner', 'ended', 'bytes', 'artifacts', 'waiting', 'queue'}
 
 -- While a script that handles many calls gathers, changes of lists and sums wait for `settle`: then each list is changed by one
--- command for all calls. What such a script reads must not be gathered: rows, events and `ids` are always written at once.
+-- command for all calls. Rows and events, which such a script reads, are always written at once; new ids are found in `gathered.ids`.
 local gathered
 
 local function gather()
-  gathered = {add = {}, cut = {}, lines = {}, threads = {}, bytes = 0}
+  gathered = {add = {}, cut = {}, lines = {}, queues = {}, ids = {}, tombs = {}, threads = {}, bytes = 0}
 end
 
 local function of(lists, name)
@@ -87,7 +87,11 @@ local function join(queue, caller, key, priority)
   enlist(base .. 'waiting:' .. queue, -priority, padded(key))
   enlist(base .. 'line:' .. queue .. '\0' .. caller, -priority, padded(key))
   enlist(base .. 'callers:' .. queue, 0, caller)
-  call('SADD', base .. 'queues', queue)
+  if gathered then
+    gathered.queues[queue] = true
+  else
+    call('SADD', base .. 'queues', queue)
+  end
 end
 
 local function close_line(queue, caller)
@@ -156,22 +160,31 @@ local function all_of(command, list, members)
 end
 
 local function settle()
-  for list, members in pairs(gathered.add) do
-    all_of('ZADD', list, members)
-  end
-  for list, members in pairs(gathered.cut) do
-    all_of('ZREM', list, members)
-  end
-  for _, line in pairs(gathered.lines) do
-    close_line(line[1], line[2])
-  end
-  for thread, sums in pairs(gathered.threads) do
-    weigh_thread(thread, sums.bytes, sums.calls)
-  end
-  if gathered.bytes ~= 0 then
-    call('HINCRBY', meta, 'ended_bytes', gathered.bytes)
-  end
+  -- A list that somebody spoiled must not keep the others from being written; its error is raised at the end.
+  local now, trouble = gathered, nil
   gathered = nil
+
+  local function each(changes, write)
+    for name, change in pairs(changes) do
+      local done, why = pcall(write, name, change)
+      trouble = trouble or not done and why
+    end
+  end
+
+  each(now.add, function(list, members) all_of('ZADD', list, members) end)
+  each(now.cut, function(list, members) all_of('ZREM', list, members) end)
+  each(now.queues, function(queue) call('SADD', base .. 'queues', queue) end)
+  each(now.lines, function(_, line) close_line(line[1], line[2]) end)
+  each(now.threads, function(thread, sums) weigh_thread(thread, sums.bytes, sums.calls) end)
+  if #now.tombs > 0 then
+    each({tombs = now.tombs}, function(name, facts) call('HSET', base .. name, unpack(facts)) end)
+  end
+  if now.bytes ~= 0 then
+    each({ended_bytes = now.bytes}, function(name, bytes) call('HINCRBY', meta, name, bytes) end)
+  end
+  if trouble then
+    error(trouble)
+  end
 end
 
 local function forget(key)
@@ -212,6 +225,9 @@ end
 local function find(id, thread, caller)
   -- The key of this very call, if there is one.
   local whole = identity(id, thread, caller)
+  if gathered and gathered.ids[whole] then
+    return gathered.ids[whole]
+  end
   for _, member in ipairs(call('ZRANGEBYLEX', base .. 'ids', '[' .. whole, '(' .. string.sub(whole, 1, -2) .. '\1')) do
     local key = string.match(member, '^%d+$', #whole + 1)
     if key then

@@ -9,7 +9,7 @@ for _, each in ipairs(waiting) do
   if #taken == ask.limit then
     break
   end
-  local key = tonumber(each.member)
+  local key = string.match(each.member, '^0*(%d+)$') -- a text, as in append.lua
   if key and take(key, '') then
     taken[#taken + 1] = {key, ''}
   else

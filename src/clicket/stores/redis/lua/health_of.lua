@@ -8,10 +8,14 @@ local function health_of(place, tool)
   return packed and cmsgpack.unpack(packed)
 end
 
-local function keep_health(place, health)
+local function keep_health(place, health, times)
+  -- `times`: scores and members for `standing_times` are added to it, for the caller to write.
   call('HSET', base .. 'standings:' .. place, health.tool, cmsgpack.pack(health))
   if health.status then -- what a person set stays until a person changes it
     call('ZREM', base .. 'standing_times', place .. health.tool)
+  elseif times then
+    times[#times + 1] = health.updated_at
+    times[#times + 1] = place .. health.tool
   else
     call('ZADD', base .. 'standing_times', health.updated_at, place .. health.tool)
   end

@@ -69,10 +69,14 @@ local function settle_stats()
     end
     call('HSET', base .. 'figures:' .. caller, unpack(fields))
   end
+  local times = {}
   for place, tools in pairs(new_health) do
     for _, health in pairs(tools) do
-      keep_health(place, health)
+      keep_health(place, health, times)
     end
+  end
+  if #times > 0 then
+    call('ZADD', base .. 'standing_times', unpack(times))
   end
 end
 

@@ -2,18 +2,18 @@
 local function row_of(key, from)
   local row = try('HMGET', base .. 'call:' .. key, 'id', 'fence', 'claims', 'owner', 'seq')
   if row.err then
-    return {key, '', '', '', '', row.err}
+    return {tonumber(key), '', '', '', '', row.err}
   end
   if not row[1] and not row[5] then
     return nil
   end
   local entries = try('XRANGE', base .. 'events:' .. key, '-', '+')
   if entries.err then
-    return {key, row[1] or '', row[2] or '', row[3] or '', row[4] or '', entries.err, from or ''}
+    return {tonumber(key), row[1] or '', row[2] or '', row[3] or '', row[4] or '', entries.err, from or ''}
   end
   local bodies = {}
   for n, entry in ipairs(entries) do
     bodies[n] = entry[2][2] or ''
   end
-  return {key, row[1] or '', row[2] or '', row[3] or '', row[4] or '', bodies, from or ''}
+  return {tonumber(key), row[1] or '', row[2] or '', row[3] or '', row[4] or '', bodies, from or ''}
 end

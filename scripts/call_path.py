@@ -28,7 +28,7 @@ from clicket.ports import Store
 
 PACKAGE = Path(clicket.__file__).parent
 _WARM, _TRIES = 50, 15
-_CALLERS, _CALLS_EACH, _CROWDS = 100, 5, 3
+_CALLERS, _CALLS_EACH, _AGAIN = 100, 5, 3
 _STEPS, _EARLIER_TURNS = 20, 3
 
 
@@ -109,7 +109,7 @@ async def crowd_of(store: str) -> dict[str, float]:
 
         await crowd()
         tries = []
-        for _ in range(_CROWDS):  # on a busy machine fewer calls share a commit
+        for _ in range(_AGAIN):  # on a busy machine fewer calls share a commit
             path, prepared = CallPath(), _prepared(runtime.store)
             with _functions_of(path):
                 await crowd()
@@ -147,13 +147,16 @@ async def step_of(store: str) -> dict[str, float]:
         agent = ReActAgent(runtime, _OneCallAStep(), name="counted")
         for _ in range(_EARLIER_TURNS):
             await agent.run("go", thread="t")
-        path = CallPath()
-        with _functions_of(path):
-            await agent.run("go", thread="t")
-        with _sql_of(runtime.store, path):
-            assert (await agent.run("go", thread="t")).steps == _STEPS
-    counts = path.counts()
-    return {what: counts[what] / _STEPS for what in ("functions", "encodes", "decodes", "statements", "transactions")}
+        tries = []
+        for _ in range(_AGAIN):  # the ledger or a chore may write in between
+            path = CallPath()
+            with _functions_of(path):
+                await agent.run("go", thread="t")
+            with _sql_of(runtime.store, path):
+                assert (await agent.run("go", thread="t")).steps == _STEPS
+            tries.append(path.counts())
+    counted = ("functions", "encodes", "decodes", "statements", "transactions")
+    return {what: min(counts[what] for counts in tries) / _STEPS for what in counted}
 
 
 def _prepared(store: Store) -> int:

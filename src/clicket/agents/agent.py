@@ -143,7 +143,7 @@ class Agent:
             name, self._memory, drive, limits, with_thread(self.on_state_changed), self._tool.turns
         )
         self._host.lend(read_result)
-        self._threads = Threads(self._host, self._memory, self._tool.name, self._tool.unattended)
+        self._threads = Threads(self._host, self._memory, self._tool.name, limits, self._tool.unattended)
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
@@ -160,7 +160,7 @@ class Agent:
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         view._host = host
-        view._threads = Threads(view._host, self._memory, self._tool.name, self._tool.unattended)
+        view._threads = Threads(view._host, self._memory, self._tool.name, self.limits, self._tool.unattended)
         return view
 
     def as_tool(self, name: str | None = None, description: str = "") -> AgentTool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -12,7 +13,7 @@ from clicket.agents.agent_result import AgentResult
 from clicket.agents.background import news_message
 from clicket.agents.memory import Head, Memory, TurnDocument
 from clicket.agents.transcript import paired
-from clicket.agents.turn_limits import NO_STEPS
+from clicket.agents.turn_limits import NO_STEPS, Limits, Repeats, Spent
 from clicket.errors import AgentBusy, ClicketError, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
@@ -39,10 +40,13 @@ class Threads:
     """`tool`: the name of the internal tool whose calls are turns. `unattended`: (caller, thread) of turns that run again after a
     crash without a caller that waits for them."""
 
-    def __init__(self, host: AgentHost, memory: Memory, tool: str, unattended: set[tuple[str, str]]) -> None:
+    def __init__(
+        self, host: AgentHost, memory: Memory, tool: str, limits: Limits, unattended: set[tuple[str, str]]
+    ) -> None:
         self.host = host
         self.memory = memory
         self.tool = tool
+        self._limits = limits
         self._unattended = unattended
 
     def inner(self, thread: str) -> str:
@@ -136,7 +140,7 @@ class Threads:
                 "cancelled" if cancelled else "",
                 "" if not cancelled else "Terminated: Cancelled" if steps else NO_STEPS,
                 steps,
-                sum(len(entry.get("uses", ())) for entry in on_record if entry.get("e") == "reply"),
+                _calls_in(on_record, self._limits),
                 sum((entries.usage_of(e.get("usage")) for e in on_record if e.get("e") == "reply"), Usage()),
                 record.updated_at,
                 "" if cancelled else str(record.error or "it ended without a result"),
@@ -155,6 +159,16 @@ class Threads:
         begun = next((entry for entry in on_record if entry.get("e") == "begun"), None)
         arguments = record.arguments if isinstance(record.arguments, dict) else {}
         return str((begun or arguments).get("message", ""))
+
+
+def _calls_in(on_record: Sequence[Entry], limits: Limits) -> int:
+    """How many tool calls the recorded replies made: those that the limits allow. A planner's only change its plan."""
+    spent, repeats = Spent(), dict[str, Repeats]()
+    for entry in on_record:
+        if entry.get("e") == "reply" and entry.get("mark"):
+            for use in entries.message_of(entry).uses:
+                spent.count_call(use, limits, repeats.setdefault(entry.get("fork", ""), Counter()))
+    return spent.calls
 
 
 def recorded_ending(on_record: Sequence[Entry]) -> Entry | None:

@@ -1,0 +1,79 @@
+"""Turns whose calls ended without a document: what is on record becomes their document."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from clicket.agents import entries
+from clicket.agents.threads import Threads
+from clicket.agents.turn_limits import Limits
+from clicket.kernel import AgentState, State
+from clicket.model.chat import ChatMessage, ToolUse, Usage
+
+
+class Host:
+    """A store with the call of one turn, which was abandoned when it was cancelled."""
+
+    caller = ""
+
+    def __init__(self, on_record: list[dict[str, Any]]) -> None:
+        self._on_record = on_record
+
+    async def outcome(self, id: str, thread: str) -> None:
+        return None
+
+    async def record(self, id: str, thread: str) -> Any:
+        return SimpleNamespace(
+            state=State.CANCELLED, error=None, events=[], updated_at=2.0, arguments={"message": "go"}
+        )
+
+    def entries(self, events: Any, id: str, thread: str) -> list[dict[str, Any]]:
+        return self._on_record
+
+
+class Memory:
+    def __init__(self) -> None:
+        self.saved: Any = None
+
+    async def turn(self, host: Any, thread: str, number: int) -> Any:
+        return None
+
+    async def save(self, host: Any, thread: str, document: Any) -> Any:
+        self.saved = document
+        return document
+
+    async def until(self, host: Any, thread: str, number: int) -> list[ChatMessage]:
+        return list(self.saved.messages)
+
+
+def reply(step: int, *uses: ToolUse, fork: str = "", mark: str = "react.1") -> dict[str, Any]:
+    message = ChatMessage(role="assistant", content="", uses=uses)
+    entry = entries.reply(mark, step, message, Usage(), 0.1, 1.0, Usage(), "tag")
+    return {**entry, "fork": fork} if fork else entry
+
+
+def uses(*arguments: str) -> list[ToolUse]:
+    return [ToolUse(id=f"u{place}", name="echo", arguments=text) for place, text in enumerate(arguments)]
+
+
+async def ended(on_record: list[dict[str, Any]], **limits: Any) -> Any:
+    host: Any = Host(on_record)
+    memory: Any = Memory()
+    return await Threads(host, memory, "agent:react", Limits(**limits), set()).ended("t", 1)
+
+
+async def test_only_calls_that_the_limits_allowed_are_counted() -> None:
+    asked = reply(1, *uses('{"a":1}', '{"a":2}', '{"a":3}', '{"a":4}', '{"a":5}'))
+    result = await ended([asked], max_calls=3)
+    assert (result.calls, result.steps, result.stopped, result.state) == (3, 1, "cancelled", AgentState.IDLE)
+
+
+async def test_repeats_are_counted_for_each_fork() -> None:
+    same = uses('{"a":1}', '{"a": 1}', '{ "a":1}')
+    assert (await ended([reply(1, *same)], max_repeats=2)).calls == 2
+    assert (await ended([reply(1, *same, fork="one"), reply(1, *same, fork="two")], max_repeats=2)).calls == 4
+
+
+async def test_commands_of_a_planner_are_no_calls() -> None:
+    assert (await ended([reply(1, *uses("{}"), mark=""), reply(2, *uses("{}"))])).calls == 1

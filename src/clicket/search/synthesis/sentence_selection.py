@@ -23,9 +23,9 @@ from clicket.search.synthesis.source_documents import Sentence, SourceDocument, 
 from clicket.search.synthesis.statements import Statement
 from clicket.search.text.terms import fold, terms
 
-__all__ = ["Candidate", "Question", "SelectedSentence", "candidates_of", "select_sentences"]
+__all__ = ["WEIGHTS", "Candidate", "Question", "SelectedSentence", "candidates_of", "select_sentences"]
 
-_WEIGHTS = (
+WEIGHTS = (
     ("own",         6.0),  # the share of the question's terms, by weight, that it has
     ("context",     4.0),  # … that only its heading or lead has
     ("outer",       4.0),  # … that only the title of its document has
@@ -46,7 +46,7 @@ _WEIGHTS = (
 _FORMS = {"heading": -1.5, "label": -1.0, "open": -2.0, "lead": 0.3, "example": -0.5, "code": -1.0}
 """A heading and a label seldom state a fact, a sentence that ends with a colon never does; with what follows it is often the answer,
 unless that is a program."""
-_VALUES = tuple(weight for _, weight in _WEIGHTS)
+_VALUES = tuple(weight for _, weight in WEIGHTS)
 _RELATED_SHARE = 0.5
 """The share that a related term counts."""
 _COVERS = _VALUES[0]

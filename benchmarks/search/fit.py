@@ -159,17 +159,15 @@ def fit_sentences(cases: Mapping[str, Sequence[Case]], *, penalty: float = 4e-4)
     return [float(one) for one in unit * weights / max(weights[0], 0.1)]
 
 
-def fit_decision(
-    cases: Mapping[str, Sequence[Case]], sentences: Weights, refused: float
-) -> tuple[list[float], float, dict[str, list[tuple[Case, list[float] | None]]]]:
+def fit_decision(cases: Mapping[str, Sequence[Case]], sentences: Weights, refused: float) -> tuple[list[float], float]:
     """Weights of the evidence, and the value from which on a question counts as answered: on average over the sets, the share `refused`
     of the answerable questions is below it. Both kinds of question count the same."""
-    found = {name: [(one, one.chosen(sentences)[1]) for one in of_set] for name, of_set in cases.items()}
-    used = {
-        name: [(one.is_answerable, given) for one, given in of_set if given is not None and not one.is_held_back]
-        for name, of_set in found.items()
-    }
-    used = {name: of_set for name, of_set in used.items() if 0 < sum(kind for kind, _ in of_set) < len(of_set)}
+    used: dict[str, list[tuple[bool, list[float]]]] = {}
+    for name, of_set in cases.items():
+        found = [(one.is_answerable, one.chosen(sentences)[1]) for one in of_set if not one.is_held_back]
+        given = [(kind, each) for kind, each in found if each is not None]
+        if 0 < sum(kind for kind, _ in given) < len(given):
+            used[name] = given
     x = np.array([[*given, 1.0] for of_set in used.values() for _, given in of_set])
     y = np.array([kind for of_set in used.values() for kind, _ in of_set], dtype=float)
     counts = {name: (sum(kind for kind, _ in of_set), len(of_set)) for name, of_set in used.items()}
@@ -188,7 +186,7 @@ def fit_decision(
     below = [
         np.quantile([np.dot(weights, given) for kind, given in of_set if kind], refused) for of_set in used.values()
     ]
-    return [float(one) for one in weights], float(np.mean(below)), found
+    return [float(one) for one in weights], float(np.mean(below))
 
 
 def figures(cases: Sequence[Case], sentences: Weights, decision: Weights, least: float) -> list[str]:
@@ -221,20 +219,27 @@ def _parts(name: str, cases: Sequence[Case]) -> dict[str, list[Case]]:
 _HEADS = ["", "first sentence", "first three", "first eight", "refused", "recognised"]
 
 
-def left_out(cases: Mapping[str, Sequence[Case]], refused: float) -> str:
+def left_out(cases: Mapping[str, Sequence[Case]], shares: Sequence[float]) -> str:
     """The figures of each set with weights that were fitted to the others, and with the package's sentence weights."""
     package = [weight for _, weight in sentence_selection.WEIGHTS]
-    rows: dict[str, list[list[str]]] = {"fitted": [], "package": []}
+    tables: dict[str, list[list[str]]] = {}
     for name in cases:
         others = {other: of_set for other, of_set in cases.items() if other != name}
-        for kind, sentences in (("fitted", fit_sentences(others)), ("package", package)):
-            decision, least, _ = fit_decision(others, sentences, refused)
-            for part, of_part in _parts(name, cases[name]).items():
-                rows[kind].append([part, *figures(of_part, sentences, decision, least)])
-    return (
-        f"Both fitted without the set:\n\n{table(_HEADS, rows['fitted'])}\n\n"
-        f"The decision fitted without the set, sentences by the weights of the package:\n\n{table(_HEADS, rows['package'])}"
-    )
+        for kind, sentences in (("sentences and decision", fit_sentences(others)), ("the decision alone", package)):
+            for share in shares:
+                decision, least = fit_decision(others, sentences, share)
+                title = f"Fitted without the set: {kind}, refusing {100 * share:g} % of the others"
+                for part, of_part in _parts(name, cases[name]).items():
+                    tables.setdefault(title, []).append([part, *figures(of_part, sentences, decision, least)])
+    least = answerability.LEAST
+    decision = [weight for _, weight in answerability.WEIGHTS]
+    for name, of_set in cases.items():
+        for part, of_part in _parts(name, of_set).items():
+            row = [part, *figures(of_part, package, decision, least)]
+            tables.setdefault(
+                "The weights of the package, which have seen every set but the held-back halves", []
+            ).append(row)
+    return "\n\n".join(f"{title}:\n\n{table(_HEADS, rows)}" for title, rows in tables.items())
 
 
 def write(path: Path, weights: Mapping[str, float], least: float | None = None) -> None:
@@ -272,7 +277,7 @@ def main(words: list[str] | None = None) -> int:
     print("\nFitted to all sets, beside the package's:\n")
     shown = zip(names, sentences, package, strict=True)
     print(table(["sentences", "fitted", "package"], [[name, f"{one:.1f}", f"{own:.1f}"] for name, one, own in shown]))
-    decision, least, _ = fit_decision(cases, sentences if options.write_sentences else package, options.refused)
+    decision, least = fit_decision(cases, sentences if options.write_sentences else package, options.refused[0])
     unit = answerability.WEIGHTS[0][1] / max(decision[0], 0.1)
     decided = {name: unit * one for (name, _), one in zip(answerability.WEIGHTS, decision, strict=True)}
     rows = [[name, f"{decided[name]:.1f}", f"{own:.1f}"] for name, own in answerability.WEIGHTS]

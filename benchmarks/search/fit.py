@@ -161,7 +161,7 @@ def fit_sentences(cases: Mapping[str, Sequence[Case]], *, penalty: float = 4e-4)
 
 def fit_decision(cases: Mapping[str, Sequence[Case]], sentences: Weights, refused: float) -> tuple[list[float], float]:
     """Weights of the evidence, and the value from which on a question counts as answered: on average over the sets, the share `refused`
-    of the answerable questions is below it. Both kinds of question count the same."""
+    of the answerable questions is below it. Both kinds of question count the same. The unit is that of the package."""
     used: dict[str, list[tuple[bool, list[float]]]] = {}
     for name, of_set in cases.items():
         found = [(one.is_answerable, one.chosen(sentences)[1]) for one in of_set if not one.is_held_back]
@@ -183,6 +183,7 @@ def fit_decision(cases: Mapping[str, Sequence[Case]], sentences: Weights, refuse
         steps=1500,
         rate=0.1,
     )[:-1]
+    weights *= answerability.WEIGHTS[0][1] / max(weights[0], 0.1)
     below = [
         np.quantile([np.dot(weights, given) for kind, given in of_set if kind], refused) for of_set in used.values()
     ]
@@ -259,7 +260,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("data", help="the folder with the question sets")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N questions of each set")
     parser.add_argument(
-        "--refused", type=float, default=0.03, help="the share of answerable questions to refuse (0.03)"
+        "--refused", type=float, nargs="+", default=[0.03], help="shares of answerable questions to refuse (0.03)"
     )
     parser.add_argument("--write", action="store_true", help="write the weights of the decision into the package")
     parser.add_argument("--write-sentences", action="store_true", help="write the weights of sentences, too")
@@ -278,18 +279,13 @@ def main(words: list[str] | None = None) -> int:
     shown = zip(names, sentences, package, strict=True)
     print(table(["sentences", "fitted", "package"], [[name, f"{one:.1f}", f"{own:.1f}"] for name, one, own in shown]))
     decision, least = fit_decision(cases, sentences if options.write_sentences else package, options.refused[0])
-    unit = answerability.WEIGHTS[0][1] / max(decision[0], 0.1)
-    decided = {name: unit * one for (name, _), one in zip(answerability.WEIGHTS, decision, strict=True)}
+    decided = {name: one for (name, _), one in zip(answerability.WEIGHTS, decision, strict=True)}
     rows = [[name, f"{decided[name]:.1f}", f"{own:.1f}"] for name, own in answerability.WEIGHTS]
-    print(
-        table(
-            ["decision", "fitted", "package"], [*rows, ["least", f"{unit * least:.1f}", f"{answerability.LEAST:.1f}"]]
-        )
-    )
+    print(table(["decision", "fitted", "package"], [*rows, ["least", f"{least:.1f}", f"{answerability.LEAST:.1f}"]]))
     if options.write_sentences:
         write(Path(sentence_selection.__file__), dict(zip(names, sentences, strict=True)))
     if options.write or options.write_sentences:
-        write(Path(answerability.__file__), decided, unit * least)
+        write(Path(answerability.__file__), decided, least)
     return 0
 
 

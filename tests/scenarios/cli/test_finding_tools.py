@@ -90,7 +90,7 @@ class TestWhatLiesInTheFolder:
         assert done.returncode in (0, 4), done.stdout + done.stderr
 
     def test_a_command_that_loads_no_tools_imports_nothing_of_the_folder(self, run: Run, folder: Path) -> None:
-        (folder / "tantivy.py").write_text(HIJACK)  # not installed everywhere
+        (folder / "nats.py").write_text(HIJACK)  # not installed everywhere
         (folder / "evil.py").write_text(HIJACK)
         plugin = folder / "evil-1.dist-info"
         plugin.mkdir()

@@ -3,6 +3,5 @@
 adapter        makes an engine of an object or a function, and checks what it returns
 fusion         several engines as one, by reciprocal rank fusion
 document_pool  the documents found so far, duplicates merged
-tantivy        an engine over a tantivy index
 tasks          blocking functions in threads, and the end of tasks
 """

@@ -23,7 +23,7 @@ from clicket.model.document import Document, Span
 from clicket.search.engines.document_pool import canonical_url
 from clicket.search.engines.tasks import describe_error, run_in_thread
 from clicket.search.protocols import is_collection
-from clicket.search.text.surrogates import clean, is_encodable
+from clicket.search.text.surrogates import clean
 
 __all__ = ["AdaptedEngine", "Answer", "AskableEngine", "EngineFailed", "as_engine"]
 
@@ -116,15 +116,10 @@ class AdaptedEngine:
     def _answer(self, entries: Sequence[Any], k: int) -> Answer:
         documents: dict[str, Document] = {}
         invalid = cut = seen = 0
-        whole = self._max_text is None
         for entry in islice(entries, _MAX_ENTRIES):
             if len(documents) >= k:
                 break
             seen += 1
-            if whole and type(entry) is Document and _is_ascii(entry):
-                if entry.id not in documents:
-                    documents[entry.id] = entry if entry.source else msgspec.structs.replace(entry, source=self.name)
-                continue
             document = _document(entry, self.name, self._max_text)
             if document is None:
                 invalid += 1
@@ -225,9 +220,9 @@ async def _entries(answer: Any) -> Sequence[Any]:
 
 
 def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
-    """The entry as a document, or None. Without `max_text` it is of a collection, and ASCII text needs no further check."""
+    """The entry as a document, or None. Without `max_text` it is of a collection, and ASCII text needs no check."""
     if isinstance(entry, Document):
-        if (max_text is None and _is_ascii(entry)) or _is_valid(entry, max_text):
+        if max_text is None and entry.text.isascii() and entry.title.isascii() and entry.id.isascii():
             return entry if entry.source else msgspec.structs.replace(entry, source=engine)
         fields: Mapping[str, Any] = msgspec.structs.asdict(entry)
     elif isinstance(entry, Mapping):
@@ -241,30 +236,6 @@ def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
         return _from_fields(fields, engine, max_text)
     except Exception:  # a mapping of another library may raise anything
         return None
-
-
-def _is_ascii(document: Document) -> bool:
-    return document.text.isascii() and document.title.isascii() and document.id.isascii()
-
-
-def _is_valid(document: Document, max_text: int | None) -> bool:
-    """The quick check for engines that keep to the contract: it runs for every document found."""
-    id, title, text, url, source = document.id, document.title, document.text, document.url, document.source
-    if not (
-        type(id) is type(title) is type(text) is type(url) is type(source) is str and type(document.score) is float
-    ):
-        return False
-    if not (0 < len(id) <= _MAX_NAME >= len(url) and len(source) <= _MAX_NAME and len(title) <= _MAX_TITLE):
-        return False
-    if not (text or title) or (max_text is not None and len(text) >= max_text) or not math.isfinite(document.score):
-        return False
-    if document.spans and _spans(document.spans, len(text)) != document.spans:
-        return False
-    if text.isascii() and title.isascii() and id.isascii() and url.isascii() and source.isascii():
-        return True
-    return (
-        is_encodable(text) and is_encodable(title) and is_encodable(id) and is_encodable(url) and is_encodable(source)
-    )
 
 
 def _from_fields(fields: Mapping[str, Any], engine: str, max_text: int | None) -> Document | None:

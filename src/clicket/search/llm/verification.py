@@ -1,10 +1,9 @@
 """Verifies a model's claims against the documents, without a model.
 
 Every quote must be in the document that it names, word for word. Then the quotes must support the statement: each number, name and
-address in it is in a quote, in the title of a quoted document or in the question; a negation has a negation there too; and if
-both are in English, or both in a script without spaces, a third of the statement's terms are in the quotes and most of them in
-quotes, titles and question. That catches what models usually invent. It does not show that a statement follows, so the quotes
-are always shown with it.
+address in it is in a quote, in the title of a quoted document or in the question; a negation has a negation there too; and unless
+they are in different languages, a third of the statement's terms are in the quotes and most of them in quotes, titles and question.
+That catches what models usually invent. It does not show that a statement follows, so the quotes are always shown with it.
 """
 
 from __future__ import annotations
@@ -47,6 +46,13 @@ _END = re.compile(r"[.!?…:]\s*\Z")
 _GERMAN = frozenset(
     "der das dem ein eine einer und ist wurde von vom mit zum zur auf nicht sich als aus bei nach".split()
 )
+_FOREIGN = _GERMAN.union(
+    """den des die du es im ins ces cette dans elle est et il ils la le les leur nous ou par pas plus pour que qui sa ses son sont sur
+    une vous con del el en entre era esta fue las los muy para pero por sin sobre su sus una uno da dos em foi mais na nas nos os pela
+    pelo sao seu sua um uma alla che chi dal dalla degli dei della delle di gli ha lo nel nella non piu sono sul aan bij een het ik niet
+    op te uit van voor wat zijn""".split()
+)
+"""Frequent words of other languages in Latin letters that are no English ones."""
 _SENTENCE_STARTERS = frozenset(
     """according additionally although among another available based besides born consequently currently despite died
     document documents earlier either eventually every everything finally first founded furthermore given hence however
@@ -151,24 +157,27 @@ def _same_stem(one: str, other: str) -> bool:
 
 
 def _shares_terms(statement: str, quoted: str, known: frozenset[str]) -> bool:
-    """Checked only if both are English, or both in a script without spaces: across languages the words differ."""
-    if not (_is_english(statement) and _is_english(quoted)) and not (_is_unspaced(statement) and _is_unspaced(quoted)):
+    """Not checked between languages, where the words differ. A few words that show no language are checked like English ones."""
+    languages = {_language(statement), _language(quoted)}
+    if "foreign" in languages or ("unspaced" in languages and len(languages) > 1):
         return True
     stated, in_quotes = frozenset(terms(statement)), frozenset(terms(quoted))
     enough = len(stated & in_quotes) * 3 >= len(stated) and len(stated & known) * 5 >= len(stated) * 3
     return enough and bool(stated & in_quotes)
 
 
-def _is_english(text: str) -> bool:
-    """Is at least every seventh word an English stopword?"""
+def _language(text: str) -> str:
+    """`english`, also of words that show no language; `foreign` if it has letters or every seventh word of another one, and fewer English
+    stopwords; `unspaced` for scripts without spaces."""
+    if sum(is_unspaced(mark) for mark in text) * 5 >= len(text):  # names stay in Latin letters
+        return "unspaced"
     words = [found.group() for found in _WORD.finditer(text)]
-    return bool(words) and _count_stopwords(words, STOPWORDS) * 7 >= len(words)
+    if _count_stopwords(words, STOPWORDS) * 7 >= len(words):
+        return "english"
+    accented = sum(not word.isascii() and word.islower() for word in words)
+    return "foreign" if (_count_stopwords(words, _FOREIGN) + accented) * 7 >= len(words) else "english"
 
 
 def _count_stopwords(words: Sequence[str], small: frozenset[str]) -> int:
     """Single letters do not count: every language has them."""
     return sum(len(word) > 1 and fold(word) in small for word in words)
-
-
-def _is_unspaced(text: str) -> bool:
-    return sum(is_unspaced(mark) for mark in text) * 2 >= len(text)

@@ -1,9 +1,13 @@
-"""A search result as Markdown. Text of documents and models is escaped: no markup, HTML or link of theirs takes effect."""
+"""A search result as Markdown. Text of documents and models is escaped: no markup, HTML or link of theirs takes effect.
+
+The anchors and marks are HTML, which Markdown allows. A web source links to the quote on its page.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import escape
 
 from clicket.model.document import Document
 from clicket.search.findings import Round, SearchResult
@@ -20,10 +24,11 @@ from clicket.search.report.contents import (
     printable,
     quote_url,
     quoted,
+    stop_reason,
     title_of,
 )
 
-__all__ = ["to_markdown"]
+__all__ = ["sections", "to_markdown"]
 
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~>!$])")
 _LIST = re.compile(r"^(\s*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])")
@@ -31,19 +36,25 @@ _LIST = re.compile(r"^(\s*)([-+=]|\d{1,9}[.)])(?=\s|$|[-=])")
 
 def to_markdown(result: SearchResult) -> str:
     """The result as Markdown: question, answer with numbered sources, notes, rounds, documents with excerpts, and how it was made."""
+    return "\n\n".join(text for _, text in sections(result)) + "\n"
+
+
+def sections(result: SearchResult) -> Iterator[tuple[str, str]]:
+    """The sections of the report: the name and the Markdown of each."""
     sources, cited = contents(result)
-    parts = [f"# {_text(one_line(result.question, 1_000))}", *_answer(result)]
+    counts = ((result.citations, "source"), (result.documents, "document"), (result.rounds, "round"))
+    facts = [*(counted(len(some), one) for some, one in counts), f"ended because {_text(stop_reason(result))}"]
+    yield "question", f"# {_text(one_line(result.question, 1_000))}\n\n{' · '.join(facts)}"
+    yield "answer", "\n\n".join(_answer(result))
     if sources:
-        parts += ["## Sources", *(_source(one) for one in sources)]
+        yield "sources", "\n\n".join(["## Sources", *(_source(one) for one in sources)])
     if result.notes or result.unsupported:
-        parts += ["## Notes", "\n".join(_notes(result))]
+        yield "notes", "\n".join(["## Notes", "", *_notes(result)])
     if result.rounds:
-        parts += ["## Rounds", *(_round(one) for one in result.rounds)]
+        yield "rounds", "\n\n".join(["## Rounds", *(_round(one) for one in result.rounds)])
     if result.documents:
-        parts += ["## Documents", _documents(result, cited)]
-    parts += [_excerpts(one) for one in cited]
-    parts += ["## How this was made", *how_made(result)]
-    return "\n\n".join(parts) + "\n"
+        yield "documents", "\n\n".join(["## Documents", _documents(result, cited), *(_excerpts(one) for one in cited)])
+    yield "made", "\n\n".join(["## How this was made", *how_made(result)])
 
 
 def _answer(result: SearchResult) -> Iterator[str]:
@@ -70,7 +81,9 @@ def _source(source: Source) -> str:
     elif document is not None and document.source:
         places.append(_text(one_line(document.source)))
     title = _text(title_of(document) if document is not None else one_line(citation.doc))
-    where = "".join(f" · {one}" for one in (*places, f"characters {citation.start:,}–{citation.end:,}"))
+    place = f"characters {citation.start:,}–{citation.end:,}"
+    places.append(f'<span title="SHA-256 {escape(one_line(citation.sha256))}">{place}</span>')
+    where = "".join(f" · {one}" for one in places)
     return f'<a id="cite-{source.number}"></a>**[{source.number}]** {title}{where}\n\n> {_text(quoted(citation))}'
 
 
@@ -91,7 +104,8 @@ def _round(one: Round) -> str:
         )
         lines.append(f"- {_text(one_line(found.query))} – {outcome}")
     if one.analysis is not None:
-        lines += ["", f"Completeness {one.completeness_score:.2f}"]
+        signs = ", ".join(f"{_text(one_line(name, 60))} {value:.2f}" for name, value in one.analysis.components.items())
+        lines += ["", f"Completeness {one.completeness_score:.2f}{f' ({signs})' if signs else ''}"]
         if one.unexplored_areas:
             lines[-1] += "; not yet looked into: " + ", ".join(_text(one_line(area)) for area in one.unexplored_areas)
     return "\n".join(lines)
@@ -119,17 +133,17 @@ def _from(document: Document) -> str:
 def _excerpts(cited: CitedDocument) -> str:
     parts = [f'<a id="doc-{cited.number}"></a>', f"### {_text(title_of(cited.document))}"]
     for excerpt in cited.excerpts:
-        text = "… " if excerpt.skipped else ""
+        text = f"… {counted(excerpt.skipped, 'character')} left out … " if excerpt.skipped else ""
         for piece in excerpt.pieces:
             anchors = "".join(f'<a id="doc-{cited.number}-{number}"></a>' for number in piece.begins)
             plain = _text(" ".join(printable(piece.text).split()))
             before = " " if piece.text[:1].isspace() else ""
             after = " " if piece.text[-1:].isspace() else ""
             numbers = "".join(f"\\[{number}\\]" for number in piece.cited)
-            text += f"{before}{anchors}{f'**{plain}** {numbers}' if piece.cited and plain else plain}{after}"
+            text += f"{before}{anchors}{f'<mark>{plain}</mark> {numbers}' if piece.cited and plain else plain}{after}"
         parts.append(text.strip())
     if cited.rest:
-        parts[-1] += " …"
+        parts[-1] += f" … {counted(cited.rest, 'character')} left out"
     return "\n\n".join(parts)
 
 

@@ -1,6 +1,6 @@
 """The type of answer that a question asks for, and words that are related to its words, as tables for English and Chinese.
 
-Types: number, date, place, person; name (of a file, a command, a package …), how (what to do), reason, definition.
+Types: number, date, place, person; name (of a file, a command, a package …), how (what to do), definition.
 
 Without them, "When did X's father die?" finds sentences that repeat the question; with them, sentences with a date and "died".
 """
@@ -53,11 +53,9 @@ _QUESTIONS = [
     ),
     ("name", re.compile(rf"\b(?:what|which) (?:\w+ )?(?:{_THINGS})s?\b")),
     ("how", re.compile(r"\bhow (?:do|can|to|could|should|would|does one)\b")),
-    ("reason", re.compile(r"\bwhy\b|\bwhat (?:is|was) the reason\b")),
     ("definition", re.compile(r"^what(?: is|'s| are| does| do| was)\b")),
     ("name", re.compile("哪个?(?:命令|文件|软件|工具|选项|函数|模块|参数|目录|端口|包)")),
     ("how", re.compile("如何|怎[么样]")),
-    ("reason", re.compile("为什么|为何")),
     ("number", re.compile("多少|几[个位人次年岁天座条部]|多[大长高远]")),
     ("date", re.compile("何时|什么时候|哪[一]?年|哪[一]?天|几月|日期|年份")),
     ("place", re.compile("哪里|哪儿|何处|何地|什么地方|哪[个一座]?(?:国|省|市|城|县|州|地|岛|河)|国籍|出生地")),
@@ -95,10 +93,6 @@ _ANSWERS = {
             r"\b(?:[Uu]s(?:e|ing)|[Rr]un|[Ee]xecut|[Tt]ype|[Ee]dit|[Aa]dd|[Ss]et|[Ii]nstall|[Cc]reate|[Cc]all|command|[Pp]ass)"
         ),
         re.compile("[使用运行执行输入编辑]"),
-    ),
-    "reason": (
-        re.compile(r"\b(?:because|since|due to|in order|so that|reason|avoid|therefore|thus)\b"),
-        re.compile("因为|由于|所以"),
     ),
     "definition": (
         re.compile(

@@ -1,34 +1,34 @@
 """Do the documents answer the question? Decided from the statements that come nearest, without a model.
 
-The weights were fitted to five sets of questions with and without an answer, and rounded; a set that is left out is recognised about
-as well. `benchmarks/SEARCH.md` has the figures, and what the decision cannot see: a question whose words are all there, about
-something that the documents do not say.
+The weights were fitted by `benchmarks/search/fit.py`, and rounded. `benchmarks/SEARCH.md` has the figures of sets that were left out, and
+what the decision cannot see: a question whose words are all there, about something that the documents do not say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log1p
+from operator import mul
 
 from clicket.search.synthesis.sentence_selection import Candidate, Question, SelectedSentence
 from clicket.search.synthesis.source_documents import SourceDocument
 from clicket.search.text.names import flattened, is_cjk, names
 from clicket.search.text.terms import terms
 
-__all__ = ["is_answered"]
+__all__ = ["WEIGHTS", "evidence", "is_answered"]
 
-_COVERS = 5.0
-"""The share of the question that the best statement covers, with its heading, its lead and the title of its document."""
-_OWN = 4.0
-"""The largest share that a statement has by itself."""
-_NAMED = 4.5
-"""The share of the question that is the name of one of the best documents."""
-_LOST = -3.0
-"""The share that is names which none of the best documents has."""
-_LENGTH = 1.5
-"""The logarithm of the number of terms: a statement covers less of a long question."""
-_LEAST, _LEAST_UNSPACED = 7.0, 6.0
-"""The value from which on a question counts as answered. Pairs of characters across two words are seldom in a document."""
+WEIGHTS = (
+    ("covers",  5.0),  # the share of the question that the best statement covers, with heading, lead and title
+    ("own",     4.0),  # the largest share that a statement has by itself
+    ("named",   4.5),  # the share of the question that is the name of one of the best documents
+    ("lost",   -3.0),  # the share that is names which none of the best documents has
+    ("length",  1.5),  # the logarithm of the number of terms: a statement covers less of a long question
+)  # fmt: skip
+_VALUES = tuple(weight for _, weight in WEIGHTS)
+LEAST = 7.0
+"""The value from which on a question counts as answered."""
+_UNSPACED = -1.0
+"""Added to it for text without spaces: pairs of characters across two words are seldom in a document."""
 _BEST = 5
 
 
@@ -41,20 +41,31 @@ def is_answered(
 ) -> bool:
     if not chosen or not asked.numbered:
         return False
+    value = float(sum(map(mul, _VALUES, evidence(text, asked, chosen, candidates, documents))))
+    return round(value, 6) >= LEAST + (_UNSPACED if is_cjk(text) else 0.0)
+
+
+def evidence(
+    text: str,
+    asked: Question,
+    chosen: Sequence[SelectedSentence],
+    candidates: Sequence[Candidate],
+    documents: Sequence[SourceDocument],
+) -> list[float]:
+    """The figures by which it is decided, in the order of `WEIGHTS`."""
     best = documents[:_BEST]
     found = frozenset[str]().union(*[one.terms for one in best])
     flat = f" {flattened(text)} "
     named = frozenset[str]().union(*[needed for one in best for name, needed in one.names if _has_name(flat, name)])
     # A capital at the beginning of a question is seldom that of a name.
     lost = {term for name, start, _ in names(text) if start > 0 for term in terms(name)} - found
-    value = (
-        _COVERS * chosen[0].covers
-        + _OWN * max(one.features[0] if one.features else 0.0 for one in candidates)
-        + _NAMED * asked.weight(named)
-        + _LOST * asked.weight(frozenset(lost))
-        + _LENGTH * log1p(len(asked.numbered))
-    )
-    return round(value, 6) >= (_LEAST_UNSPACED if is_cjk(text) else _LEAST)
+    return [
+        chosen[0].covers,
+        max(one.features[0] if one.features else 0.0 for one in candidates),
+        asked.weight(named),
+        asked.weight(frozenset(lost)),
+        log1p(len(asked.numbered)),
+    ]
 
 
 def _has_name(flat: str, name: str) -> bool:

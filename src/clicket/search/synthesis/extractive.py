@@ -18,12 +18,18 @@ from clicket.search.protocols import Collection
 from clicket.search.ranking.term_weights import UNSEEN_PAIR
 from clicket.search.synthesis.answerability import is_answered
 from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
-from clicket.search.synthesis.sentence_selection import Question, SelectedSentence, candidates_of, select_sentences
+from clicket.search.synthesis.sentence_selection import (
+    Candidate,
+    Question,
+    SelectedSentence,
+    candidates_of,
+    select_sentences,
+)
 from clicket.search.synthesis.source_documents import SourceDocument, split_documents
 from clicket.search.text.names import leading_name, names
 from clicket.search.text.terms import is_unspaced, terms
 
-__all__ = ["NOTHING_FOUND", "NOT_ANSWERED", "ExtractiveSynthesizer"]
+__all__ = ["NOTHING_FOUND", "NOT_ANSWERED", "ExtractiveSynthesizer", "question_and_candidates"]
 
 _MAX_DOCUMENTS = 10
 """Documents that are read, the best ones."""
@@ -56,9 +62,7 @@ class ExtractiveSynthesizer:
         return self.extract(findings)
 
     def extract(self, findings: Findings) -> Synthesis:
-        sources = split_documents(findings.ranked[:_MAX_DOCUMENTS], findings.documents)
-        asked = Question(findings.question, lambda terms: self._term_weights(terms, sources))
-        candidates = candidates_of(asked, sources)
+        asked, sources, candidates = question_and_candidates(findings, self._collection)
         chosen = select_sentences(asked, candidates, self._max_sentences)
         answered = (
             is_answered(findings.question, asked, chosen, candidates, sources) if self._judges else len(chosen) > 0
@@ -72,20 +76,30 @@ class ExtractiveSynthesizer:
             lines.append(f"The nearest documents: {'; '.join([*nearest][:_MAX_NEAREST])}.")
         return Synthesis(answer="\n\n".join(lines), citations=tuple(citations), by=EXTRACTIVE, answered=answered)
 
-    def _term_weights(self, asked: Sequence[str], sources: Sequence[SourceDocument]) -> list[float]:
-        """The weight of each term: the rarer, the higher."""
-        if self._collection is not None:
-            size = self._collection.size()
-            counts: Sequence[int] = self._collection.frequencies(asked)
-        else:
-            size = len(sources)
-            counts = [sum(term in source.terms for source in sources) for term in asked]
-        size = max(size, _MIN_SIZE)
-        weights = [math.log1p((max(size - count, 0) + 0.5) / (count + 0.5)) for count in counts]
-        return [
-            round(weight if count or not is_unspaced(term) else UNSEEN_PAIR * weight, 6)
-            for term, weight, count in zip(asked, weights, counts, strict=True)
-        ]
+
+def question_and_candidates(
+    findings: Findings, collection: Collection | None
+) -> tuple[Question, list[SourceDocument], list[Candidate]]:
+    """The question with the weights of its terms, the documents that are read, and the statements in them that may answer."""
+    sources = split_documents(findings.ranked[:_MAX_DOCUMENTS], findings.documents)
+    asked = Question(findings.question, lambda terms: _term_weights(terms, sources, collection))
+    return asked, sources, candidates_of(asked, sources)
+
+
+def _term_weights(
+    asked: Sequence[str], sources: Sequence[SourceDocument], collection: Collection | None
+) -> list[float]:
+    """The weight of each term: the rarer, the higher."""
+    if collection is not None:
+        size, counts = collection.size(), collection.frequencies(asked)
+    else:
+        size, counts = len(sources), [sum(term in source.terms for source in sources) for term in asked]
+    size = max(size, _MIN_SIZE)
+    weights = [math.log1p((max(size - count, 0) + 0.5) / (count + 0.5)) for count in counts]
+    return [
+        round(weight if count or not is_unspaced(term) else UNSEEN_PAIR * weight, 6)
+        for term, weight, count in zip(asked, weights, counts, strict=True)
+    ]
 
 
 def _paragraphs(chosen: Sequence[SelectedSentence]) -> tuple[list[str], list[Citation]]:

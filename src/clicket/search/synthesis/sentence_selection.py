@@ -23,13 +23,12 @@ from clicket.search.synthesis.source_documents import Sentence, SourceDocument, 
 from clicket.search.synthesis.statements import Statement
 from clicket.search.text.terms import fold, terms
 
-__all__ = ["Candidate", "Question", "SelectedSentence", "candidates_of", "select_sentences"]
+__all__ = ["WEIGHTS", "Candidate", "Question", "SelectedSentence", "candidates_of", "select_sentences"]
 
-_WEIGHTS = (
+WEIGHTS = (
     ("own",         6.0),  # the share of the question's terms, by weight, that it has
     ("context",     4.0),  # … that only its heading or lead has
     ("outer",       4.0),  # … that only the title of its document has
-    ("before",      1.5),  # … that only the sentence before it has
     ("residue",     2.5),  # … of those that the document which mentions its document lacks
     ("heading",     2.0),  # how well its heading matches the question
     ("opening",     1.0),  # the same, for the first statements under it
@@ -46,7 +45,7 @@ _WEIGHTS = (
 _FORMS = {"heading": -1.5, "label": -1.0, "open": -2.0, "lead": 0.3, "example": -0.5, "code": -1.0}
 """A heading and a label seldom state a fact, a sentence that ends with a colon never does; with what follows it is often the answer,
 unless that is a program."""
-_VALUES = tuple(weight for _, weight in _WEIGHTS)
+_VALUES = tuple(weight for _, weight in WEIGHTS)
 _RELATED_SHARE = 0.5
 """The share that a related term counts."""
 _COVERS = _VALUES[0]
@@ -56,8 +55,6 @@ _SAME_DOCUMENT = 0.3
 """Subtracted for each sentence taken from the same document, or from one of the same name."""
 _CHAIN = 0.4
 """Added for a document that a taken sentence mentions."""
-_MIN_MENTION = 0.15
-"""A sentence without terms of the question is eligible only if its document is mentioned in a sentence with this share of them."""
 _READ_WHOLE, _SHORT_DOCUMENT = 8, 40
 """The best documents, if they have no more statements than this: all of them are scored. Of others, those with terms of the question."""
 _ENOUGH = 0.8
@@ -69,22 +66,6 @@ _TOKEN = re.compile(r"[\w/.:-]+")
 _JOINT = re.compile(r"\d|\w[./:_-]+\w|^/\w")
 """Numbers, versions, identifiers, names of files."""
 _QUESTION_WORDS = re.compile(r"\bhow (?:many|much|often|long|old|far|big|large)\b", re.IGNORECASE)
-_COUNTED = re.compile(r"\bhow many ((?:[\w-]+ ?){1,3})", re.IGNORECASE)
-_NUMBER_WORDS = frozenset(
-    terms("one two three four five six seven eight nine ten eleven twelve dozen hundred thousand million billion")
-)
-_UNCOUNTED = 0.3
-"""What a number counts that is not a number of the things that are asked for."""
-_NEAR = 3
-"""Terms between a number and what it counts."""
-_LIGHT = frozenset(
-    terms(
-        "purpose mean meaning difference differ called call stand use used using example way possible want need show tell find get "
-        "give put make go happen work look kind type sort name named thing please explain know list contain main"
-    )
-)
-"""Words about the question rather than about the thing that is asked for."""
-_LIGHT_SHARE = 0.4
 
 
 class SelectedSentence(NamedTuple):
@@ -114,13 +95,11 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
 class Question:
     """The question: its terms by number with their weights (1 in all), related terms, and the type of answer."""
 
-    __slots__ = ("counted", "exact", "kind", "numbered", "of", "related", "wanted", "weights")
+    __slots__ = ("exact", "kind", "numbered", "of", "related", "wanted", "weights")
 
     def __init__(self, question: str, weigh: Callable[[Sequence[str]], Sequence[float]]) -> None:
         asked = list(dict.fromkeys(terms(_QUESTION_WORDS.sub(" ", question))))
-        weights = [
-            weight * (_LIGHT_SHARE if term in _LIGHT else 1.0) for term, weight in zip(asked, weigh(asked), strict=True)
-        ]
+        weights = weigh(asked)
         total = sum(weights) or 1.0
         related = related_terms(asked)
         self.numbered = list(enumerate(asked))
@@ -128,8 +107,6 @@ class Question:
         self.related = [(number, related[term]) for number, term in self.numbered if term in related]
         self.wanted = frozenset(asked).union(*related.values())
         self.kind = answer_type(question)
-        counted = _COUNTED.search(question)
-        self.counted = frozenset(terms(counted[1])[:2]) if counted is not None else frozenset[str]()
         self.of = dict(zip(asked, self.weights, strict=True))
         tokens = [one.strip(".:-") for one in _TOKEN.findall(fold(question))]
         self.exact = [one.strip("/") for one in tokens if _JOINT.search(one)]
@@ -247,12 +224,11 @@ def _score(
         if statement.lead_terms:
             near = _joined(near, asked.shares(statement.lead_terms))
         one.has = {**has, **title}
-        if not near and not title and by < _MIN_MENTION:
+        if not near and not title and source is None:
             continue
         own = sum([weights[number] * share for number, share in has.items()])
         context = own if near is has else sum([weights[number] * share for number, share in near.items()])
         outer = sum([weights[number] * (1 - near.get(number, 0.0)) for number in title])
-        before = statement.before
         one.covers = context + outer
         one.is_mentioned = source is not None
         text = one.sentence.text
@@ -260,13 +236,12 @@ def _score(
             own,
             context - own,
             outer,
-            sum([weights[number] for number, term in numbered if number not in near and term in before]),
             sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole,
             match,
             match / (1 + statement.place),
             _subject(asked, statement.order),
             _exact_share(asked.exact, text) if asked.exact else 0.0,
-            _typed(asked, one, text),
+            1.0 if one.mentioned or may_contain(text, asked.kind) else 0.0,
             by,
             max([target.score for target in one.mentioned]) if one.mentioned else 0.0,
             1.0 if one is candidates[0] else 0.0,
@@ -296,20 +271,6 @@ def _subject(asked: Question, order: Sequence[str]) -> float:
     if asked.kind != "definition":
         return 0.0
     return sum([asked.of.get(term, 0.0) for term in dict.fromkeys(order[:3])])
-
-
-def _typed(asked: Question, one: Candidate, text: str) -> float:
-    if one.mentioned:
-        return 1.0
-    if not may_contain(text, asked.kind):
-        return 0.0
-    return 1.0 if not asked.counted or _counts(one.sentence.statement.order, asked.counted) else _UNCOUNTED
-
-
-def _counts(order: Sequence[str], things: frozenset[str]) -> bool:
-    """Is a number close before one of these things?"""
-    numbers = [at for at, term in enumerate(order) if term[0].isdigit() or term in _NUMBER_WORDS]
-    return any(term in things and any(0 < at - number <= _NEAR for number in numbers) for at, term in enumerate(order))
 
 
 def _exact_share(exact: Sequence[str], text: str) -> float:

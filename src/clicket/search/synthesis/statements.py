@@ -63,8 +63,6 @@ class Statement(NamedTuple):
     lead: tuple[int, int] | None
     """The sentence before its list, or the header of its table."""
     lead_terms: frozenset[str]
-    before: frozenset[str]
-    """Terms of the statement before it in the same block."""
 
 
 _NONE: frozenset[str] = frozenset()
@@ -86,9 +84,8 @@ class _Reader:
         self._lead: tuple[int, int] | None = None
         self._lead_terms = _NONE
         self._header: tuple[int, int] | None = None
-        self._open: tuple[int, frozenset[str]] | None = None
-        """The start of a statement that the next block completes, and the terms before it."""
-        self._in_contents = False
+        self._open: int | None = None
+        """The start of a statement that the next block completes."""
 
     def read(self) -> Iterator[Statement]:
         text = self._text
@@ -184,7 +181,7 @@ class _Reader:
         order = tuple(terms(self._text[start:end]))
         yield self._statement(start, end, "label", order)
         if opens:
-            self._lead, self._lead_terms, self._open = (start, end), frozenset(order), (start, _NONE)
+            self._lead, self._lead_terms, self._open = (start, end), frozenset(order), start
         else:
             self._lead, self._lead_terms = None, _NONE
 
@@ -217,16 +214,13 @@ class _Reader:
         found = sentences(text)
         final = found[-1][1] if found else 0
         spans = _with_replies(text, found)
-        before = _NONE
         for (first, last), order in zip(spans, terms_of_spans(text, spans), strict=True):
             if last == final and self._is_open(start + first, start + last, kind):
-                self._open = (start + first, before)
+                self._open = start + first
                 self._lead, self._lead_terms = (start + first, start + last), frozenset(order)
-                yield self._statement(start + first, start + last, "open", tuple(order), before)
+                yield self._statement(start + first, start + last, "open", tuple(order))
                 return
-            one = self._statement(start + first, start + last, kind, tuple(order), before)
-            yield one
-            before = one.terms
+            yield self._statement(start + first, start + last, kind, tuple(order))
 
     def _is_open(self, first: int, last: int, kind: str) -> bool:
         """Does the last sentence of a block lead to the next block? Items of a list often end without a full stop."""
@@ -239,8 +233,7 @@ class _Reader:
         """The statement that was left open, with the block that completes it."""
         if self._open is None:
             return
-        first, before = self._open
-        self._open = None
+        first, self._open = self._open, None
         last, text = end, self._text[start:end]
         if kind == "lead" and "\n" not in text:  # a paragraph: its first sentence completes what was before
             last = start + next((stop for _, stop in sentences(text)), 0)
@@ -248,30 +241,18 @@ class _Reader:
             ends = [start + stop for _, stop in sentences(text)]
             last = max((stop for stop in ends if stop - first <= MAX_SENTENCE), default=0)
         if last > start:
-            yield self._statement(first, last, kind, tuple(terms(self._text[first:last])), before)
+            yield self._statement(first, last, kind, tuple(terms(self._text[first:last])))
 
     def _end_lead(self, block: str) -> None:
         """A lead holds for a list: for a block of several lines, and for single lines that go on in lower case or end with no full stop."""
         if self._open is None and not (block[:1].islower() or block.rstrip()[-1:] in ";；,，"):
             self._lead, self._lead_terms = None, _NONE
 
-    def _statement(
-        self, start: int, end: int, kind: str, order: tuple[str, ...], before: frozenset[str] = _NONE
-    ) -> Statement:
+    def _statement(self, start: int, end: int, kind: str, order: tuple[str, ...]) -> Statement:
         lead = self._lead if self._lead is not None and self._lead[0] != start else None
         place, self._place = self._place, self._place + 1
-        return Statement(
-            start,
-            end,
-            order,
-            frozenset(order),
-            kind,
-            self._heading_terms,
-            place,
-            lead,
-            self._lead_terms if lead else _NONE,
-            before,
-        )
+        lead_terms = self._lead_terms if lead else _NONE
+        return Statement(start, end, order, frozenset(order), kind, self._heading_terms, place, lead, lead_terms)
 
 
 def _with_replies(text: str, found: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["clean", "is_encodable"]
+__all__ = ["clean"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
     """Replace each lone surrogate by one character, so that offsets stay valid."""
-    return text if text.isascii() or is_encodable(text) else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text

@@ -60,3 +60,23 @@ def test_a_negation_needs_a_negation_in_the_source(text: str, statement: str, qu
     found = [PromptDocument(number=1, document=Document(id="d", title="", text=text), text=text)]
     claim = Claim(statement=statement, quotes=(Quote(doc="1", text=text),))
     assert bool(verify_claims([claim], found, question).claims) is holds
+
+
+@pytest.mark.parametrize(
+    ("statement", "holds"),
+    [
+        ("Marrow Institute: school, engineering, Ardley.", True),
+        ("Marrow Institute trains midwives, nurses, dentists.", False),  # no stopword, and so no sign of a language
+        ("Marrow Institute", True),
+        ("Ardley hosts excellent museums", False),
+        ("Das Marrow Institute ist eine Schule und liegt in Ardley.", True),  # other words: only names are compared
+        ("L’Institut Marrow est une école à Ardley.", True),
+        ("El Marrow Institute es una escuela en Ardley.", True),
+        ("Marrow Institute находится в городе Ardley", True),
+        ("Marrow Institute 是 Ardley 的一所工程学校，历史悠久。", True),
+    ],
+)
+def test_a_statement_without_stopwords_is_compared_all_the_same(statement: str, holds: bool) -> None:
+    found = [PromptDocument(number=1, document=Document(id="d", title="", text=INSTITUTE), text=INSTITUTE)]
+    claim = Claim(statement=statement, quotes=(Quote(doc="1", text=INSTITUTE),))
+    assert bool(verify_claims([claim], found, "").claims) is holds

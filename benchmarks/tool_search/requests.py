@@ -1,9 +1,9 @@
 """Requests in plain language, and for each the tool that can do it.
 
-`requests.txt` (300) and `judged.txt` (100) are what the search was tuned on. `heldback.txt` (210) was written from the catalog alone, for
-tools that were drawn at random (`random.Random(20261117).sample(range(1000), 210)`), before the ranking was changed for the last time,
-and no miss of it was looked at. Put no miss of it into a table: once it was looked at, it belongs to the tuned ones, and new requests are
-due.
+`requests.txt` (300), `judged.txt` (100) and `heldback.txt` (210) are what the search was tuned on; the last was held back until the
+first version of this ranking was judged. `heldback2.txt` (200) was written from the catalog alone before the ranking was changed again,
+for tools that no other request is about, drawn at random: `random.Random(20261118).sample(tools_without_request, 200)`. No miss of it
+was looked at. Put no miss of it into a table: once it was looked at, it belongs to the tuned ones, and new requests are due.
 """
 
 from __future__ import annotations

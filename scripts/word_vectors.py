@@ -1,4 +1,4 @@
-"""Writes `src/clicket/tool_search/word_vectors.bin`: for each term of general English a vector, such that the sum of the vectors of a text is
+"""Writes `src/clicket/tool_search/word_vectors.bin`: for each term of English a vector, such that the sum of the vectors of a text is
 close to what a sentence encoder (all-MiniLM-L6-v2) makes of the whole text.
 
     python scripts/word_vectors.py WORDNET WORDS BOTOCORE GOOGLE

@@ -61,7 +61,7 @@ def _word(term: str) -> tuple[int, int] | None:
     if row is None:
         return None
     half = table.data[row + 1 : row + 1 + DIMENSIONS // 2]
-    fields = array("I", half.hex().encode().translate(_NIBBLES))
+    fields = array("I", list(half.hex().encode().translate(_NIBBLES)))
     return table.data[row], int.from_bytes(fields.tobytes(), sys.byteorder)
 
 

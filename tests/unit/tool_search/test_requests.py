@@ -69,7 +69,7 @@ def test_a_service_may_be_named_by_its_title() -> None:
         ("argocd", "Make a new card in Argo CD"),
         ("calcom", "new card for Cal.com"),
         ("bitly", "put a card on bit.ly"),
-        ("new_relic", "Make a new card with newrelic"),
+        ("home_hub", "Make a new card with homehub"),
         ("mcp__argocd_", "Make a new card in Argo CD"),
     ],
 )

@@ -54,7 +54,7 @@ _PART_OF_NAME = 0.3
 """What a word counts that is part of a service's name, which is counted as a whole."""
 _SIMILAR = 12.0
 """What a tool counts whose text means the same as the request, whatever words they share."""
-_ALIKE = 0.2
+_ALIKE = 0.15
 """Less similar ones count nothing: all texts about computers are a little alike."""
 _COVERAGE = 0.3
 _MAX_KEPT = 500_000

@@ -52,8 +52,10 @@ _CONTRARY = 0.7
 """What a tool counts that does something else than the request wants."""
 _PART_OF_NAME = 0.3
 """What a word counts that is part of a service's name, which is counted as a whole."""
-_SIMILAR = 12.0
-"""What a tool counts whose text means the same as the request, whatever words they share."""
+_SIMILAR = 2.5
+"""What a tool counts whose text means the same as the request, whatever words they share: as so many rare words."""
+_SAID = 0.5
+"""Words that count less (those that a request only passes on) say nothing about the meaning of the request."""
 _ALIKE = 0.15
 """Less similar ones count nothing: all texts about computers are a little alike."""
 _COVERAGE = 0.3
@@ -227,11 +229,12 @@ class ToolIndex:
         return changed
 
     def _add_similar(self, scores: dict[int, float], terms: Mapping[str, float]) -> None:
-        vector = text_vector(terms.items())
+        vector = text_vector((term, weight) for term, weight in terms.items() if weight >= _SAID)
         if vector is not None:
+            whole = _SIMILAR * self._rarity(())
             for number, similarity in self._similarities.to(vector).items():
                 if similarity > _ALIKE:
-                    scores[number] = scores.get(number, 0.0) + _SIMILAR * similarity
+                    scores[number] = scores.get(number, 0.0) + whole * similarity
 
     def _weigh(self, scores: dict[int, float], named: Mapping[int, int], wanted: Collection[str]) -> None:
         """Tools of other services than the one that is named count less, and tools that do something else than is wanted."""

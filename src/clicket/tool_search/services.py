@@ -80,8 +80,8 @@ class Services:
         before_is_name = False
         for numbers in found.joined.values():
             _count(found.counts, numbers)
-        for word in words:
-            if word.term in found.terms or word.term in found.parts:
+        for before, word in zip([None, *words], words, strict=False):
+            if word.term in found.terms or word.term in found.parts or (before is not None and before.is_domain):
                 continue
             numbers = self._named_by(word.term) if before_is_name or _is_name(word) else set()
             before_is_name = bool(numbers)

@@ -200,7 +200,7 @@ class ToolIndex:
                 for number, value in best.items():
                     scores[number] = scores.get(number, 0.0) + weight * value
                     covered[number] = covered.get(number, 0.0) + weight * rarity
-        self._add_similar(scores, asked.terms)
+        self._add_similar(scores, asked.terms, named.counts)
         self._weigh(scores, named.counts, wanted_operations(asked))
         names = self._names
         ranked = nsmallest(
@@ -228,12 +228,13 @@ class ToolIndex:
                 changed.update({number: best[number] * _UNNAMED for number in numbers})
         return changed
 
-    def _add_similar(self, scores: dict[int, float], terms: Mapping[str, float]) -> None:
+    def _add_similar(self, scores: dict[int, float], terms: Mapping[str, float], named: Mapping[int, int]) -> None:
+        """If a service is named, only its tools are compared."""
         vector = text_vector((term, weight) for term, weight in terms.items() if weight >= _SAID)
         if vector is not None:
             whole = _SIMILAR * self._rarity(())
             for number, similarity in self._similarities.to(vector).items():
-                if similarity > _ALIKE:
+                if similarity > _ALIKE and (not named or number in named):
                     scores[number] = scores.get(number, 0.0) + whole * similarity
 
     def _weigh(self, scores: dict[int, float], named: Mapping[int, int], wanted: Collection[str]) -> None:

@@ -145,11 +145,11 @@ def trained(rows: list[list[int]], wanted: Any, vectors: Any) -> Any:
 
     random = np.random.default_rng(0)
     mean, square = np.zeros_like(vectors), np.zeros_like(vectors)
-    steps = EPOCHS * (len(rows) // BATCH)
+    batches = len(rows) // BATCH
+    steps = EPOCHS * batches
+    orders = [random.permutation(len(rows)) for _ in range(EPOCHS)]
     for step in range(steps):
-        if step % (len(rows) // BATCH) == 0:
-            order = random.permutation(len(rows))
-        batch = order[(step % (len(rows) // BATCH)) * BATCH :][:BATCH]
+        batch = orders[step // batches][(step % batches) * BATCH :][:BATCH]
         lengths = [len(rows[number]) for number in batch]
         terms = np.concatenate([rows[number] for number in batch])
         kept = (random.random(len(terms)) > LEFT_OUT).astype(np.float32)[:, None]

@@ -58,6 +58,8 @@ _SAID = 0.5
 """Words that count less (those that a request only passes on) say nothing about the meaning of the request."""
 _ALIKE = 0.15
 """Less similar ones count nothing: all texts about computers are a little alike."""
+_ALIKE_ALONE = 0.35
+"""The same for tools that share no word with the request, nor a related one."""
 _COVERAGE = 0.3
 _MAX_KEPT = 500_000
 """Weights that are kept for words of requests."""
@@ -234,7 +236,8 @@ class ToolIndex:
         if vector is not None:
             whole = _SIMILAR * self._rarity(())
             for number, similarity in self._similarities.to(vector).items():
-                if similarity > _ALIKE and (not named or number in named):
+                least = _ALIKE if number in scores else _ALIKE_ALONE
+                if similarity > least and (not named or number in named):
                     scores[number] = scores.get(number, 0.0) + whole * similarity
 
     def _weigh(self, scores: dict[int, float], named: Mapping[int, int], wanted: Collection[str]) -> None:

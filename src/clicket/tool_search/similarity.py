@@ -9,19 +9,22 @@ from __future__ import annotations
 import sys
 from array import array
 
-from clicket.tool_search.word_vectors import DIMENSIONS, FIELD, LENGTH
+from clicket.tool_search.word_vectors import DIMENSIONS, LENGTH
 
 __all__ = ["Similarities"]
 
-_BIAS = 2 * LENGTH * LENGTH * DIMENSIONS
-"""More than any product: no field is ever below zero, so none borrows from its neighbour."""
+_FIELD = 2
+"""Bytes of a field. Rounding makes a vector longer than `LENGTH` by at most 6 (half of the root of the dimensions), so a product, raised by
+`LENGTH` times the sum of the request's numbers, is less than 32,000 on either side of zero."""
+_BIAS = 1 << 15
+"""No field is ever below zero, so none borrows from its neighbour."""
 
 
 class Similarities:
     """Kept tool by tool, by the numbers that the index gives to tools."""
 
     def __init__(self) -> None:
-        self._columns = [array("I") for _ in range(DIMENSIONS)]
+        self._columns = [array("H") for _ in range(DIMENSIONS)]
         """For each dimension the numbers of all tools, raised by `LENGTH`: they are not below zero."""
         self._slots: dict[int, int] = {}
         self._free: list[int] = []
@@ -51,9 +54,9 @@ class Similarities:
             return {}
         if self._packed is None:
             self._packed = [int.from_bytes(column.tobytes(), sys.byteorder) for column in self._columns]
-        total = int.from_bytes(array("I", [_BIAS]).tobytes() * size, sys.byteorder)
+        total = int.from_bytes(array("H", [_BIAS]).tobytes() * size, sys.byteorder)
         for value, packed in zip(vector, self._packed, strict=True):
             total += value * packed
-        found = array("I", total.to_bytes(FIELD * size, sys.byteorder))
+        found = array("H", total.to_bytes(_FIELD * size, sys.byteorder))
         zero = _BIAS + LENGTH * sum(vector)
         return {number: (found[slot] - zero) / (LENGTH * LENGTH) for number, slot in self._slots.items()}

@@ -15,12 +15,12 @@ from importlib.resources import files
 from math import isqrt
 from typing import NamedTuple
 
-__all__ = ["DIMENSIONS", "FIELD", "LENGTH", "text_vector"]
+__all__ = ["DIMENSIONS", "LENGTH", "text_vector"]
 
 DIMENSIONS = 128
-LENGTH = 512
-"""Length of the vector of a text; its numbers are from minus this to this."""
-FIELD = 4
+LENGTH = 48
+"""Length of the vector of a text, but for rounding; its numbers are from minus this to this."""
+_FIELD = 4
 """Bytes of a field in which a dimension is kept."""
 _STEPS = 8
 """Weights of words are counted in parts of one."""
@@ -47,10 +47,10 @@ def text_vector(terms: Iterable[tuple[str, float]]) -> tuple[int, ...] | None:
     if not weights:
         return None
     middle = _MIDDLE * weights
-    fields = array("I", total.to_bytes(FIELD * DIMENSIONS, sys.byteorder))
+    fields = array("I", total.to_bytes(_FIELD * DIMENSIONS, sys.byteorder))
     numbers = [2 * field - middle for field in fields]
     length = isqrt(sum(number * number for number in numbers)) or 1
-    return tuple(number * LENGTH // length for number in numbers)
+    return tuple((2 * number * LENGTH + length) // (2 * length) for number in numbers)
 
 
 @lru_cache(maxsize=20_000)

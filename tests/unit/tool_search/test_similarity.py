@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor, sqrt
 from random import Random
 from typing import Any, NamedTuple
 
@@ -23,6 +24,12 @@ def vector(text: str) -> tuple[int, ...]:
     found = text_vector((term, 1.0) for term in plain_terms(text))
     assert found is not None
     return found
+
+
+def unit(numbers: list[float]) -> tuple[int, ...]:
+    """With the length of the vector of a text."""
+    length = sqrt(sum(number * number for number in numbers))
+    return tuple(floor(number * LENGTH / length + 0.5) for number in numbers)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +61,10 @@ def test_the_vector_of_a_text_does_not_depend_on_the_order_of_its_words() -> Non
 
 def test_products_are_exact() -> None:
     random = Random(5)
-    vectors = {number: tuple(random.randint(-LENGTH, LENGTH) for _ in range(DIMENSIONS)) for number in range(40)}
-    vectors[40], vectors[41] = (LENGTH,) * DIMENSIONS, (-LENGTH,) * DIMENSIONS
+    vectors = {number: unit([random.gauss(0, 1) for _ in range(DIMENSIONS)]) for number in range(40)}
+    vectors[40], vectors[41] = unit([1.0] * DIMENSIONS), unit([-1.0] * DIMENSIONS)
+    vectors[42] = (LENGTH, *[0] * (DIMENSIONS - 1))
+    vectors[43], vectors[44] = (5,) * 92 + (0,) * (DIMENSIONS - 92), (-5,) * 92 + (0,) * (DIMENSIONS - 92)
     similarities = Similarities()
     for number, each in vectors.items():
         similarities.put(number, each)

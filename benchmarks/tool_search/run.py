@@ -1,6 +1,6 @@
 """How often tool search finds the right tool, and how long it takes: `python -m benchmarks.tool_search.run [--missed]`.
 
-1,000 tools, and requests in plain language. Right: the tool that can do it is among the first five. Times are CPU times of one search in one thread,
+1,000 tools, and requests in plain language. Right: the tool that can do it is among the first five. Times are CPU times of one search,
 after all tools were read; `--missed` prints the requests that fail (never held-back ones).
 """
 

@@ -5,7 +5,8 @@ close to what a sentence encoder (all-MiniLM-L6-v2) makes of the whole text.
 
 WORDNET and WORDS are those of `scripts/related_words.py`. BOTOCORE and GOOGLE are wheels (`pip download --no-deps botocore
 google-api-python-client`), of which the descriptions of operations are read. It needs the extra `embeddings`, and takes half an hour: the
-encoder reads about 100,000 texts. Batches are drawn at random, so another version of an input gives other bytes of the same quality.
+encoder reads about 100,000 texts. The file in the package is of an earlier
+form of this script, with another draw of the texts: a new run gives other bytes, and has to be measured.
 
 The texts are definitions and examples of WordNet, descriptions of operations, and combinations of frequent verbs and nouns: no tool and no
 request of the benchmark is read.

@@ -2,7 +2,8 @@
 
 `catalog_work.txt` and `catalog_life.txt` are written by hand. `# id | title | naming` begins a service. A line `thing | about | parameters
 | operations` makes one tool for each operation, in the wording of that service; a line `+ name | description | parameters` is one tool as
-it stands. No line was made from a request in `requests.txt`.
+it stands. No line was made from a request in `requests.txt`. `catalog_other.txt` is a second catalog, of other services, in the wording of
+their references.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["SIZE", "ListedTool", "catalog", "many"]
+__all__ = ["SIZE", "ListedTool", "catalog", "many", "others"]
 
 SIZE = 1_000
 _HERE = Path(__file__).parent
@@ -56,6 +57,11 @@ def catalog() -> list[ListedTool]:
     assert len(set(names)) == len(names), sorted(name for name in set(names) if names.count(name) > 1)
     assert len(tools) >= SIZE, f"the catalog has {len(tools)} tools"
     return tools[:SIZE]
+
+
+def others() -> list[ListedTool]:
+    """The tools of the second catalog."""
+    return _read(_HERE / "catalog_other.txt")
 
 
 def many(count: int) -> list[ListedTool]:

@@ -1,7 +1,7 @@
 """How often tool search finds the right tool, and how long it takes: `python -m benchmarks.tool_search.run [--missed]`.
 
-1,000 tools, and requests in plain language. Right: the tool that can do it is among the first five. Times are of one search in one thread,
-after all tools were read; `--missed` prints the requests of the tuned set that fail (never those of the held-back one).
+1,000 tools, and requests in plain language. Right: the tool that can do it is among the first five. Times are CPU times of one search,
+after all tools were read; `--missed` prints the requests that fail (never held-back ones).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 from statistics import median, quantiles
-from time import perf_counter
+from time import perf_counter, thread_time
 
-from benchmarks.tool_search.catalog import ListedTool, catalog, many
-from benchmarks.tool_search.requests import HELD_BACK, TUNED, Request, requests, unseen
+from benchmarks.tool_search.catalog import ListedTool, catalog, many, others
+from benchmarks.tool_search.requests import HELD_BACK, OTHER, TUNED, Request, requests
 from clicket.tool_search.index import ToolIndex
 
 FIRST = 5
@@ -38,9 +38,9 @@ def times(index: ToolIndex, asked: list[Request]) -> list[float]:
     for request in asked:
         tries: list[float] = []
         for _ in range(TRIES):
-            start = perf_counter()
+            start = thread_time()
             index.search(request.text, limit=FIRST)
-            tries.append(1000 * (perf_counter() - start))
+            tries.append(1000 * (thread_time() - start))
         took.append(min(tries))
     return took
 
@@ -52,9 +52,9 @@ def first_times(index: ToolIndex, asked: list[Request], tool: ListedTool) -> lis
         tries: list[float] = []
         for _ in range(TRIES):
             index.put(tool)
-            start = perf_counter()
+            start = thread_time()
             index.search(request.text, limit=FIRST)
-            tries.append(1000 * (perf_counter() - start))
+            tries.append(1000 * (thread_time() - start))
         took.append(min(tries))
     return took
 
@@ -81,19 +81,25 @@ def main() -> None:
     index.put(tools[17])
     one = 1000 * (perf_counter() - start)
     figures: dict[str, object] = {"tools": len(index), "built_ms": round(built, 1), "one_tool_ms": round(one, 3)}
-    sets = {"tuned": requests(*TUNED), "held_back": requests(HELD_BACK), "held_back_unseen_tools": unseen()}
-    for title, asked in sets.items():
-        found = places(index, asked)
+    both = ToolIndex([*tools, *others()])
+    sets = {
+        "tuned": (index, requests(*TUNED)),
+        "held_back": (index, requests(HELD_BACK)),
+        "second_catalog_looked_at": (both, requests(OTHER)[::2]),
+        "second_catalog_held_back": (both, requests(OTHER)[1::2]),
+    }
+    for title, (searched, asked) in sets.items():
+        found = places(searched, asked)
         figures[title] = {
             "requests": len(asked),
             "first": round(share(found, 1), 3),
             "among_five": round(share(found, FIRST), 3),
             "among_ten": round(share(found, 10), 3),
         }
-        if options.missed and title == "tuned":
+        if options.missed and not title.endswith("held_back"):
             for request, place in zip(asked, found, strict=True):
                 if place is None or place > FIRST:
-                    print(place, request.tools[0], "|", request.text, "|", index.search(request.text, limit=6))
+                    print(place, request.tools[0], "|", request.text, "|", searched.search(request.text, limit=6))
     asked = requests(*TUNED, HELD_BACK)
     figures["ms_1000"] = figures_of(times(index, asked))
     figures["ms_1000_new_words"] = figures_of(first_times(index, asked, tools[17]))

@@ -9,7 +9,7 @@ tool that lists every word it can think of is found for none of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from heapq import nsmallest
 from math import log
 from typing import Any, NamedTuple, Protocol
@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, Protocol
 from clicket.tool_search.operations import operation_of, wanted_operations
 from clicket.tool_search.related import related
 from clicket.tool_search.services import Services
+from clicket.tool_search.similarity import Similarities
+from clicket.tool_search.word_vectors import text_vector
 from clicket.tool_search.words import (
     plain_terms,
     prose_terms,
@@ -48,6 +50,16 @@ _OTHERS = 0.5
 """What a tool of another service than the one that is named counts."""
 _CONTRARY = 0.7
 """What a tool counts that does something else than the request wants."""
+_PART_OF_NAME = 0.3
+"""What a word counts that is part of a service's name, which is counted as a whole."""
+_SIMILAR = 2.5
+"""What a tool counts whose text means the same as the request, whatever words they share: as so many rare words."""
+_SAID = 0.5
+"""Words that count less (those that a request only passes on) say nothing about the meaning of the request."""
+_ALIKE = 0.15
+"""Less similar ones count nothing: all texts about computers are a little alike."""
+_ALIKE_ALONE = 0.35
+"""The same for tools that share no word with the request, nor a related one."""
 _COVERAGE = 0.3
 _MAX_KEPT = 500_000
 """Weights that are kept for words of requests."""
@@ -96,6 +108,7 @@ class ToolIndex:
         self._slips: dict[str, set[str]] = {}
         """A spelling with one letter less -> terms."""
         self._services = Services()
+        self._similarities = Similarities()
         self._operations: dict[int, str] = {}
         self._kept: dict[str, tuple[dict[int, float], float]] = {}
         self._kept_size = 0
@@ -134,6 +147,9 @@ class ToolIndex:
                         self._slips.setdefault(spelling, set()).add(term)
             found[number] = weight * (_SATURATION + 1) / (weight + _SATURATION)
         self._services.put(number, tool.name, _text(tool.description))
+        vector = text_vector(_said_of(tool))
+        if vector is not None:
+            self._similarities.put(number, vector)
         operation = operation_of(tool.name)
         if operation is not None:
             self._operations[number] = operation
@@ -149,6 +165,7 @@ class ToolIndex:
         self._forget()
         del self._names[entry.number]
         self._services.remove(entry.number)
+        self._similarities.remove(entry.number)
         self._operations.pop(entry.number, None)
         for term in entry.terms:
             found = self._weights[term]
@@ -167,10 +184,17 @@ class ToolIndex:
         asked = read_request(request[:_MAX_QUERY])
         scores: dict[int, float] = {}
         covered: dict[int, float] = {}
-        known = 0.0
+        known = 1e-9
         named = self._services.named(asked.words)
-        for term, weight in list(asked.terms.items())[:_MAX_QUERY_TERMS]:
+        for numbers in named.joined.values():
+            value = self._rarity(numbers) * _OF_SERVICE
+            known += value / _OF_SERVICE
+            for number in numbers:
+                scores[number] = scores.get(number, 0.0) + value
+                covered[number] = covered.get(number, 0.0) + value / _OF_SERVICE
+        for term, given in list(asked.terms.items())[:_MAX_QUERY_TERMS]:
             best, rarity = self._best(term)
+            weight = given * _PART_OF_NAME if term in named.parts else given
             if self._services.of_term(term):
                 best = self._of_service(term, best, rarity, named.terms)
             if best:
@@ -178,12 +202,17 @@ class ToolIndex:
                 for number, value in best.items():
                     scores[number] = scores.get(number, 0.0) + weight * value
                     covered[number] = covered.get(number, 0.0) + weight * rarity
+        self._add_similar(scores, asked.terms, named.counts)
         self._weigh(scores, named.counts, wanted_operations(asked))
         names = self._names
         ranked = nsmallest(
             max(limit, 0),
             (
-                (-score * (1.0 - _COVERAGE + _COVERAGE * covered[number] / known), len(names[number]), names[number])
+                (
+                    -score * (1.0 - _COVERAGE + _COVERAGE * covered.get(number, 0.0) / known),
+                    len(names[number]),
+                    names[number],
+                )
                 for number, score in scores.items()
                 if among is None or names[number] in among
             ),
@@ -200,6 +229,16 @@ class ToolIndex:
             else:
                 changed.update({number: best[number] * _UNNAMED for number in numbers})
         return changed
+
+    def _add_similar(self, scores: dict[int, float], terms: Mapping[str, float], named: Mapping[int, int]) -> None:
+        """If a service is named, only its tools are compared."""
+        vector = text_vector((term, weight) for term, weight in terms.items() if weight >= _SAID)
+        if vector is not None:
+            whole = _SIMILAR * self._rarity(())
+            for number, similarity in self._similarities.to(vector).items():
+                least = _ALIKE if number in scores else _ALIKE_ALONE
+                if similarity > least and (not named or number in named):
+                    scores[number] = scores.get(number, 0.0) + whole * similarity
 
     def _weigh(self, scores: dict[int, float], named: Mapping[int, int], wanted: Collection[str]) -> None:
         """Tools of other services than the one that is named count less, and tools that do something else than is wanted."""
@@ -253,7 +292,7 @@ class ToolIndex:
                     best[number] = value
         return best, top
 
-    def _rarity(self, found: Mapping[int, float]) -> float:
+    def _rarity(self, found: Sized) -> float:
         """How rare a term is. Very rare ones count no more than those of a few tools: they match by accident."""
         count = max(len(found), _RARE)
         return log(1.0 + (max(len(self._entries) - count, 0) + 0.5) / (count + 0.5))
@@ -274,6 +313,11 @@ def _equal(one: Indexed, other: Indexed) -> bool:
 
 def _text(description: Any) -> str:
     return description if isinstance(description, str) else ""
+
+
+def _said_of(tool: Indexed) -> list[tuple[str, float]]:
+    """The words that say what a tool does."""
+    return [(term, 1.0) for term in plain_terms(f"{tool.name} {_text(tool.description)[:_FIRST]}")[:_MAX_TERMS]]
 
 
 def _weights_of(tool: Indexed) -> dict[str, float]:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from clicket.tool_search.meanings import CALENDAR
@@ -14,6 +15,10 @@ __all__ = ["Named", "Services"]
 
 _LEAST = 3
 """Tools whose names begin with the same word, from which on that word is the name of a service."""
+_SHORTEST_JOINED = 4
+"""Letters of a name that a request writes in two words (`Argo CD` for `argocd`), at least."""
+_WRAPPERS = frozenset(["mcp", "tool", "function", "api"])
+"""First words of names that say how a tool is called, and not of which service it is: `mcp__github__create_issue`."""
 _BEFORE_A_NAME = frozenset("in on via with using from to at by through into".split())
 """`post it on slack`"""
 
@@ -23,6 +28,18 @@ class Named(NamedTuple):
     """For each tool of a service that is named: how many words of that name the request has."""
     terms: set[str]
     """The words that name them."""
+    joined: dict[str, set[int]]
+    """Names that the request writes in two words, or in one instead of two; and the numbers of the tools."""
+    parts: set[str]
+    """The words of which these names are made."""
+
+
+class _Read(NamedTuple):
+    """What is known of a tool."""
+
+    leads: tuple[tuple[str, str], ...]
+    """The first two words of its name, each with the one before it; up to the first that says what the tool does."""
+    titles: frozenset[str]
 
 
 class Services:
@@ -33,43 +50,62 @@ class Services:
         """The first word of a name, and the second -> what stands before it -> numbers of tools."""
         self._titles: dict[str, dict[str, set[int]]] = {}
         """A proper name in a description -> the first word of the tool's name -> numbers of tools."""
-        self._of: dict[int, tuple[tuple[tuple[str, str], ...], frozenset[str]]] = {}
+        self._joined: dict[str, dict[str, set[int]]] = {}
+        """The first two words of a name, written as one -> the first -> numbers of tools."""
+        self._of: dict[int, _Read] = {}
 
     def put(self, number: int, name: str, description: str) -> None:
-        leads = _leads_of(name)
-        titles = frozenset(proper_names(description)) if leads else frozenset()
-        self._of[number] = leads, titles
-        for before, term in leads:
-            self._leads.setdefault(term, {}).setdefault(before, set()).add(number)
-        for title in titles:
-            self._titles.setdefault(title, {}).setdefault(leads[0][1], set()).add(number)
+        read = self._of[number] = _read(name, description)
+        for table, term, inner in self._places(read):
+            table.setdefault(term, {}).setdefault(inner, set()).add(number)
 
     def remove(self, number: int) -> None:
-        leads, titles = self._of.pop(number)
-        for before, term in leads:
-            _drop(self._leads, term, before, number)
-        for title in titles:
-            _drop(self._titles, title, leads[0][1], number)
+        for table, term, inner in self._places(self._of.pop(number)):
+            _drop(table, term, inner, number)
+
+    def _places(self, read: _Read) -> Iterator[tuple[dict[str, dict[str, set[int]]], str, str]]:
+        """Where a tool stands: the table, and the two keys in it."""
+        yield from ((self._leads, term, before) for before, term in read.leads)
+        yield from ((self._titles, title, read.leads[0][1]) for title in read.titles)
+        if len(read.leads) > 1:
+            yield self._joined, read.leads[0][1] + read.leads[1][1], read.leads[0][1]
 
     def of_term(self, term: str) -> list[set[int]]:
         """For each service whose name the term is, or is part of: the numbers of its tools."""
         return [numbers for numbers in self._leads.get(term, {}).values() if len(numbers) >= _LEAST]
 
-    def named(self, words: Iterable[RequestWord]) -> Named:
+    def named(self, words: Sequence[RequestWord]) -> Named:
         """The services that a request names."""
-        counts: dict[int, int] = {}
-        terms: set[str] = set()
+        found = Named({}, set(), *self._in_other_words(words))
         before_is_name = False
-        for word in words:
-            if word.term in terms:
+        for numbers in found.joined.values():
+            _count(found.counts, numbers)
+        for before, word in zip([None, *words], words, strict=False):
+            if word.term in found.terms or word.term in found.parts or (before is not None and before.is_domain):
                 continue
-            found = self._named_by(word.term) if before_is_name or _is_name(word) else set()
-            before_is_name = bool(found)
-            if found:
-                terms.add(word.term)
-                for number in found:
-                    counts[number] = counts.get(number, 0) + 1
-        return Named(counts, terms)
+            numbers = self._named_by(word.term) if before_is_name or _is_name(word) else set()
+            before_is_name = bool(numbers)
+            if numbers:
+                found.terms.add(word.term)
+                _count(found.counts, numbers)
+        return found
+
+    def _in_other_words(self, words: Sequence[RequestWord]) -> tuple[dict[str, set[int]], set[str]]:
+        """Names that are written in two words (`Route 53`, `bit.ly`), or in one that are two (`newrelic`)."""
+        joined: dict[str, set[int]] = {}
+        parts: set[str] = set()
+        for word, after in pairwise(words):
+            if word.is_domain or not word.is_last:
+                (term, *_) = (*plain_terms(word.folded + after.folded), "")
+                numbers = set().union(*self.of_term(term)) if len(term) >= _SHORTEST_JOINED else set()
+                if numbers:
+                    joined[term] = numbers
+                    parts |= {word.term, after.term}
+        for word in words:
+            for numbers in self._joined.get(word.term, {}).values():
+                if len(numbers) >= _LEAST:
+                    joined[word.term] = numbers
+        return joined, parts
 
     def _named_by(self, term: str) -> set[int]:
         names = (term,) if is_ordinary(term) else (term, *variants(term))
@@ -101,9 +137,17 @@ def _drop(table: dict[str, dict[str, set[int]]], term: str, inner: str, number: 
         del table[term]
 
 
-def _leads_of(name: str) -> tuple[tuple[str, str], ...]:
-    """The first two words of a name, each with the one before it; up to the first that says what the tool does."""
-    first, second, *_ = (*plain_terms(name), "", "")
+def _count(counts: dict[int, int], numbers: Iterable[int]) -> None:
+    for number in numbers:
+        counts[number] = counts.get(number, 0) + 1
+
+
+def _read(name: str, description: str) -> _Read:
+    terms = plain_terms(name)
+    while terms and terms[0] in _WRAPPERS:
+        del terms[0]
+    first, second, *_ = (*terms, "", "")
     if not first or is_verb(first):
-        return ()
-    return (("", first), (first, second)) if second and not is_verb(second) else (("", first),)
+        return _Read((), frozenset())
+    leads = (("", first), (first, second)) if second and not is_verb(second) else (("", first),)
+    return _Read(leads, frozenset(proper_names(description)))

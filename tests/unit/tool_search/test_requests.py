@@ -63,6 +63,30 @@ def test_a_service_may_be_named_by_its_title() -> None:
     assert ToolIndex(tools).search("Get the text from Google Cloud Storage", limit=1) == ["gcs_get_blob"]
 
 
+@pytest.mark.parametrize(
+    ("service", "request_"),
+    [
+        ("argocd", "Make a new card in Argo CD"),
+        ("calcom", "new card for Cal.com"),
+        ("bitly", "put a card on bit.ly"),
+        ("home_hub", "Make a new card with homehub"),
+        ("mcp__argocd_", "Make a new card in Argo CD"),
+    ],
+)
+def test_a_service_may_be_named_in_two_words_or_in_one(service: str, request_: str) -> None:
+    tools = [
+        *TWO,
+        *(Made(f"{service}_{verb}_card", f"{verb.title()} a card.") for verb in ("create", "list", "delete")),
+    ]
+    assert ToolIndex(tools).search(request_, limit=1) == [f"{service}_create_card"]
+
+
+def test_words_of_two_sentences_make_no_name() -> None:
+    tools = [*TWO, *(Made(f"argocd_{verb}_card", f"{verb.title()} a card.") for verb in ("create", "list", "delete"))]
+    found = ToolIndex(tools).search("Make a new card in Trello about Argo. CD players are cheap.", limit=1)
+    assert found == ["trello_create_card"]
+
+
 def test_a_service_that_left_is_no_longer_named() -> None:
     index = ToolIndex(TWO)
     index.sync(TWO[3:])

@@ -45,6 +45,15 @@ class BitPlanes:
             weight >>= 1
             at += 1
 
+    @property
+    def highest_sum(self) -> int:
+        value, some = 0, self._every
+        for plane in reversed(self._planes):
+            value *= 2
+            if both := some & plane:
+                some, value = both, value + 1
+        return value
+
     def at_least(self, value: int) -> int:
         """Those with this sum or a higher one."""
         if value <= 0:

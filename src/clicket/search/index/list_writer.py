@@ -26,6 +26,7 @@ _BLOCK = 2_048
 """Entries from which on a block is not extended, so that adding one document does not write long lists again."""
 _MAX_BITS = 4 * _BLOCK * len(COUNTS)
 """Bytes of the bits of a block. Without them a search makes them itself, which takes longer."""
+_BIT = (1, 2, 4, 8, 16, 32, 64, 128)
 _MAX_PENDING = 2_000_000
 """Entries in memory."""
 _TAIL = "SELECT block, entries FROM posting_lists WHERE term = ? ORDER BY block DESC LIMIT 1"
@@ -60,15 +61,11 @@ def count_bits(entries: Sequence[int]) -> bytes:
     base = entries[0] >> 4
     size = ((entries[-1] >> 4) - base) // 8 + 1
     bits = bytearray(len(COUNTS) * size)
-    for entry in entries:
-        key = (entry >> 4) - base
-        at, bit = key >> 3, 1 << (key & 7)
-        bits[at] |= bit
-        for count in COUNTS[1:]:
-            if entry & 15 < count:
-                break
-            at += size
-            bits[at] |= bit
+    for number, count in enumerate(COUNTS):
+        entries = [entry for entry in entries if entry & 15 >= count]
+        offset = 8 * number * size - base
+        for key in [(entry >> 4) + offset for entry in entries]:
+            bits[key >> 3] |= _BIT[key & 7]
     return bytes(bits)
 
 

@@ -37,14 +37,12 @@ _LIST_BYTES, _MAPPING_BYTES, _ENTRY_BYTES = 400, 104, 4
 _TIERS = ((1, 1.0), (1, 0.5), (2, 0.5), (5, 0.5), (MAX_COUNT, 0.0))
 """The passages of a long list in five tiers: the number of occurrences and the length, as a share of the average, that give the highest
 weight there."""
-_UNITS = 250
+_UNITS = 125
 """The bound of all weights together, as it is counted in bits."""
 _SEEDS = 4
 """Passages of the highest bounds that are scored to find the threshold, as a multiple of `k`."""
 _STEPS = 8
 """Passages with a score are divided into so many groups, each with its own bound for the rest."""
-_FEW = 500
-"""Lookups in long lists that cost less than their bounds."""
 _GROWTH = 1.6
 """The factor by which the threshold is expected to grow at most; it decides when to compute it again."""
 _SLACK = 1e-4
@@ -121,6 +119,12 @@ _Wanted = tuple[float, _ShortList | _LongList, int]
 """The highest weight of a term in the query, its list, and how often it is in the query."""
 
 
+class _Bounds(BitPlanes):
+    """The highest weight that the long lists of a query may give to each passage, in units."""
+
+    unit = 1.0
+
+
 class Postings:
     """The posting lists of one snapshot of the index."""
 
@@ -176,18 +180,22 @@ class Postings:
     def best(self, wanted: Mapping[str, int], k: int) -> tuple[dict[int, float], bool]:
         """The best `k` passages and those equal to the last, with scores; and whether passages with these terms are left out."""
         lists = self._read(sorted(wanted))
-        ordered = sorted(
-            ((one.max_weight * wanted[term], one, wanted[term]) for term, one in lists.items() if one.size),
-            key=lambda each: (isinstance(each[1], _LongList), -each[0]),
-        )
-        left = [0.0, *accumulate([each[0] for each in reversed(ordered)])][::-1]
+        short: list[_Wanted] = []
+        long: list[_Wanted] = []
+        for term, one in lists.items():
+            if one.size:
+                (long if isinstance(one, _LongList) else short).append(
+                    (one.max_weight * wanted[term], one, wanted[term])
+                )
+        ordered = sorted(short, key=lambda each: -each[0]) + long
+        bounds = self._bounds(long) if long else None
+        most = bounds.highest_sum * bounds.unit if bounds else 0.0
+        left = [*accumulate([each[0] for each in reversed(ordered[: len(short)])], initial=most)][::-1]
         rest = [*accumulate([each[1].size for each in reversed(ordered)])][::-1]
         scores: dict[int, float] = {}
         threshold, guess = 0.0, inf
-        for at, (_, one, count) in enumerate(ordered):
-            if isinstance(one, _LongList):
-                scores, threshold = self._with_long(scores, ordered[at:], k, threshold)
-                break
+        for at, (_, one, count) in enumerate(ordered[: len(short)]):
+            assert isinstance(one, _ShortList)
             if threshold <= left[at] <= guess and len(scores) >= k and rest[at] > max(_SHORT, len(scores)):
                 threshold = max(threshold, _threshold(scores, ordered[at:], k) - _SLACK)
                 guess = threshold * _GROWTH  # not computed again before the remaining weights fall below it
@@ -199,6 +207,8 @@ class Postings:
                 _add(scores, one.weights, count)
             else:
                 scores = _times(one.weights, count)
+        if bounds is not None:
+            scores, threshold = self._with_long(scores, long, bounds, most, k, threshold)
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
         scores = _above(scores, threshold)
@@ -207,47 +217,44 @@ class Postings:
         return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
 
     def _with_long(
-        self, scores: dict[int, float], long: Sequence[_Wanted], k: int, threshold: float
+        self, scores: dict[int, float], long: Sequence[_Wanted], bounds: _Bounds, most: float, k: int, threshold: float
     ) -> tuple[dict[int, float], float]:
         """The scores with the weights of long lists, of all passages that reach the threshold; and the threshold."""
-        most = sum([each[0] for each in long])
         if len(scores) >= k:
             threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
-            scores = _above(scores, threshold - most) if len(scores) > _SHORT else scores
-        if threshold <= most or len(scores) * len(long) > _FEW:
-            unit = most / _UNITS
-            planes = self._bounds(long, unit)
-            if threshold <= most:
-                seeds = {key: scores.get(key, 0.0) for key in islice(planes.highest(k), _SEEDS * k)}
-                if len(seeds) >= k:
-                    threshold = max(threshold, _threshold(seeds, long, k) - _SLACK)
-            scores = self._reaching(scores, planes, threshold, unit)
-            if threshold <= most:
-                new = planes.at_least(max(ceil(threshold / unit), 1))
-                scores = {**dict.fromkeys(members(new), 0.0), **scores}
+        if threshold <= most:
+            seeds = {key: scores.get(key, 0.0) for key in islice(bounds.highest(k), _SEEDS * k)}
+            if len(seeds) >= k:
+                threshold = max(threshold, _threshold(seeds, long, k) - _SLACK)
+        if len(scores) > _SHORT:
+            scores = self._reaching(_above(scores, threshold - most), bounds, threshold)
+        if threshold <= most:
+            new = bounds.at_least(max(ceil(threshold / bounds.unit), 1))
+            scores = {**dict.fromkeys(members(new), 0.0), **scores}
         for _, one, count in long:
             one.add_to(scores, count)
         return scores, threshold
 
-    def _bounds(self, long: Sequence[_Wanted], unit: float) -> BitPlanes:
-        """The highest weight that the long lists may give to each passage, in units."""
-        planes = BitPlanes((1 << len(self.norms)) - 1)
+    def _bounds(self, long: Sequence[_Wanted]) -> _Bounds:
+        """The highest weight that the long lists may give to each passage."""
+        bounds = _Bounds((1 << len(self.norms)) - 1)
+        bounds.unit = sum([each[0] for each in long]) / _UNITS
         for _, one, count in long:
             assert isinstance(one, _LongList)
             before = 0
             for tier, bound in zip(one.tiers, one.bounds, strict=True):
-                units = ceil(bound * count / unit)
-                planes.add(tier, units - before)
+                units = ceil(bound * count / bounds.unit)
+                bounds.add(tier, units - before)
                 before = units
-        return planes
+        return bounds
 
-    def _reaching(self, scores: dict[int, float], planes: BitPlanes, threshold: float, unit: float) -> dict[int, float]:
+    def _reaching(self, scores: dict[int, float], bounds: _Bounds, threshold: float) -> dict[int, float]:
         """The scores that may reach the threshold."""
         if len(scores) <= _SHORT:
             return scores
         per_step, size = _STEPS / threshold, len(self.norms) // 8 + 1
         missing = [threshold - (number + 1) / per_step for number in range(_STEPS)]
-        masks = [planes.at_least(ceil(one / unit)).to_bytes(size, "little") for one in missing]
+        masks = [bounds.at_least(ceil(one / bounds.unit)).to_bytes(size, "little") for one in missing]
         return {
             key: score
             for key, score in scores.items()

@@ -36,7 +36,7 @@ _SIMILAR = """SELECT term, sum(size) AS passages FROM posting_lists
     WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? GROUP BY term HAVING passages >= ?"""
 _DATA_VERSION = "PRAGMA data_version"
 _integers = msgspec.json.Decoder(list[int]).decode
-_MAX_NAMED = 100
+_MAX_NAMED = 32
 _MAX_NAMES = 100_000
 _MAX_TEXT = 20_000_000
 """Characters of documents in memory."""

@@ -24,7 +24,7 @@ MAX_COUNT = 15
 COUNTS = (1, 2, 3, 6)
 _BLOCK = 2_048
 """Entries from which on a block is not extended, so that adding one document does not write long lists again."""
-_MAX_BITS = 4 * _BLOCK * len(COUNTS)
+_MAX_BITS = 8 * _BLOCK * len(COUNTS)
 """Bytes of the bits of a block. Without them a search makes them itself, which takes longer."""
 _BIT = (1, 2, 4, 8, 16, 32, 64, 128)
 _MAX_PENDING = 2_000_000

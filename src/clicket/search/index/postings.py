@@ -226,7 +226,7 @@ class Postings:
             seeds = {key: scores.get(key, 0.0) for key in islice(bounds.highest(k), _SEEDS * k)}
             if len(seeds) >= k:
                 threshold = max(threshold, _threshold(seeds, long, k) - _SLACK)
-        if len(scores) > _SHORT:
+        if len(scores) > _SHORT and threshold > 0:
             scores = self._reaching(_above(scores, threshold - most), bounds, threshold)
         if threshold <= most:
             new = bounds.at_least(max(ceil(threshold / bounds.unit), 1))

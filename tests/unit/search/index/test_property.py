@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from math import log
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -123,4 +124,4 @@ def _compare(index: Index, held: dict[str, list[str]]) -> None:
         expected.sort()
         for k in (1, 10, 40, 9_000) if query == "w0 long" else (1, 10, 40):
             found = index.find(query, k=k)
-            assert [round(one.score, 3) for one in found] == [round(-score, 3) for score, _ in expected[:k]]
+            assert [one.score for one in found] == pytest.approx([-score for score, _ in expected[:k]], abs=1e-5)

@@ -12,7 +12,7 @@ Span = tuple[int, int]
 """Character offsets in a text: from, and up to."""
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
+class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One document as an engine found it. `spans` are the parts of its text that were found; none means all of it."""
 
     id: str
@@ -37,7 +37,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return Citation.of(self, start, end)
 
 
-class Citation(msgspec.Struct, frozen=True, kw_only=True):
+class Citation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A span of a document, word for word. `sha256` is the hex digest of `text` as UTF-8."""
 
     doc: str

@@ -2,6 +2,8 @@
 
 A list is stored in blocks, in the order of the passages; an entry is `passage * 16 + count`, four bytes. Additions and removals are
 collected and written together, the removals first: then a passage that is added may have the key of one that was removed.
+
+The blocks of a long list also have bits (`count_bits`), by which a search sees all its passages at once.
 """
 
 from __future__ import annotations
@@ -15,23 +17,27 @@ from typing import Any
 
 import apsw
 
-__all__ = ["MAX_COUNT", "ListWriter", "unpacked"]
+__all__ = ["COUNTS", "MAX_COUNT", "ListWriter", "count_bits", "unpacked"]
 
 MAX_COUNT = 15
 """The highest number of occurrences that is told apart; it fits into the lower four bits of an entry."""
+COUNTS = (1, 2, 3, 6)
 _BLOCK = 2_048
 """Entries from which on a block is not extended, so that adding one document does not write long lists again."""
+_MAX_BITS = 8 * _BLOCK * len(COUNTS)
+"""Bytes of the bits of a block. Without them a search makes them itself, which takes longer."""
+_BIT = (1, 2, 4, 8, 16, 32, 64, 128)
 _MAX_PENDING = 2_000_000
 """Entries in memory."""
 _TAIL = "SELECT block, entries FROM posting_lists WHERE term = ? ORDER BY block DESC LIMIT 1"
 _BLOCKS = "SELECT block, entries FROM posting_lists WHERE term = ? ORDER BY block"
-_INSERT = "INSERT INTO posting_lists (term, block, size, entries) VALUES (?, ?, ?, ?)"
-_UPDATE = "UPDATE posting_lists SET size = ?3, entries = ?4 WHERE term = ?1 AND block = ?2"
+_INSERT = "INSERT INTO posting_lists (term, block, size, entries, bits) VALUES (?, ?, ?, ?, ?)"
+_UPDATE = "UPDATE posting_lists SET size = ?3, entries = ?4, bits = iif(bits IS NULL, NULL, ?5) WHERE term = ?1 AND block = ?2"
 _DELETE = "DELETE FROM posting_lists WHERE term = ? AND block = ?"
 
 
-_Block = tuple[str, int, int, bytes]
-"""The term, the number of the block, its size, its entries."""
+_Block = tuple[str, int, int, bytes, bytes | None]
+"""The term, the number of the block, its size, its entries, its bits."""
 
 
 def unpacked(data: bytes) -> array[int]:
@@ -47,6 +53,20 @@ def _packed(entries: Iterable[int]) -> bytes:
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()
+
+
+def count_bits(entries: Sequence[int]) -> bytes:
+    """For each number of `COUNTS`, the passages that have the term as often or more often: a bit for each passage from the first one on.
+    The sets are of the same size."""
+    base = entries[0] >> 4
+    size = ((entries[-1] >> 4) - base) // 8 + 1
+    bits = bytearray(len(COUNTS) * size)
+    for number, count in enumerate(COUNTS):
+        entries = [entry for entry in entries if entry & 15 >= count]
+        offset = 8 * number * size - base
+        for key in [(entry >> 4) + offset for entry in entries]:
+            bits[key >> 3] |= _BIT[key & 7]
+    return bytes(bits)
 
 
 class ListWriter:
@@ -120,7 +140,8 @@ class ListWriter:
         if not entries:
             self._connection.execute(_DELETE, (term, block))
         elif len(entries) < size:
-            self._connection.execute(_UPDATE, (term, block, len(entries), _packed(entries)))
+            bits = _stored_bits(entries) if size > _BLOCK // 2 else None
+            self._connection.execute(_UPDATE, (term, block, len(entries), _packed(entries), bits))
 
     def _blocks(self, term: str, new: list[int], is_empty: bool) -> Iterable[_Block]:
         """The blocks to be inserted for a list, with new entries; those that they replace are deleted."""
@@ -145,4 +166,13 @@ class ListWriter:
 
 def _split(term: str, first: int, entries: Sequence[int]) -> list[_Block]:
     parts = [entries[at : at + _BLOCK] for at in range(0, len(entries), _BLOCK)]
-    return [(term, first + number, len(part), _packed(part)) for number, part in enumerate(parts)]
+    is_long = first + len(parts) > 2
+    return [
+        (term, first + number, len(part), _packed(part), _stored_bits(part) if is_long else None)
+        for number, part in enumerate(parts)
+    ]
+
+
+def _stored_bits(entries: Sequence[int]) -> bytes | None:
+    size = (entries[-1] - entries[0]) // 128 + 1
+    return count_bits(entries) if len(COUNTS) * size <= _MAX_BITS else None

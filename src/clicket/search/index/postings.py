@@ -1,8 +1,8 @@
 """Posting lists with BM25 weights, computed once for each term and cached until the index changes.
 
 The terms with the largest weights come first. When the remaining terms cannot lift a new passage into the best `k`, only the passages
-found so far are scored further (MaxScore): of a common term only their weights are computed. The result is the same, to the last digit,
-as long as no list is long; see `_LIKELY`.
+found so far are scored further (MaxScore). The weights of a common term are computed only of passages that may be among the best: the
+bits of its list give a bound for all passages at once.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from heapq import nlargest
-from itertools import accumulate
-from math import inf, log
+from itertools import accumulate, islice
+from math import ceil, inf, log
 from typing import Any
 
 import apsw
 import msgspec
 
-from clicket.search.index.list_writer import unpacked
+from clicket.search.index.bit_planes import BitPlanes, members
+from clicket.search.index.list_writer import COUNTS, MAX_COUNT, count_bits, unpacked
 
 __all__ = ["K1", "B", "Postings", "listed"]
 
@@ -29,88 +31,98 @@ _MAX_FREQUENCIES = 200_000
 _SHORT = 256
 """A posting list up to this length is scanned without further thought."""
 _MAX_MAPPING = 4_096
-"""The weights of a list up to this length are a mapping, made when it is read; those of a longer one are computed when they are needed,
-and kept in arrays, which need an eighth of the memory."""
-_LIKELY = 3 / (3 + K1)
-"""The weight of a term that occurs three times in a passage of average length, without its rarity: the bound for a long list. Few
-passages have more, and only one that has nothing but common words of the question, each of them that often, could be missed. In an
-index of 200,000 passages 6 of 2,600 results were."""
-_LIST_BYTES, _MAPPING_BYTES, _COLUMN_BYTES, _ENTRY_BYTES = 400, 100, 12, 4
-"""Of a list, also an empty one, and of one entry in each of its forms."""
-_LOOKUP_COST = 5
-"""Looking up one passage in a long list costs about as much as scanning this many entries."""
+"""The weights of a list up to this length are a mapping, made when it is read; a longer one is read as bits."""
+_LIST_BYTES, _MAPPING_BYTES, _ENTRY_BYTES = 400, 104, 4
+"""Of a list, also an empty one; of one entry of a short list, and of a long one."""
+_TIERS = ((1, 1.0), (1, 0.5), (2, 0.5), (5, 0.5), (MAX_COUNT, 0.0))
+"""The passages of a long list in five tiers: the number of occurrences and the length, as a share of the average, that give the highest
+weight there."""
+_UNITS = 125
+"""The bound of all weights together, as it is counted in bits."""
+_SEEDS = 4
+"""Passages of the highest bounds that are scored to find the threshold, as a multiple of `k`."""
+_STEPS = 8
+"""Passages with a score are divided into so many groups, each with its own bound for the rest."""
 _GROWTH = 1.6
 """The factor by which the threshold is expected to grow at most; it decides when to compute it again."""
 _SLACK = 1e-4
 """More than the rounding error of the sums."""
 
 _integers = msgspec.json.Decoder(list[int]).decode
-_LISTS = """SELECT p.term, p.entries FROM json_each(?) j CROSS JOIN posting_lists p INDEXED BY posting_lists_term
+_LISTS = """SELECT p.term, p.entries, p.bits FROM json_each(?) j CROSS JOIN posting_lists p INDEXED BY posting_lists_term
     ON p.term = j.value"""
 """The blocks of each list come in order."""
 _FREQUENCIES = """SELECT j.value, (SELECT sum(size) FROM posting_lists WHERE term = j.value) AS passages
     FROM json_each(?) j WHERE passages IS NOT NULL"""
 
 
-class _PostingList:
-    """The passages that have a term. The weights of a long list are computed when it is scanned the first time."""
+class _ShortList:
+    """The weight of every passage that has a term."""
 
-    __slots__ = ("_columns", "_of", "entries", "max_weight", "rarity", "size", "weights")
+    __slots__ = ("bytes", "max_weight", "size", "weights")
 
-    def __init__(self, entries: array[int], rarity: float, max_weight: float, of: Postings) -> None:
-        self._of = of
-        self.entries = entries
-        self.size = len(entries)
-        self.rarity = rarity
-        self.weights: dict[int, float] | None = None
-        self._columns: tuple[array[int], array[float]] | None = None
-        self.max_weight = max_weight
-        if self.size <= _MAX_MAPPING:
-            self.max_weight = max(self.scanned().values(), default=0.0)
-
-    def scanned(self) -> dict[int, float]:
-        """The weight of each passage."""
-        if self.weights is not None:
-            return self.weights
-        if self._columns is not None:
-            return dict(zip(*self._columns, strict=True))
-        once, norms, rarity = self._of.once, self._of.norms, self.rarity
-        weights = {
+    def __init__(self, entries: array[int], rarity: float, of: Postings) -> None:
+        once, norms = of.once, of.norms
+        self.weights = {
             (key := entry >> 4): rarity * once[key]
             if (count := entry & 15) == 1
             else rarity * count / (count + norms[key])
-            for entry in self.entries
+            for entry in entries
         }
-        if self.size <= _MAX_MAPPING:
-            self.weights = weights
-            self._of.cached += _MAPPING_BYTES * self.size
-        else:
-            self._columns = array("I", weights), array("d", weights.values())
-            self._of.cached += _COLUMN_BYTES * self.size
-        return weights
-
-    @property
-    def bytes(self) -> int:
-        """In memory, about."""
-        of_weights = _MAPPING_BYTES if self.weights is not None else _COLUMN_BYTES if self._columns is not None else 0
-        return _LIST_BYTES + (_ENTRY_BYTES + of_weights) * self.size
+        self.size = len(entries)
+        self.max_weight = max(self.weights.values(), default=0.0)
+        self.bytes = _LIST_BYTES + _MAPPING_BYTES * self.size
 
     def add_to(self, scores: dict[int, float], times: int) -> None:
         """Add the weights to the passages that have a score already."""
         weights = self.weights
-        if weights is None and len(scores) * _LOOKUP_COST > self.size:
-            weights = self.scanned()
-        if weights is not None:
-            for key in scores.keys() & weights.keys():
-                scores[key] += weights[key] * times
-            return
-        entries, size, once, norms, rarity = self.entries, self.size, self._of.once, self._of.norms, self.rarity
+        for key in scores.keys() & weights.keys():
+            scores[key] += weights[key] * times
+
+
+class _LongList:
+    """The passages that have a common term: as entries, for the weights of some, and as bits, for a bound of all weights."""
+
+    __slots__ = ("_entries", "_of", "_present", "_rarity", "bounds", "bytes", "max_weight", "size", "tiers")
+
+    def __init__(
+        self, blocks: Sequence[tuple[bytes, bytes | None]], entries: array[int], rarity: float, of: Postings
+    ) -> None:
+        once, twice, thrice, often = _counted(blocks)
+        half, average, longer = of.shorter
+        high = thrice | once & half
+        self.tiers = (once, twice | once & average, high | twice & longer, high, often | thrice & half)
+        """Each has the passages of the next ones too."""
+        self.bounds = [rarity * count / (count + of.norm(share)) for count, share in _TIERS]
+        self.max_weight = self.bounds[-1]
+        self.size = len(entries)
+        self.bytes = _LIST_BYTES + _ENTRY_BYTES * self.size + (len(self.tiers) + 1) * len(of.norms) // 7
+        self._entries, self._rarity, self._of = entries, rarity, of
+        self._present = once.to_bytes(len(of.norms) // 8 + 1, "little")
+
+    def add_to(self, scores: dict[int, float], times: int) -> None:
+        """Add the weights to the passages that have a score already."""
+        entries, present, once, norms, factor = (
+            self._entries,
+            self._present,
+            self._of.once,
+            self._of.norms,
+            self._rarity * times,
+        )
         for key in scores:
-            at = bisect_left(entries, key << 4)
-            if at < size and entries[at] >> 4 == key:
-                count = entries[at] & 15
-                weight = rarity * once[key] if count == 1 else rarity * count / (count + norms[key])
-                scores[key] += weight * times
+            if present[key >> 3] >> (key & 7) & 1:
+                count = entries[bisect_left(entries, key << 4)] & 15
+                scores[key] += factor * once[key] if count == 1 else factor * count / (count + norms[key])
+
+
+_Wanted = tuple[float, _ShortList | _LongList, int]
+"""The highest weight of a term in the query, its list, and how often it is in the query."""
+
+
+class _Bounds(BitPlanes):
+    """The highest weight that the long lists of a query may give to each passage, in units."""
+
+    unit = 1.0
 
 
 class Postings:
@@ -129,8 +141,8 @@ class Postings:
         once = [1 / (1 + norm) for norm in norms]
         self.once = [once[one] for one in lengths]
         """The weight of a term that occurs once, without its rarity."""
-        self._lists: dict[str, _PostingList] = {}
-        self.cached = 0
+        self._lists: dict[str, _ShortList | _LongList] = {}
+        self._cached = 0
         """Bytes of lists in memory, about."""
         self._frequencies: dict[str, int] = {}
 
@@ -152,18 +164,38 @@ class Postings:
             known.update(rows)
         return [known[term] for term in terms]
 
+    def norm(self, share: float) -> float:
+        """What a length adds to the number of occurrences, in the formula of BM25; as a share of the average."""
+        return K1 * (1 - B + B * share)
+
+    @cached_property
+    def shorter(self) -> tuple[int, ...]:
+        """Bits of the passages that are shorter than half of the average, than the average, and than one and a half of it."""
+        found = []
+        for share in (0.5, 1.0, 1.5):
+            norm = self.norm(share)
+            found.append(int("".join(["1" if one < norm else "0" for one in reversed(self.norms)]), 2))
+        return tuple(found)
+
     def best(self, wanted: Mapping[str, int], k: int) -> tuple[dict[int, float], bool]:
         """The best `k` passages and those equal to the last, with scores; and whether passages with these terms are left out."""
         lists = self._read(sorted(wanted))
-        ordered = sorted(
-            ((one.max_weight * wanted[term], one, wanted[term]) for term, one in lists.items() if one.size),
-            key=lambda each: -each[0],
-        )
-        left = [0.0, *accumulate([each[0] for each in reversed(ordered)])][::-1]
+        short: list[_Wanted] = []
+        long: list[_Wanted] = []
+        for term, one in lists.items():
+            if one.size:
+                (long if isinstance(one, _LongList) else short).append(
+                    (one.max_weight * wanted[term], one, wanted[term])
+                )
+        ordered = sorted(short, key=lambda each: -each[0]) + long
+        bounds = self._bounds(long) if long else None
+        most = bounds.highest_sum * bounds.unit if bounds else 0.0
+        left = [*accumulate([each[0] for each in reversed(ordered[: len(short)])], initial=most)][::-1]
         rest = [*accumulate([each[1].size for each in reversed(ordered)])][::-1]
         scores: dict[int, float] = {}
         threshold, guess = 0.0, inf
-        for at, (_, one, count) in enumerate(ordered):
+        for at, (_, one, count) in enumerate(ordered[: len(short)]):
+            assert isinstance(one, _ShortList)
             if threshold <= left[at] <= guess and len(scores) >= k and rest[at] > max(_SHORT, len(scores)):
                 threshold = max(threshold, _threshold(scores, ordered[at:], k) - _SLACK)
                 guess = threshold * _GROWTH  # not computed again before the remaining weights fall below it
@@ -172,9 +204,11 @@ class Postings:
             if threshold > left[at]:
                 one.add_to(scores, count)
             elif scores:
-                _add(scores, one.scanned(), count)
+                _add(scores, one.weights, count)
             else:
-                scores = _times(one.scanned(), count)
+                scores = _times(one.weights, count)
+        if bounds is not None:
+            scores, threshold = self._with_long(scores, long, bounds, most, k, threshold)
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
         scores = _above(scores, threshold)
@@ -182,21 +216,69 @@ class Postings:
         near = _above(scores, threshold - _SLACK)
         return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
 
-    def _read(self, terms: Sequence[str]) -> dict[str, _PostingList]:
+    def _with_long(
+        self, scores: dict[int, float], long: Sequence[_Wanted], bounds: _Bounds, most: float, k: int, threshold: float
+    ) -> tuple[dict[int, float], float]:
+        """The scores with the weights of long lists, of all passages that reach the threshold; and the threshold."""
+        if len(scores) >= k:
+            threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
+        if threshold <= most:
+            seeds = {key: scores.get(key, 0.0) for key in islice(bounds.highest(k), _SEEDS * k)}
+            if len(seeds) >= k:
+                threshold = max(threshold, _threshold(seeds, long, k) - _SLACK)
+        if len(scores) > _SHORT and threshold > 0:
+            scores = self._reaching(_above(scores, threshold - most), bounds, threshold)
+        if threshold <= most:
+            new = bounds.at_least(max(ceil(threshold / bounds.unit), 1))
+            scores = {**dict.fromkeys(members(new), 0.0), **scores}
+        for _, one, count in long:
+            one.add_to(scores, count)
+        return scores, threshold
+
+    def _bounds(self, long: Sequence[_Wanted]) -> _Bounds:
+        """The highest weight that the long lists may give to each passage."""
+        bounds = _Bounds((1 << len(self.norms)) - 1)
+        bounds.unit = sum([each[0] for each in long]) / _UNITS
+        for _, one, count in long:
+            assert isinstance(one, _LongList)
+            before = 0
+            for tier, bound in zip(one.tiers, one.bounds, strict=True):
+                units = ceil(bound * count / bounds.unit)
+                bounds.add(tier, units - before)
+                before = units
+        return bounds
+
+    def _reaching(self, scores: dict[int, float], bounds: _Bounds, threshold: float) -> dict[int, float]:
+        """The scores that may reach the threshold."""
+        if len(scores) <= _SHORT:
+            return scores
+        per_step, size = _STEPS / threshold, len(self.norms) // 8 + 1
+        missing = [threshold - (number + 1) / per_step for number in range(_STEPS)]
+        masks = [bounds.at_least(ceil(one / bounds.unit)).to_bytes(size, "little") for one in missing]
+        return {
+            key: score
+            for key, score in scores.items()
+            if (step := int(score * per_step)) >= _STEPS - 1 or masks[step][key >> 3] >> (key & 7) & 1
+        }
+
+    def _read(self, terms: Sequence[str]) -> dict[str, _ShortList | _LongList]:
         """The lists of these terms, in this order."""
-        while self.cached > _MAX_CACHED:
-            self.cached -= self._lists.pop(next(iter(self._lists))).bytes
+        while self._cached > _MAX_CACHED:
+            self._cached -= self._lists.pop(next(iter(self._lists))).bytes
         missing = [term for term in terms if term not in self._lists]
         if missing:
-            blocks: dict[str, list[bytes]] = {term: [] for term in missing}
-            for term, entries in self._connection.execute(_LISTS, (listed(missing),)):
-                blocks[term].append(entries)
-            for term, data in blocks.items():
-                entries = unpacked(data[0] if len(data) == 1 else b"".join(data))
-                rarity = log(1 + (self.size - len(entries) + 0.5) / (len(entries) + 0.5)) * (K1 + 1)
-                self._lists[term] = _PostingList(entries, rarity, rarity * _LIKELY, self)
-                self._frequencies[term] = len(entries)
-                self.cached += _LIST_BYTES + _ENTRY_BYTES * len(entries)
+            blocks: dict[str, list[tuple[bytes, bytes | None]]] = {term: [] for term in missing}
+            for term, data, bits in self._connection.execute(_LISTS, (listed(missing),)):
+                blocks[term].append((data, bits))
+            for term, parts in blocks.items():
+                entries = unpacked(parts[0][0] if len(parts) == 1 else b"".join([data for data, _ in parts]))
+                size = len(entries)
+                rarity = log(1 + (self.size - size + 0.5) / (size + 0.5)) * (K1 + 1)
+                is_short = size <= max(_MAX_MAPPING, self.size // 64)
+                one = _ShortList(entries, rarity, self) if is_short else _LongList(parts, entries, rarity, self)
+                self._lists[term] = one
+                self._frequencies[term] = size
+                self._cached += one.bytes
         found = {term: self._lists.pop(term) for term in terms}
         self._lists.update(found)  # the first ones were not used for the longest time
         return found
@@ -224,7 +306,19 @@ def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
     return spread
 
 
-def _threshold(scores: dict[int, float], rest: list[tuple[float, _PostingList, int]], k: int) -> float:
+def _counted(blocks: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
+    """For each of `COUNTS` the passages that have the term as often or more often, as bits."""
+    counted = [0] * len(COUNTS)
+    for data, stored in blocks:
+        entries = unpacked(data)
+        bits = count_bits(entries) if stored is None else stored
+        size = len(bits) // len(COUNTS)
+        for at in range(len(COUNTS)):
+            counted[at] |= int.from_bytes(bits[at * size : (at + 1) * size], "little") << (entries[0] >> 4)
+    return counted
+
+
+def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> float:
     """A score that the best `k` reach at least: the k-th of the best so far, with all remaining terms added."""
     best = _above(scores, nlargest(2 * k, scores.values())[-1])
     for _, one, count in rest:

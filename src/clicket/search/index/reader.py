@@ -27,16 +27,15 @@ _DOCUMENTS = """SELECT key, id, title, text, url, source, page FROM documents
     WHERE key IN (SELECT value FROM json_each(?))"""
 _IDS = "SELECT key, id FROM documents WHERE key IN (SELECT value FROM json_each(?))"
 _SPANS = "SELECT key, start, stop FROM passages WHERE key IN (SELECT value FROM json_each(?))"
-_NAMED = (
-    """SELECT d.id FROM names n JOIN documents d ON d.key = n.document WHERE n.name = ? ORDER BY n.rank, d.id LIMIT ?"""
-)
+_NAMED = """SELECT d.id FROM (SELECT rank, document FROM names WHERE name = ? ORDER BY rank, document LIMIT ?) n
+    JOIN documents d ON d.key = n.document ORDER BY n.rank, d.id"""
 _EXISTING_NAMES = """SELECT json_group_array(j.key) FROM json_each(?) j
     WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
 _SIMILAR = """SELECT term, sum(size) AS passages FROM posting_lists
     WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? GROUP BY term HAVING passages >= ?"""
 _DATA_VERSION = "PRAGMA data_version"
 _integers = msgspec.json.Decoder(list[int]).decode
-_MAX_NAMED = 100
+_MAX_NAMED = 32
 _MAX_NAMES = 100_000
 _MAX_TEXT = 20_000_000
 """Characters of documents in memory."""

@@ -76,6 +76,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DROP TABLE postings",
         "DROP TABLE frequencies",
     ),
+    ("ALTER TABLE posting_lists ADD COLUMN bits BLOB",),  # of blocks of long lists; see `list_writer`
 )
 VERSION = len(_MIGRATIONS)
 

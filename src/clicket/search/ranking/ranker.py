@@ -16,11 +16,11 @@ from clicket.search.ranking.profiles import profile_of
 from clicket.search.ranking.term_match import QuestionTerms
 from clicket.search.ranking.term_weights import TermWeights
 
-__all__ = ["SOFTNESS", "EmbeddingSimilarity", "LinkRanker"]
+__all__ = ["MAX_READ", "SOFTNESS", "EmbeddingSimilarity", "LinkRanker"]
 
 SOFTNESS = 0.25
 """How fast the strength of a document falls with its score: low, because a weak document may mention the right one."""
-_MAX_READ, _MAX_READ_FIRST = 5, 10
+MAX_READ, _MAX_READ_FIRST = 5, 10
 """Documents of each query that are scored, and of the first query, which is the question."""
 _MAX_EMBEDDED = 2_000
 """Characters of a text that are embedded."""
@@ -126,7 +126,7 @@ def _embedded_text(document: Document) -> str:
 def _worth_reading(findings: Findings) -> frozenset[str]:
     """Ids of the first documents of each query; the others are ranked last."""
     found = [one for each in findings.rounds for one in each.found]
-    near = {key for place, one in enumerate(found) for key in one.documents[: _MAX_READ if place else _MAX_READ_FIRST]}
+    near = {key for place, one in enumerate(found) for key in one.documents[: MAX_READ if place else _MAX_READ_FIRST]}
     return frozenset(near) or frozenset(findings.documents)
 
 

@@ -19,6 +19,7 @@ from clicket.search.planning import BridgePlanner, CoverageAnalyzer
 from clicket.search.planning.question_reading import read_question
 from clicket.search.protocols import Collection, is_collection
 from clicket.search.ranking import EmbeddingSimilarity, LinkRanker
+from clicket.search.ranking.ranker import MAX_READ
 from clicket.search.run.budget import Budget
 from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
 from clicket.search.run.machine import Machine
@@ -78,6 +79,7 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
         question=question,
         max_loop=_whole("max_loop", options.get("max_loop", 3), _MAX_LOOP),
         k=_K if k is None else _whole("k", k, MAX_RESULTS),
+        later_k=(_K if collection is None or options.get("ranker") is not None else MAX_READ) if k is None else k,
         budget=Budget() if budget is None else budget,
         request_id=uuid4().hex if request_id is None else str(request_id),
         max_page_size=_page_size(options.get("max_page_size")),

@@ -232,7 +232,12 @@ class Machine:
             record = self._replayed(f"search:{self._loop}:{at}", QueryRecord)
             if record is not None and record.query == query:
                 ended[at] = record
-        missing = {at: query for at, query in enumerate(self._queries) if at not in ended}
+        first, later = self._spec.k, self._spec.later_k
+        missing = {
+            at: (query, later if at or self._loop > 1 else first)
+            for at, query in enumerate(self._queries)
+            if at not in ended
+        }
         if missing:
             self._go_live()
 
@@ -245,7 +250,6 @@ class Machine:
                 self._parts.engine,
                 missing,
                 save,
-                k=self._spec.k,
                 query_seconds=budget.query,
                 round_seconds=min(budget.searching, left),
                 spent=f"the time {whole} was spent",

@@ -20,16 +20,15 @@ _GRACE = 1.0
 
 async def search_all(
     engine: AskableEngine,
-    queries: Mapping[int, str],
+    queries: Mapping[int, tuple[str, int]],
     on_ended: Callable[[int, QueryRecord], Awaitable[None]],
     *,
-    k: int,
     query_seconds: float,
     round_seconds: float,
     spent: str,
     one_by_one: bool,
 ) -> None:
-    """Await `on_ended` for each query as soon as it ends.
+    """Await `on_ended` for each query as soon as it ends. A query has the number of documents that it asks for.
 
     `query_seconds` limits each query, `round_seconds` all of them; `spent` is the error of queries that the latter cut off.
     `one_by_one`: an engine that answers without waiting is asked the next query after `on_ended` has returned, so that a crash
@@ -42,7 +41,7 @@ async def search_all(
     begun: list[asyncio.Task[Answer]] = []
     waiting: set[asyncio.Task[Answer]] = set()
     try:
-        for at, query in queries.items():
+        for at, (query, k) in queries.items():
             task = loop.create_task(engine.ask(query, k=k, deadline=patience))
             tasks[task] = at
             begun.append(task)
@@ -51,7 +50,7 @@ async def search_all(
             await asyncio.sleep(0)
             for task in begun:
                 if task.done():
-                    await on_ended(tasks[task], _outcome(queries[tasks[task]], task))
+                    await on_ended(tasks[task], _outcome(queries[tasks[task]][0], task))
                 else:
                     waiting.add(task)
             begun.clear()
@@ -62,14 +61,14 @@ async def search_all(
                 break
             for task in sorted(done, key=tasks.__getitem__):
                 at = tasks[task]
-                await on_ended(at, _outcome(queries[at], task))
+                await on_ended(at, _outcome(queries[at][0], task))
     finally:
         await cancel_tasks(tasks, _GRACE)
     cut = round_seconds < query_seconds
     why = spent if cut else f"no answer within {query_seconds:g} s"
     for task in sorted(waiting, key=tasks.__getitem__):
         at = tasks[task]
-        await on_ended(at, QueryRecord(query=queries[at], error=f"{engine.name}: {why}", cut=cut))
+        await on_ended(at, QueryRecord(query=queries[at][0], error=f"{engine.name}: {why}", cut=cut))
 
 
 def _outcome(query: str, task: asyncio.Task[Answer]) -> QueryRecord:

@@ -25,7 +25,9 @@ class SearchSpec(msgspec.Struct, frozen=True, kw_only=True):
     question: str
     max_loop: int
     k: int
-    """Documents that each query asks the engine for."""
+    """Documents that the first query asks the engine for."""
+    later_k: int
+    """Documents that each other query asks for."""
     budget: Budget
     request_id: str
     max_page_size: int

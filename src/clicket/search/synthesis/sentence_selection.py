@@ -183,8 +183,8 @@ def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[
             [
                 Candidate(document, sentence, terms=statement.terms)
                 for number, sentence in enumerate(document.sentences)
-                if (statement := sentence.statement)
-                and (whole or number == 0 or not wanted.isdisjoint(statement.terms) or _context_has(statement, wanted))
+                for statement in (sentence.statement,)
+                if whole or number == 0 or not wanted.isdisjoint(statement.terms) or _context_has(statement, wanted)
             ]
         )
     candidates = [one for of_document in by_document for one in of_document]

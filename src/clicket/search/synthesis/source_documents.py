@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+
 from clicket.model.document import Document, Span
 from clicket.search.ranking.profiles import name_terms, profile_of
 from clicket.search.synthesis.statements import Statement, statements
@@ -19,7 +21,7 @@ _SCORE_STEP = 0.1
 """How fast the score falls with the rank."""
 
 
-class Sentence(NamedTuple):
+class Sentence(msgspec.Struct, frozen=True, gc=False):
     """A statement of a document. `start` and `end` are offsets in the document's text."""
 
     start: int

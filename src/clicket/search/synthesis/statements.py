@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+
+import msgspec
 
 from clicket.search.text.sentences import MAX_SENTENCE, sentences
 from clicket.search.text.terms import terms, terms_of_spans
@@ -46,7 +47,7 @@ _ENDS = ".!?…。！？；｡"
 _CLOSERS = "\"'”’»)]」』）】》*_` "
 
 
-class Statement(NamedTuple):
+class Statement(msgspec.Struct, frozen=True, gc=False):
     """`start` and `end` are offsets in the text. `kind`: sentence, item, row, code, lead (with what follows), example (the same with
     code), open (without it), label or heading."""
 

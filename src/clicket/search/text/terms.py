@@ -76,7 +76,7 @@ def terms(text: str) -> list[str]:
         return list(filter(None, map(_known.__getitem__, words)))
     except KeyError:
         words = _cut(words)
-        _learn(words)
+        _learn(set(words))
         return list(filter(None, map(_known.__getitem__, words)))
 
 
@@ -93,8 +93,8 @@ def terms_of_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[list[str
     try:
         return [list(filter(None, map(_known.__getitem__, words))) for words in parts]
     except KeyError:
-        parts = [_cut(words) if words else words for words in parts]
-        _learn([word for words in parts for word in words])
+        parts = [_cut(words) for words in parts]
+        _learn(set[str]().union(*parts))
         return [list(filter(None, map(_known.__getitem__, words))) for words in parts]
 
 
@@ -148,7 +148,7 @@ def _words(text: str) -> list[str]:
 
 
 def _cut(words: list[str]) -> list[str]:
-    if max(map(len, words)) <= _LONGEST:
+    if max(map(len, words), default=0) <= _LONGEST:
         return words
     return [word[at : at + _LONGEST] for word in words for at in range(0, len(word), _LONGEST)]
 
@@ -163,10 +163,10 @@ def _pairs(words: Iterable[str]) -> list[str]:
     return found
 
 
-def _learn(words: Iterable[str]) -> None:
+def _learn(words: set[str]) -> None:
     if len(_known) > _MAX_KNOWN:
         _known.clear()
-    new = [word for word in dict.fromkeys(words) if word not in _known]
+    new = list(words.difference(_known))
     for word, stemmed in zip(new, _stemmed(new), strict=True):
         _known[word] = "" if word in STOPWORDS else stemmed
 

@@ -209,11 +209,11 @@ async def fleet_run(
         rt = await stack.enter_async_context(here)
         given = await _submit(seed, rt, fleet, judged.faults, folder, calls)
         healed_at = time.time()
-        for call in given:
-            await _judge(judged, rt, call, healed_at)
+        completed = [call.id for call in given if await _judge(judged, rt, call, healed_at) and call.tool == "pay"]
         judged.late += [f"{record.id} has not ended" for record in (await rt.history(active=True)).items]
         bodies = Counter(line[1] for line in traces(folder) if line[0] == "pay")
         judged.repeated = [f"{id}: {count} bodies" for id, count in bodies.items() if count > 1]
+        judged.lost += [f"{id} is completed, and its body did not run" for id in completed if not bodies[id]]
     return judged
 
 
@@ -243,7 +243,8 @@ async def _submit(
     return given
 
 
-async def _judge(judged: Judged, rt: Runtime, call: _Given, healed_at: float) -> None:
+async def _judge(judged: Judged, rt: Runtime, call: _Given, healed_at: float) -> bool:
+    """Note what is wrong with a call. Returns whether it is completed."""
     judged.calls += call.acknowledged
     judged.refused += not call.acknowledged
     try:
@@ -252,10 +253,10 @@ async def _judge(judged: Judged, rt: Runtime, call: _Given, healed_at: float) ->
     except NotFound as error:
         if call.acknowledged:
             judged.lost.append(f"{call.id}: {error}")
-        return
+        return False
     except Exception as error:
         judged.lost.append(f"{call.id}: {error!r}")
-        return
+        return False
     unknown = result.error is not None and result.error.code == "outcome_unknown"
     judged.unknown += unknown
     if not (result.state is State.COMPLETED and result.output == call.id) and not (call.tool == "pay" and unknown):
@@ -267,3 +268,4 @@ async def _judge(judged: Judged, rt: Runtime, call: _Given, healed_at: float) ->
     judged.slowest = max(judged.slowest, after)
     if after > BOUND + SLACK:
         judged.late.append(f"{call.tool} {call.id} ended {after:.1f} s after the last fault")
+    return result.success

@@ -65,7 +65,8 @@ class Cluster:
     def connect(self) -> None:
         """Connect, if that has not been done. Raises `UsageError` or `RayUnavailable`.
 
-        The error is retryable if there was a connection before: then the cluster may be starting again.
+        The error is retryable if there was a connection before, or if it was lost at once, with a node of the cluster: then the cluster
+        may be starting again.
         """
         with self._lock:
             if self._attempts is not None:
@@ -85,7 +86,7 @@ class Cluster:
                 ray.get(self._actor.capacity.remote())
             except Exception as error:
                 self._actor = None
-                if isinstance(error, ConnectionError):
+                if _is_lost(ray, error):
                     raise RayUnavailable(
                         f"the connection to the Ray cluster at {self.address} was lost ({_line(error)}).",
                         retryable=True,
@@ -183,6 +184,13 @@ class _Remote:
 
     def capacity(self) -> list[dict[str, float]]:
         return list(self._ask("capacity"))
+
+
+def _is_lost(ray: Any, error: Exception) -> bool:
+    """The connection, or the node that clicket's actor was placed on, is gone. Not: the actor cannot be made there."""
+    if isinstance(error, ray.exceptions.RayActorError):
+        return not getattr(error, "actor_init_failed", False)
+    return isinstance(error, ConnectionError)
 
 
 def _line(error: BaseException) -> str:

@@ -134,7 +134,7 @@ async def test_power_needs_a_server_that_writes_every_command_to_disk(make: Make
     with pytest.raises(StoreUnavailable, match="appendfsync everysec"):
         await power().open(ALIVE)
     async with opened(make) as store:
-        assert "one second" in store.risks[0]  # type: ignore[attr-defined]
+        assert "two seconds" in store.risks[0]  # type: ignore[attr-defined]
     settings(appendfsync="always")
     async with opened(power) as store:
         await ended(store, "a")

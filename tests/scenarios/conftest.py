@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.postgres_server import PostgresServer, postgres_server
+from tests.redis_server import RedisServer, redis_server
 from tests.scenarios.kit import sqlite_url
 
 
@@ -18,3 +21,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def sqlite(tmp_path: Path) -> str:
     """For scenarios that need a store that outlives its runtime."""
     return sqlite_url(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 from tests.kit.children import is_running
 from tests.kit.waiting import eventually
-from tests.postgres_server import PostgresServer, postgres_server
-from tests.redis_server import RedisServer, redis_server
+from tests.postgres_server import PostgresServer
+from tests.redis_server import RedisServer
 from tests.scenarios.fleet import member, until_traced
 from tests.scenarios.fleet_tools import TOOLS
 from tests.scenarios.kit import make
@@ -20,18 +19,6 @@ from tests.scenarios.kit import make
 from clicket import Runtime, State, tool
 
 _numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
 
 
 @pytest.fixture(params=["postgres", "redis"])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kit.waiting import eventually
-from tests.postgres_server import PostgresServer, postgres_server
-from tests.redis_server import RedisServer, redis_server
+from tests.postgres_server import PostgresServer
+from tests.redis_server import RedisServer
 
 from clicket import NativeTool, Runtime, State, ToolContext, tool
 from clicket.engine.worker_entry import WORKER
@@ -24,18 +23,6 @@ from clicket.testing import memory_runtime
 
 LEASE = 0.6
 _numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
 
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])

@@ -29,7 +29,9 @@ class BitPlanes:
         self._planes: list[int] = []
 
     def add(self, some: int, weight: int) -> None:
-        """Add the weight to the sum of some of them."""
+        """Add the weight, which is not negative, to the sum of some of them."""
+        if weight < 0:  # its binary digits have no end
+            raise ValueError(f"a weight of {weight} cannot be added")
         planes, carry, at = self._planes, 0, 0
         while weight or carry:
             if at == len(planes):

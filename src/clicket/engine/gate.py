@@ -59,29 +59,39 @@ class SharedSlotGate:
         if options.max_concurrency is not None and self._shares and not call.shared_slot:
             call.shared_slot = self._slots.take_spare(_name(call))
             if not call.shared_slot:
-                self._spawn(self._ask(call))
+                self._begin_ask(call)
                 return False
         if options.rate is not None and not call.token:
-            self._spawn(self._ask(call))
+            self._begin_ask(call)
             return False
         return True
+
+    def _begin_ask(self, call: Call) -> None:
+        tool = call.required_tool()
+        if tool.options.rate is not None and not call.token:
+            self._rates.begin(tool)
+        self._spawn(self._ask(call))
 
     async def _ask(self, call: Call) -> None:
         """Start if the store grants the shared slot and the token, else wait in the queue again."""
         tool = call.required_tool()
         limit, rate, wait = tool.options.max_concurrency, tool.options.rate, _LOOK_EVERY
         key: Need = ("tool", tool.name, limit)
+        needs_token = rate is not None and not call.token
         try:
             if limit is not None and self._shares and not call.shared_slot:
                 call.shared_slot = await self._slots.take(_name(call), limit)
             granted = limit is None or not self._shares or call.shared_slot
-            if granted and rate is not None and not call.token:
+            if granted and rate is not None and needs_token:
                 key = rate_need(tool)
                 wait = await self._rates.take(tool, rate)
                 granted = call.token = wait <= 0
         except ClicketError as error:
             logger.warning("%s: its calls cannot be counted with other processes just now: %s", tool.name, error)
             granted = False
+        finally:
+            if needs_token:
+                self._rates.end(tool)
         if call.ending:  # it ended while the store was asked
             self.release(call)
         elif call.stopping is not None:

@@ -4,7 +4,7 @@ earliest, so that it asks no more often than once a token."""
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
 from clicket.ports import Clock, Store
@@ -16,6 +16,9 @@ __all__ = ["SOON", "Rates"]
 SOON = 0.25
 """A worker claims one call of a tool whose next token comes within this many seconds, so that it starts on time."""
 
+_ASK_AGAIN = 0.01
+"""Seconds after which `allowed` is asked again when calls of this process were about to take the tokens that the store had left."""
+
 
 class Rates:
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
@@ -23,8 +26,17 @@ class Rates:
         self._registry = registry
         self._clock = clock
         self._next_at: dict[str, float] = {}
+        self._asking: Counter[str] = Counter()
+        """Calls of each tool that have a slot here and no token yet."""
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.closed = False
+
+    def begin(self, tool: Tool) -> None:
+        """A call of the tool is about to take a token: until `end`, `allowed` leaves one for it."""
+        self._asking[tool.name] += 1
+
+    def end(self, tool: Tool) -> None:
+        self._asking[tool.name] -= 1
 
     async def take(self, tool: Tool, rate: Rate) -> float:
         """Take a token for a call that starts. Returns 0, or the seconds until the next token can come. Raises `ClicketError`."""
@@ -49,12 +61,16 @@ class Rates:
                 continue
             wait = self._wait(name)
             if wait <= 0:
+                asking = self._asking[name]  # the store may count before or after they take their tokens
                 grant = await self._store.take(_name(tool), rate.per_second, rate.burst, 0)
-                wait = grant.wait
-                self._next_at[name] = self._clock.monotonic() + wait
-                if grant.left:
-                    found[name] = min(room, grant.left)
+                left, wait = grant.left - asking, grant.wait
+                if left > 0:
+                    found[name] = min(room, left)
                     continue
+                if asking:
+                    waits.append(_ASK_AGAIN)
+                    continue
+                self._next_at[name] = self._clock.monotonic() + wait
             if wait <= SOON:
                 found[name] = min(room, 1)
             else:

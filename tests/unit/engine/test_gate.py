@@ -50,11 +50,12 @@ class Parts:
         self.low, slots = Lower(limited, free), Slots()
         self.slots = slots
         self.log: list[tuple[str, Any]] = []
+        self.rates = Rates(self.low.store, self.low.registry, self.low.clock)
         given: Any = slots
         self.gate = SharedSlotGate(
             self.low.limiter,
             given,
-            Rates(self.low.store, self.low.registry, self.low.clock),
+            self.rates,
             self.low.journal,
             self.low.clock,
             shares=shares,
@@ -184,6 +185,23 @@ async def test_a_call_without_a_token_gives_its_slots_back_and_waits() -> None:
     assert (second.slot, second.queued, second.shared_slot, parts.slots.given) == (False, True, False, ["tool:rated"])
     parts.gate.note_wait(second)
     assert second.entry.waiting_for == "rate"
+
+
+async def test_no_call_is_claimed_for_a_token_that_a_call_here_is_about_to_take() -> None:
+    parts, tries = RatedWorld(), list[str]()
+    first = parts.call("rated")
+
+    async def allowed() -> dict[str, int]:
+        return await parts.rates.allowed({"rated": 5, "free": 5}, again=lambda: tries.append("again"))
+
+    assert await allowed() == {"rated": 1, "free": 5}
+    assert not parts.gate.admits(first)
+    assert await allowed() == {"free": 5}, "the store has a token left: the first call's"
+    parts.low.clock.advance(0.01)
+    assert tries == ["again"]
+    await parts.low.settle()
+    assert parts.log == [("start", first)]
+    assert await allowed() == {"free": 5}, "the token is used"
 
 
 async def test_a_call_that_was_stopped_while_the_store_was_asked_does_not_start() -> None:

@@ -87,7 +87,7 @@ class Host:
     @property
     def closing(self) -> bool:
         engine = self._runtime._engine
-        return engine is None or engine.is_closing
+        return engine is None or engine.admission.closing
 
     def acting_for(self, caller: str, scopes: frozenset[str], requesters: frozenset[str] = frozenset()) -> Host:
         """A host for another caller. It uses the runtime that is open now, also while that one closes."""
@@ -107,9 +107,9 @@ class Host:
 
     def _hub_of(self, thread: str) -> ThreadHub:
         """The steps of a turn ask for the hub of one thread again and again."""
-        engine, last = self._engine, self._last_hub
-        if last is None or last[0] is not engine or last[1] != thread:
-            last = self._last_hub = (engine, thread, self._runtime.hub(thread))
+        last = self._last_hub
+        if last is None or last[0] is not self._runtime._engine or last[1] != thread:
+            last = self._last_hub = (self._engine, thread, self._runtime.hub(thread))
         return last[2]
 
     def _offer(self, tool: Tool) -> ToolOffer:

@@ -225,9 +225,7 @@ def _add_tool_search(engine: Engine, registry: Registry) -> None:
 
     async def offered_to(caller: str, scopes: frozenset[str], thread: str) -> list[Tool]:
         authorize = engine.pipeline.authorize
-        hub = ThreadHub(
-            engine.hub, thread, caller, forbids=lambda tool: authorize.forbids(tool, thread, caller, scopes)
-        )
+        hub = ThreadHub(engine.hub, thread, caller, forbids=authorize.forbidding(thread, caller, scopes))
         return await hub.offered(lately=True)
 
     def only_of(agent: str) -> frozenset[str] | None:

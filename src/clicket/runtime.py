@@ -417,9 +417,10 @@ class Runtime:
         """
         engine, caller, scopes = self._opened, self._origin.caller, self._origin.scopes
         hub = engine.hub if registry is None else engine.hub.of(registry)
+        authorize = engine.pipeline.authorize
         return ThreadHub(
             hub, thread, caller, self.audit.record, resets_shared=not caller or "admin" in scopes,
-            forbids=lambda tool: engine.pipeline.authorize.forbids(tool, thread, caller, scopes),
+            forbids=authorize.forbidding(thread, caller, scopes),
         )  # fmt: skip
 
     @property

@@ -94,7 +94,7 @@ class Thinker:
             request = with_budgets(held.request, held.left)
         clock = turn.clock
         started, since = clock.monotonic(), clock.now()
-        left = turn.spent.seconds_left(turn.limits)
+        left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         try:
             reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
         except (OutOfTime, asyncio.CancelledError):

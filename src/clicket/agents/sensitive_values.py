@@ -29,6 +29,8 @@ class SensitiveValues:
         self.fields_of: Callable[[str], frozenset[str]] = fields_of
         self.secrets: Secrets | None = None
         """The values so far; None: there are none."""
+        self.is_empty: bool = True
+        """No tool call so far was of a tool with sensitive fields: there is nothing to mask."""
         self._shown: dict[str, str] = {}
 
     def take(self, uses: Iterable[ToolUse]) -> None:
@@ -37,6 +39,7 @@ class SensitiveValues:
             fields = self.fields_of(use.name)
             if not fields:
                 continue
+            self.is_empty = False
             arguments = _parsed(use.arguments)
             found = None if arguments is None else look(arguments, None, fields, refuse=False)
             self._shown[use.id] = _ALL if found is None else encode(found.arguments).decode()
@@ -52,7 +55,7 @@ class SensitiveValues:
         return text if self.secrets is None else hide_text(text, self.secrets)
 
     def message(self, message: ChatMessage) -> ChatMessage:
-        if self.secrets is None and not self._shown:
+        if self.is_empty:
             return message
         if message.role == "user":  # the user's own text is not masked
             return message
@@ -66,7 +69,7 @@ class SensitiveValues:
 
     def entry(self, entry: Entry) -> Entry:
         """An entry of the turn's record; only fields that hold texts of the model or of tools are masked."""
-        if self.secrets is None and not self._shown:
+        if self.is_empty:
             return entry
         shown = dict(entry)
         for name in ("text", "thought", "error"):

@@ -108,7 +108,7 @@ class _ToolStep:
             if use.id not in self.results:
                 self.wanted.append((number, use))
         started, since = turn.clock.monotonic(), turn.clock.now()
-        left = turn.spent.seconds_left(turn.limits)
+        left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         if left is not None and self.wanted:
             self.watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread, turn.mark)
         try:
@@ -293,7 +293,7 @@ def _denial(turn: Turn, use: ToolUse) -> str | None:
     """Why a call must not run, or None. A tool that the agent does not offer is refused, also if a prompt injection names it."""
     if use.id in turn.denied:
         return turn.denied[use.id]
-    if use.id in turn.masked_uses or turn.sensitive.is_masked(use):
+    if use.id in turn.masked_uses or (not turn.sensitive.is_empty and turn.sensitive.is_masked(use)):
         return f"its arguments hold {MASK} where a value is needed. It is not kept: ask the user for it"
     if turn.allowed_tools is None or use.name in turn.allowed_tools or use.name in turn.frontend or use.name in _OWN:
         return None

@@ -31,10 +31,15 @@ def assistant_message(
     `mark` identifies the step, also after a crash. A call without an id, or with one in `taken`, gets an id made from it. With
     `keep=False` all calls do, so that concurrent forks cannot collide.
     """
-    text, thought = storable(reply.text), storable(reply.thought)
+    text, thought = reply.text and storable(reply.text), reply.thought and storable(reply.thought)
     uses: list[ToolUse] = []
     seen: set[str] = set()
-    for number, use in enumerate(_uses(reply.uses)[:MAX_USES], start=1):
+    for use in reply.uses or ():
+        number = len(uses) + 1
+        if not isinstance(use, ToolUse):
+            continue
+        if number > MAX_USES:
+            break
         id = clean(use.id)[:_MAX_ID] if isinstance(use.id, str) else ""
         if not keep or not id or id in seen or id in taken or "\x00" in id:
             id = f"{mark.replace('.', '-')}_{number}"  # vendors take letters, digits, '_' and '-'
@@ -42,11 +47,8 @@ def assistant_message(
                 id += "_"
         seen.add(id)
         uses.append(ToolUse(id=id, name=_name(use.name), arguments=_arguments(use.arguments)))
-    return ChatMessage(role="assistant", content=text, uses=tuple(uses), thought=thought, vendor=_vendor(reply.vendor))
-
-
-def _uses(given: Iterable[ToolUse] | None) -> list[ToolUse]:
-    return [use for use in given or () if isinstance(use, ToolUse)]
+    vendor = _vendor(reply.vendor) if reply.vendor else None
+    return ChatMessage(role="assistant", content=text or "", uses=tuple(uses), thought=thought or "", vendor=vendor)
 
 
 def _vendor(vendor: object) -> Mapping[str, Any] | None:

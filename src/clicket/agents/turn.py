@@ -111,6 +111,8 @@ class Turn:
         self.resumed: bool = bool(log.entries)
         self.feed: EventFeed = feed
         self._log = log
+        self.must_stop: bool = log.must_stop
+        """The turn was stopped while no process ran it."""
         mine = [entry for entry in log.entries if entry.get("fork", "") == fork]
         self._replies: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "reply")
         tags = [entry.get("tag", "") for entry in self._replies if entry.get("mark")]
@@ -136,11 +138,12 @@ class Turn:
         """Record an entry, and publish its events when it is durable. `soon`: the commit may wait for the next entry."""
         if self.fork:
             entry["fork"] = self.fork
-        shown, then = self.sensitive.entry(entry), None
+        shown, then, sensitive = entry, None, self.sensitive
+        if not sensitive.is_empty:
+            shown, text = sensitive.entry(entry), sensitive.text(text)
         if self.feed.readers:
             held = self.feed.hold(entries.events_of(shown, self._log.count + 1, self.thread, self.number))
             then = partial(self.feed.release, held)
-        text = self.sensitive.text(text)
         self._log.write(text, entry, looked_at=looked_at, shown=shown, then=then, soon=soon)
 
     async def flush(self) -> None:
@@ -167,12 +170,8 @@ class Turn:
         """Hand the turn back if the runtime closes: the next process over the store continues it."""
         if self.host.closing:
             self._log.hand_back()
-        self.leave_if_lost()
-
-    @property
-    def must_stop(self) -> bool:
-        """The turn was stopped while no process ran it."""
-        return self._log.must_stop
+        if self._log.lost:
+            self._leave()
 
     def give_in(self) -> NoReturn:
         self._log.give_in()
@@ -188,7 +187,10 @@ class Turn:
 
     def leave_if_lost(self) -> None:
         if self._log.lost:
-            raise Taken(f"turn {self.number} of thread {self.thread!r} is owned by another process now.")
+            self._leave()
+
+    def _leave(self) -> NoReturn:
+        raise Taken(f"turn {self.number} of thread {self.thread!r} is owned by another process now.")
 
     def recorded(self, kind: str) -> Entry | None:
         """The first recorded entry of a kind."""
@@ -229,11 +231,13 @@ class Turn:
         entry = entries.reply(mark, step, message, usage, took, now, self.spent.usage, tag)
         if spend is not None:
             entry["spend"] = spend
-        asked = ", ".join([use.name for use in message.uses[:5]]) or "nothing: it answers"
-        texts: list[Any] = [text for text in (message.content, message.thought, message.vendor) if text]
+        names: list[str] = []
+        looked_at: list[Any] = [message.content, message.thought, message.vendor]
         for use in message.uses:
-            texts += (use.id, use.name, use.arguments)
-        self.write(f"Step {step}: the model asks for {asked}.", entry, texts)
+            names.append(use.name)
+            looked_at += (use.id, use.name, use.arguments)
+        asked = ", ".join(names[:5]) or "nothing: it answers"
+        self.write(f"Step {step}: the model asks for {asked}.", entry, looked_at)
         return message
 
     def say(self, text: str, uses: Sequence[ToolUse] = ()) -> ChatMessage:

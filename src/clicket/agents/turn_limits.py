@@ -117,8 +117,8 @@ class Spent:
         self.calls += 1
         return None
 
-    def seconds_left(self, limits: Limits) -> float | None:
-        return None if limits.max_seconds is None else max(limits.max_seconds - self.seconds, 0.0)
+    def seconds_left(self, max_seconds: float) -> float:
+        return max(max_seconds - self.seconds, 0.0)
 
 
 def _repeat_key(use: ToolUse) -> tuple[str, bytes]:

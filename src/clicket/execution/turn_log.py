@@ -14,7 +14,7 @@ from clicket.execution.stopping import stop_inside
 from clicket.journal import Journal, OnDurable
 from clicket.model import Event
 from clicket.model.codec import decode, encode
-from clicket.vault import Vault, has_token, hide, hide_text
+from clicket.vault import Vault, any_token, hide, hide_text
 
 __all__ = ["TurnLog", "entries_in"]
 
@@ -85,14 +85,12 @@ class TurnLog:
         """
         self.count += 1
         data: dict[str, Any] = {"text": text, "entry": entry}
-        is_declared = shown is not None and shown != entry
+        is_declared = shown is not None and shown is not entry and shown != entry
         if shown is None or not is_declared:
             shown = entry
-        for each in looked_at:
-            if has_token(each):
-                shown = hide(shown, None)
-                break
-        if shown != entry:
+        if any_token(looked_at):
+            shown = hide(shown, None)
+        if shown is not entry and shown != entry:
             data.update(text=hide_text(text, None), entry=shown, masked=True)
             if is_declared:
                 data["declared"] = True

@@ -84,7 +84,7 @@ class ThreadHub:
         """The tools that a model may be offered now. `lately`: a recent read is enough, for a caller that asks at every step; the hub
         checks each call again."""
         hub, forbids = self._hub, self._forbids
-        found = list(hub.registry)
+        found = hub.registry.listed()
         if not hub.offers_all(self.thread, self._caller, lately=lately):
             health, now = await self._health(), hub.clock.now()
             found = [tool for tool in found if offered(tool, health, now, self.thread)]

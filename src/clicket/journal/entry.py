@@ -123,4 +123,4 @@ class Entry:
     @property
     def is_idle(self) -> bool:
         """Is everything durable that was staged?"""
-        return self.inflight is None and not self.has_staged
+        return self.inflight is None and not self.rows and self.opening is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from clicket.call import Call, Question
@@ -73,11 +73,18 @@ class Authorize:
             )
         return decision
 
-    def forbids(self, tool: Tool, thread: str, caller: str, scopes: frozenset[str]) -> str | None:
-        """Why the policy denies every call of a tool, for all arguments; None: it may allow some."""
-        if self._open and (not caller or not tool.options.permissions):
+    def forbidding(self, thread: str, caller: str, scopes: frozenset[str]) -> Callable[[Tool], str | None] | None:
+        """Says why the policy denies every call of a tool, for all arguments; its None: the policy may allow some. None: it denies this
+        caller no tool."""
+        if self._open and not caller:
             return None
-        return self.policy.forbids(self._request(tool, tool.name, None, thread, caller, scopes))
+
+        def forbids(tool: Tool) -> str | None:
+            if self._open and not tool.options.permissions:
+                return None
+            return self.policy.forbids(self._request(tool, tool.name, None, thread, caller, scopes))
+
+        return forbids
 
     def _request(
         self, tool: Tool | None, name: str, arguments: Any, thread: str, caller: str, scopes: frozenset[str]

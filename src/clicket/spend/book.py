@@ -103,7 +103,7 @@ class SpendBook:
         price = self._prices.find(name)
         most = request.max_tokens or (None if price is None else price.max_output) or _ANSWER
         usage = Usage(input_tokens=prompt_tokens(request), output_tokens=most)
-        nano = self.nano(model, usage)
+        nano = self._nano(model, name, usage)
         if nano is None:
             self._warn_unpriced(name, charged)
         hold = Hold(
@@ -167,7 +167,7 @@ class SpendBook:
                 ", ".join(named),
             )
 
-    def nano(self, model: Any, usage: Usage) -> int | None:
+    def _nano(self, model: Any, name: str, usage: Usage) -> int | None:
         """The cost in billionths of a dollar: by the model's own prices, else by the table; None: there is no price."""
         if usage.cost:
             return nano_of(usage.cost)
@@ -175,16 +175,17 @@ class SpendBook:
         cost = own.priced(usage).cost if own is not None and hasattr(own, "priced") else 0.0
         if cost:
             return nano_of(cost)
-        price = self._prices.find(_name(model))
+        price = self._prices.find(name)
         return None if price is None else price.nano(usage)
 
     def note(self, model: Any, usage: Usage, reservation: Reservation | None, mark: str) -> dict[str, Any]:
         """What the turn's journal keeps of a reply, so that the reply is counted after a crash, too."""
+        name = _name(model)
         note = {
             "id": f"{mark}:{new_id()}",
             "at": self._clock.now(),
-            "model": _name(model),
-            "nano": self.nano(model, usage),
+            "model": name,
+            "nano": self._nano(model, name, usage),
         }
         if reservation is not None:
             note |= {"id": reservation.id, "at": reservation.at, "reserved": True}

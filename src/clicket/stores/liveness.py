@@ -6,7 +6,8 @@ import contextlib
 import os
 import socket
 import time
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 from clicket.ports import Owner
@@ -15,13 +16,8 @@ __all__ = ["boot_id", "host_clock", "is_dead", "process_gone", "this_process"]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def host_clock() -> float:
-    """Seconds since this machine started, the same for all its processes. It counts sleep, and no change of the date moves it."""
-    return time.clock_gettime(_CLOCK)
+host_clock: Callable[[], float] = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""Seconds since this machine started, the same for all its processes. It counts sleep, and no change of the date moves it."""
 
 
 def this_process(lease: float) -> Owner:

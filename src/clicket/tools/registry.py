@@ -147,7 +147,11 @@ class Registry:
         return found.tool if found else None
 
     def __iter__(self) -> Iterator[Tool]:
-        return (each.tool for each in self.tools.values() if each.tool.traits.listed)
+        return iter(self.listed())
+
+    def listed(self) -> list[Tool]:
+        """The tools that callers see, in the order of their registration."""
+        return [each.tool for each in self.tools.values() if each.tool.traits.listed]
 
     def __len__(self) -> int:
         return len(self.tools)

@@ -9,6 +9,7 @@
 
 from clicket.vault.hiding import (
     Secrets,
+    any_token,
     has_token,
     hide,
     hide_error,
@@ -31,6 +32,7 @@ __all__ = [
     "Secrets",
     "Vault",
     "Window",
+    "any_token",
     "guard_logs",
     "has_marker",
     "has_token",

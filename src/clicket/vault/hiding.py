@@ -22,6 +22,7 @@ from clicket.vault.values import MIN_VALUE, NO_VALUES, Values
 
 __all__ = [
     "Secrets",
+    "any_token",
     "has_token",
     "hide",
     "hide_error",
@@ -154,6 +155,17 @@ def has_token(value: Any) -> bool:
                 return True
         return False
     return kind is list and bool(value) and has_marker(encode(value).decode())
+
+
+def any_token(values: Iterable[Any]) -> bool:
+    """`has_token` of any of these; None holds none."""
+    for value in values:
+        if type(value) is str:
+            if len(value) >= MIN_TOKEN and has_marker(value):
+                return True
+        elif value is not None and has_token(value):
+            return True
+    return False
 
 
 def holds_secret(text: str, secrets: Secrets | None = None) -> bool:

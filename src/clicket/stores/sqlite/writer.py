@@ -210,7 +210,8 @@ class Writer:
             self._to_thread(job, lambda value, error: fulfil(future, value, error))
             return
         if not self._queue:
-            self._wake_idle()
+            if self._idle:
+                self._wake_idle()
             return
         self._job_was_last = False
         queue = self._queue
@@ -260,7 +261,7 @@ class Writer:
             return
         if self._queue or self._jobs:
             self._schedule()
-        else:
+        elif self._idle:
             self._wake_idle()
 
     def _wake_idle(self) -> None:
@@ -339,7 +340,8 @@ class Writer:
             return [replaced(self.path)] * len(group)
         execute, stats = self._cursor.execute, self._stats
         try:
-            self._set_busy(busy)
+            if self._busy_set != busy:
+                self._set_busy(busy)
             execute("BEGIN IMMEDIATE")
         except apsw.BusyError:
             return None

@@ -52,17 +52,17 @@ QUESTION = Question(
     contenders=(
         Contender(name="memory", title="clicket, memory", environment="clicket", module=_OURS, variant="memory"),
         Contender(
-            name="pydantic-ai",
-            title="pydantic-ai Agent",
-            environment="pydantic_ai",
-            module="benchmarks.peers.pydantic_ai_agent",
-        ),
-        Contender(
             name="langchain",
             title="langchain create_agent",
             environment="langchain_agent",
             module=_LANGCHAIN,
             variant="memory",
+        ),
+        Contender(
+            name="pydantic-ai",
+            title="pydantic-ai Agent",
+            environment="pydantic_ai",
+            module="benchmarks.peers.pydantic_ai_agent",
         ),
         Contender(
             name="process",
@@ -72,14 +72,14 @@ QUESTION = Question(
             variant="process",
         ),
         Contender(
-            name="power", title="clicket, SQLite, power mode", environment="clicket", module=_OURS, variant="power"
-        ),
-        Contender(
             name="langchain-sqlite",
             title="create_agent + AsyncSqliteSaver, as shipped",
             environment="langchain_agent",
             module=_LANGCHAIN,
             variant="sqlite",
+        ),
+        Contender(
+            name="power", title="clicket, SQLite, power mode", environment="clicket", module=_OURS, variant="power"
         ),
         Contender(
             name="langchain-sqlite-normal",

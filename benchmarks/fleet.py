@@ -31,6 +31,38 @@ _CORES = min((count for count, _ in _WORKERS if count), key=lambda count: abs(co
 _NAMES = tuple(f"{name}-{count}" for name, _, _ in _STORES for count, _ in _WORKERS)
 
 
+def _ours(store: str) -> list[Contender]:
+    """The numbers of workers over a store. Peers on the same server are measured next to them, when the machine is as fast."""
+    return [
+        Contender(
+            name=f"{name}-{count}",
+            title=f"{title}, {words}",
+            environment="clicket",
+            module="benchmarks.ours.fleet",
+            variant=f"{name}-{count}",
+            servers=servers,
+        )
+        for name, title, servers in _STORES
+        for count, words in _WORKERS
+        if name == store
+    ]
+
+
+def _peers(on: str) -> list[Contender]:
+    return [
+        Contender(
+            name=name,
+            title=title,
+            environment=name,
+            module=f"benchmarks.peers.{name}",
+            variant=variant,
+            servers=(server,),
+        )
+        for name, title, server, variant in _PEERS
+        if server == on
+    ]
+
+
 QUESTION = Question(
     name="fleet",
     title="Many processes over one store",
@@ -45,28 +77,15 @@ QUESTION = Question(
         "guarantees something else: Celery, taskiq and dramatiq as shipped lose or repeat a task whose worker dies, DBOS and "
         "Temporal repeat its step."
     ),
-    contenders=tuple(
-        Contender(
-            name=f"{name}-{count}",
-            title=f"{title}, {words}",
-            environment="clicket",
-            module="benchmarks.ours.fleet",
-            variant=f"{name}-{count}",
-            servers=servers,
-        )
-        for name, title, servers in _STORES
-        for count, words in _WORKERS
-    )
-    + tuple(
-        Contender(
-            name=name,
-            title=title,
-            environment=name,
-            module=f"benchmarks.peers.{name}",
-            variant=variant,
-            servers=(server,),
-        )
-        for name, title, server, variant in _PEERS
+    contenders=(
+        *_ours("process"),
+        *_ours("redis"),
+        *_peers("redis-everysec"),
+        *_ours("postgres"),
+        *_peers("postgres"),
+        *_ours("redis+nats"),
+        *_ours("postgres+nats"),
+        *_peers("temporal"),
     ),
     columns=(
         Column(figure="start_ms", title="submit to start, p50", show=show.milli),

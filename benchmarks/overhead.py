@@ -82,6 +82,13 @@ QUESTION = Question(
             variant="process",
         ),
         Contender(
+            name="raw-apsw",
+            title="raw apsw, the same rows in grouped commits",
+            environment="clicket",
+            module="benchmarks.ours.rows",
+            variant="process",
+        ),
+        Contender(
             name="clicket-power",
             title="clicket, SQLite, power mode",
             environment="clicket",
@@ -115,13 +122,6 @@ QUESTION = Question(
             environment="dbos",
             module="benchmarks.peers.dbos",
             variant="sqlite-normal",
-        ),
-        Contender(
-            name="raw-apsw",
-            title="raw apsw, the same rows in grouped commits",
-            environment="clicket",
-            module="benchmarks.ours.rows",
-            variant="process",
         ),
     ),
     columns=(

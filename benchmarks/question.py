@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 __all__ = [
@@ -40,6 +41,8 @@ class Row:
     median: Mapping[str, float] = field(default_factory=dict)
     low: Mapping[str, float] = field(default_factory=dict)
     high: Mapping[str, float] = field(default_factory=dict)
+    rounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """The figures of each round, in order."""
     versions: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
 
@@ -66,9 +69,18 @@ class Answer:
         return row.high.get(figure) if row else None
 
     def ratio(self, above: str, below: str, figure: str, over: str | None = None) -> float | None:
-        """`above` divided by `below`, both medians of the same run."""
-        top, bottom = self.median(above, figure), self.median(below, over or figure)
-        return top / bottom if top and bottom else None
+        """`above` divided by `below` in each round; of these the median. A machine that changes its speed from round to round changes
+        both of a round."""
+        tops, bottoms = self._rounds(above, figure), self._rounds(below, over or figure)
+        if not tops or len(tops) != len(bottoms) or not all(bottoms):
+            return None
+        return statistics.median(top / bottom for top, bottom in zip(tops, bottoms, strict=True)) or None
+
+    def _rounds(self, contender: str, figure: str) -> Sequence[float]:
+        row = self.rows.get(contender)
+        if row is None or figure not in row.median:
+            return ()
+        return row.rounds.get(figure) or (row.median[figure],)
 
 
 Measure = Callable[[Answer], float | None]

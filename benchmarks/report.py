@@ -16,7 +16,7 @@ __all__ = ["answer_table", "commit", "machine", "missed", "page", "table", "verd
 _INTRODUCTION = (
     "Made by `make bench`; do not edit. Each contender has its own environment; rounds are interleaved, each in a fresh "
     "process; a cell is the median of the rounds with the lowest and the highest one in brackets. Seconds depend on the "
-    "machine, so what is required is stated as ratios of figures from the same run."
+    "machine, so what is required is stated as ratios of figures from the same run: the median of the ratios of its rounds."
 )
 
 

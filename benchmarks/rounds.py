@@ -108,6 +108,7 @@ def _row(heard: list[dict[str, Any]], problem: str | None) -> Row:
         median={figure: statistics.median(values) for figure, values in series.items()},
         low={figure: min(values) for figure, values in series.items()},
         high={figure: max(values) for figure, values in series.items()},
+        rounds=series,
         versions=versions,
         problem=problem,
     )

@@ -119,7 +119,10 @@ class Thinker:
         retry = 0
         while True:
             try:
-                reply = await self._once(turn, request)
+                if MODEL_TRACE.get() is None and not (self._streams and turn.feed.readers):
+                    reply = await self.model.chat(request)
+                else:
+                    reply = await self._observed(turn, request)
             except Exception as error:
                 retry += 1
                 if retry > self._policy.max_retries or not transient(error, self._policy):
@@ -136,7 +139,8 @@ class Thinker:
                     )
                 return reply
 
-    async def _once(self, turn: Turn, request: ChatRequest) -> ChatReply:
+    async def _observed(self, turn: Turn, request: ChatRequest) -> ChatReply:
+        """Ask the model once, in parts if someone reads them, and in a trace if there is one."""
         trace, streamed = MODEL_TRACE.get(), self._streams and bool(turn.feed.readers)
         if trace is None:
             return await (self._streamed(turn, request) if streamed else self.model.chat(request))

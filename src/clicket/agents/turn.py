@@ -9,7 +9,7 @@ fork by itself.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -158,9 +158,9 @@ class Turn:
         clock = self.clock
         return clock.monotonic() - started > _PAUSE or clock.now() - since > _PAUSE
 
-    async def sent(self) -> None:
+    def sent(self) -> Coroutine[Any, Any, None]:
         """Wait until no call that is made from now on can be durable before the entries written so far."""
-        await self._log.sent()
+        return self._log.sent()
 
     @property
     def stopping(self) -> str | None:
@@ -221,8 +221,8 @@ class Turn:
         )
 
     def record_reply(self, reply: ChatReply, took: float, spend: Entry | None = None) -> ChatMessage:
-        """`spend`: what the ledger needs to count the reply, also after a crash."""
-        step, usage = self.steps + 1, counted(reply.usage)
+        """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it."""
+        step, usage = self.steps + 1, reply.usage if spend is not None else counted(reply.usage)
         message = assistant_message(reply, f"{self.mark}.{step}", self._ids, keep=not self.fork)
         self._take(message, usage, took)
         self.sensitive.take(message.uses)
@@ -278,7 +278,9 @@ class Turn:
         """Record results; `add_result_messages` adds them to the messages once all of the step are known."""
         self.spent.seconds += took
         step = self.steps
-        failed = len([item for item in items if item["failed"]])
+        failed = 0
+        for item in items:
+            failed += item["failed"]
         text = f"Step {step}: {len(items) - failed} of {len(items)} tool calls succeeded."
         # After a crash the results are read from the calls themselves, so this may be committed with the next reply.
         self.write(text, entries.results(step, items, took, self.clock.now()), soon=True)

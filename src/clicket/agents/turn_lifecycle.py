@@ -141,7 +141,9 @@ class TurnLifecycle:
         ending = entries.ended(
             state, stopped or "", text, spent.steps, spent.calls, spent.usage, turn.clock.now(), error
         )
-        messages = map(mask.message, paired(turn.messages[turn.begins :]))
+        messages = paired(turn.messages[turn.begins :])
+        if not mask.is_empty:
+            messages = [mask.message(message) for message in messages]
         document = ended_document(turn.number, messages, mask.plan(turn.plan), mask.entry(ending))
         cancelled = await _flush_spend(turn)
         if turn.recorded("ended") is None:

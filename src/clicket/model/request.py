@@ -28,6 +28,7 @@ def checked(request: ToolCall) -> ToolCall:
         request = _with_name(request, tool)
     if not (type(thread) is str and thread in _good):
         check_name("thread", thread)
+        _remember(thread)
     if request.id is not None:
         check_name("id", request.id)
     if request.request_id is not None:
@@ -91,7 +92,6 @@ def check_name(what: str, value: Any) -> None:
         value.encode()
     except UnicodeEncodeError:
         raise UsageError(f"{what} has a lone surrogate and cannot be stored.") from None
-    _remember(value)
 
 
 def _check_seconds(what: str, value: Any) -> None:

@@ -76,8 +76,7 @@ class Writer:
         self._cursor = connection.cursor()
         self._appends = Appends(connection)
         self._identity = identity
-        self.renew_by = float("inf")
-        self._files = OpenFiles(path)
+        self._files, self.renew_by = OpenFiles(path), float("inf")
         self._check_files_at, self._gave_up = 0.0, float("-inf")
         self._stats = StatsBatch(connection)
         self._version: int | None = None
@@ -210,8 +209,7 @@ class Writer:
             self._to_thread(job, lambda value, error: fulfil(future, value, error))
             return
         if not self._queue:
-            if self._idle:
-                self._wake_idle()
+            self._wake_idle()
             return
         self._job_was_last = False
         queue = self._queue

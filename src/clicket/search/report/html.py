@@ -8,8 +8,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from clicket.search.findings import SearchResult
-from clicket.search.report.contents import one_line
-from clicket.search.report.markdown import sections
+from clicket.search.report.markdown import one_line, sections
 
 __all__ = ["to_html"]
 
@@ -29,7 +28,6 @@ main { max-width: 50rem; margin: 0 auto; padding: 2.2rem 1.25rem 4rem; overflow-
 a { color: var(--link); text-decoration-thickness: 1px; text-underline-offset: 2px }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .4rem }
 h2 { font-size: 1.12rem; margin: 2.4rem 0 .7rem; padding-bottom: .25rem; border-bottom: 1px solid var(--line) }
-h3 { font-size: 1rem; margin: 1.6rem 0 .3rem }
 .question p, .rounds, .made, .sources p { color: var(--dim); font-size: .88rem }
 .answer { margin-top: 1.5rem; padding: .25rem 1.25rem; background: var(--panel); border-radius: 10px }
 blockquote { margin: .2rem 0 1rem; padding-left: 1rem; border-left: 3px solid var(--line) }
@@ -38,7 +36,7 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem }
 th, td { text-align: left; vertical-align: top; padding: .32rem .6rem .32rem 0; border-bottom: 1px solid var(--line) }
 th { color: var(--dim); font-weight: 500 }
 mark { background: var(--mark); color: inherit; padding: .1em; border-radius: 3px }
-:target + mark, :target + strong { background: var(--target) }
+p:has(:target) + blockquote mark, :target + strong { background: var(--target) }
 """
 
 

@@ -38,8 +38,6 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     components: dict[str, float] = {}
     by: str = ""
     """`coverage` for the built-in analyzer, or `model` and the model's name."""
-    reasons: tuple[str, ...] = ()
-    """Reasons that a model gave."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):

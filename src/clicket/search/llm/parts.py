@@ -34,11 +34,10 @@ class _ModelPart(Generic[F]):
         *,
         max_prompt_tokens: int | None = None,
         chat: StructuredChat | None = None,
-        asking: StructuredChat | None = None,
     ) -> None:
         """`max_prompt_tokens` limits the documents in the prompt: 2,000 of a planner, 3,000 of an analyzer, 8,000 of a synthesizer.
-        `chat`, formerly `asking`, sets attempts and seconds."""
-        self._chat = chat or asking or StructuredChat(model)
+        `chat` sets attempts and seconds."""
+        self._chat = chat or StructuredChat(model)
         self._fallback = fallback
         self._max_prompt_tokens = self._PROMPT_TOKENS if max_prompt_tokens is None else max_prompt_tokens
 
@@ -82,7 +81,6 @@ class ModelAnalyzer(_ModelPart[Analyzer]):
             unexplored_areas=judged.areas,
             components={"model": judged.score},
             by=f"model {self._chat.name}",
-            reasons=judged.reasons,
         )
 
 

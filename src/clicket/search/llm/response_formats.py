@@ -23,7 +23,6 @@ _MAX_QUERIES = 30
 _MAX_QUERY = 300
 _MAX_AREAS = 5
 _MAX_AREA = 200
-_MAX_REASON = 300
 _MAX_CLAIMS = 20
 _MAX_QUOTES = 5
 _MAX_STATEMENT = 600
@@ -56,7 +55,6 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     areas: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = ()
 
 
 def one_line(value: Any, most: int) -> str:
@@ -107,10 +105,7 @@ def _judgement(value: Any) -> Judgement | None:
     areas = _lines([] if given is None else given, ("area", "text", "query", "name"), _MAX_AREAS, _MAX_AREA)
     if score is None or areas is None:
         return None
-    reasons = _lines(
-        _member(value, ("reasons", "reason", "reasoning")) or [], ("reason", "text"), _MAX_AREAS, _MAX_REASON
-    )
-    return Judgement(score=score, areas=tuple(areas), reasons=tuple(reasons or ()))
+    return Judgement(score=score, areas=tuple(areas))
 
 
 def _share(value: Any) -> float | None:

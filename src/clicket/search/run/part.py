@@ -11,7 +11,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -47,15 +46,13 @@ class PartResult(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Part(Generic[T]):
-    """One part of a search: the user's (`given`), or else the built-in one (`default`). What either returns is checked. A default
-    that is `slow` always runs in a thread."""
+    """One part of a search: the user's (`given`), or else the built-in one (`default`). What either returns is checked."""
 
-    def __init__(self, role: str, *, given: Any | None, default: Any, slow: bool = False) -> None:
+    def __init__(self, role: str, *, given: Any | None, default: Any) -> None:
         method, self._accept = _ROLES[role]
         self.role = role
         self._given = None if given is None else _callable(role, method, given)
         self._default: Callable[[Findings], Any] = getattr(default, method)
-        self._slow = slow
         self.name = _name_of(default if given is None else given)
 
     async def run(self, findings: Findings, seconds: float, max_tokens: int | None) -> PartResult[T]:
@@ -68,7 +65,7 @@ class Part(Generic[T]):
                 except Exception as error:
                     failed = f"The {self.role} failed ({describe_error(error)}); the built-in one took over"
             try:
-                value = self._accept(await _run_built_in(self._default, findings, slow=self._slow), findings)
+                value = self._accept(await _run_built_in(self._default, findings), findings)
             except Exception as error:
                 raise SearchFailed(f"The {self.role} failed: {describe_error(error)}", role=self.role) from error
             notes = (*stage.notes, failed) if failed else stage.notes
@@ -94,10 +91,10 @@ class ThreadedPart:
         return synthesis
 
 
-async def _run_built_in(part: Callable[[Findings], Any], findings: Findings, *, slow: bool = False) -> Any:
-    """Run it on the loop, or in a thread if it is slow or the texts are long."""
+async def _run_built_in(part: Callable[[Findings], Any], findings: Findings) -> Any:
+    """Run it on the loop, or in a thread if the texts are long."""
     size = sum([len(one.text) for one in findings.documents.values()])
-    return await (run_in_thread if slow else partial(run_by_size, size))(lambda: _finished(part(findings)))
+    return await run_by_size(size, lambda: _finished(part(findings)))
 
 
 def _finished(answer: Any) -> Any:
@@ -180,7 +177,6 @@ def _check_analysis(given: Any, findings: Findings) -> Analysis:
         unexplored_areas=tuple(dict.fromkeys(one for one in named if one))[:_MAX_AREAS],
         components={clean(str(name)): round(_finite(value), 6) for name, value in given.components.items()},
         by=clean(str(given.by)),
-        reasons=tuple(clean(one)[:_MAX_AREA] for one in given.reasons[:_MAX_AREAS] if isinstance(one, str)),
     )
 
 

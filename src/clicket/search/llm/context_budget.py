@@ -1,19 +1,24 @@
-"""Which parts of the documents fit into a prompt: the best documents, and of long ones the sentences about the question.
+"""Which parts of the documents fit into a prompt: the best documents, and of long ones the sentences about the question; or, for a small
+model, only the sentences that the built-in synthesizer chose (`passages_of`).
 
-The text is the document's own, word for word, so that the model can quote it; […] stands where something is left out.
+The text is the document's own, word for word, so that the model can quote it; […] stands where something is left out. A prompt of whole
+documents takes minutes on a CPU; eight sentences are about 350 tokens.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
-from clicket.model.document import Document, Span
+from clicket.model.document import Citation, Document, Span
 from clicket.search.findings import Findings
 from clicket.search.text.sentences import sentences
+from clicket.search.text.surrogates import one_line
 from clicket.search.text.terms import terms
 from clicket.search.usage import current_usage
 
-__all__ = ["PromptDocument", "count_tokens", "fit_documents"]
+__all__ = ["Passage", "PromptDocument", "count_tokens", "fit_documents", "passages_of"]
 
 _GAP = " […] "
 _MIN_TOKENS = 40
@@ -26,6 +31,8 @@ _MAX_READ = 20_000
 """Characters of one document that are read."""
 _AROUND = 400
 """Characters before and after a passage that was found."""
+_MAX_PASSAGE, _MAX_TITLE = 400, 40
+"""Characters of one passage that are shown, and of its title."""
 
 
 class PromptDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,3 +113,35 @@ def _joined(text: str, spans: list[Span]) -> str:
         joined += text[start:end]
         before = (start, end)
     return joined
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence of a document. `number` counts from 1, and `line` is what the model sees."""
+
+    number: int
+    document: Document
+    citation: Citation
+
+    @property
+    def line(self) -> str:
+        """One line, so that no text can look like the next passage, or like the question."""
+        title = one_line(self.document.title, _MAX_TITLE)
+        text = one_line(self.citation.text, _MAX_PASSAGE)
+        return f"[{self.number}] {title}: {text}" if title else f"[{self.number}] {text}"
+
+
+def passages_of(
+    chosen: Sequence[Citation], documents: Mapping[str, Document], *, most: int, tokens: int
+) -> list[Passage]:
+    """At most `most` passages within `tokens`, in the order in which they were chosen."""
+    passages: list[Passage] = []
+    for citation in chosen:
+        document = documents.get(citation.doc)
+        if document is None or len(passages) == most:
+            continue
+        passage = Passage(number=len(passages) + 1, document=document, citation=citation)
+        cost = count_tokens(passage.line)
+        if cost <= tokens:
+            tokens -= cost
+            passages.append(passage)
+    return passages

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from clicket.search.llm.structured_chat import ResponseFormat
+from clicket.search.text.surrogates import one_line
 
-__all__ = ["BRIEF", "CLAIMS", "JUDGEMENT", "QUERIES", "Brief", "Claim", "Judgement", "Quote", "one_line"]
+__all__ = ["BRIEF", "CLAIMS", "JUDGEMENT", "QUERIES", "Brief", "Claim", "Judgement", "Quote"]
 
 _MAX_QUERIES = 30
 """Queries that are read; some of them may have been asked before."""
@@ -25,9 +26,6 @@ _MAX_CLAIMS = 20
 _MAX_QUOTES = 5
 _MAX_STATEMENT = 600
 _MAX_QUOTE = 1_000
-
-# Control characters, lone surrogates, and invisible or direction-changing characters.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2028\u2029\u2060-\u2069\ufeff\ud800-\udfff]+")
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,13 +51,6 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     areas: tuple[str, ...] = ()
-
-
-def one_line(value: Any, most: int) -> str:
-    """The text in one line; empty if it is not a text."""
-    if not isinstance(value, str):
-        return ""
-    return " ".join(_UNSEEN.sub(" ", value[: most * 4]).split())[:most].rstrip()
 
 
 def _listed(value: Any, name: str) -> list[Any] | None:

@@ -22,7 +22,7 @@ from clicket.search.ranking.ranker import MAX_READ
 from clicket.search.run.budget import Budget
 from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
 from clicket.search.run.machine import Machine
-from clicket.search.run.part import Part, ThreadedPart
+from clicket.search.run.part import Part, threaded
 from clicket.search.run.spec import Parts, SearchSpec
 from clicket.search.synthesis import ExtractiveSynthesizer
 from clicket.search.text.surrogates import clean
@@ -163,11 +163,11 @@ def _model_parts(model: Any, defaults: dict[str, Any], *, brief: bool) -> tuple[
 
     chat_model = as_model(model)
     if brief:
-        return {"synthesizer": BriefSynthesizer(chat_model, ThreadedPart(defaults["synthesizer"]))}, chat_model.name
+        return {"synthesizer": BriefSynthesizer(chat_model, threaded(defaults["synthesizer"]))}, chat_model.name
     return {
-        "planner": ModelPlanner(chat_model, fallback=ThreadedPart(defaults["planner"])),
-        "analyzer": ModelAnalyzer(chat_model, fallback=ThreadedPart(defaults["analyzer"])),
-        "synthesizer": ModelSynthesizer(chat_model, fallback=ThreadedPart(defaults["synthesizer"])),
+        "planner": ModelPlanner(chat_model, fallback=threaded(defaults["planner"])),
+        "analyzer": ModelAnalyzer(chat_model, fallback=threaded(defaults["analyzer"])),
+        "synthesizer": ModelSynthesizer(chat_model, fallback=threaded(defaults["synthesizer"])),
     }, chat_model.name
 
 

@@ -11,7 +11,9 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -24,7 +26,7 @@ from clicket.search.synthesis.citations import check
 from clicket.search.text.surrogates import clean
 from clicket.search.usage import track_usage
 
-__all__ = ["Part", "PartResult", "ThreadedPart"]
+__all__ = ["Part", "PartResult", "threaded"]
 
 T = TypeVar("T")
 _GRACE = 1.0
@@ -72,23 +74,10 @@ class Part(Generic[T]):
             return PartResult(value, tuple(map(clean, notes)), stage.usage)
 
 
-class ThreadedPart:
+def threaded(part: Any) -> Any:
     """A built-in part as the fallback of a part that asks a model: over long texts it runs in a thread, as it does in `Part`."""
-
-    def __init__(self, part: Any) -> None:
-        self._part = part
-
-    async def plan(self, findings: Findings) -> Sequence[str]:
-        planned: Sequence[str] = await _run_built_in(self._part.plan, findings)
-        return planned
-
-    async def analyze(self, findings: Findings) -> Analysis:
-        analysis: Analysis = await _run_built_in(self._part.analyze, findings)
-        return analysis
-
-    async def synthesize(self, findings: Findings) -> Synthesis:
-        synthesis: Synthesis = await _run_built_in(self._part.synthesize, findings)
-        return synthesis
+    methods = [method for method, _ in _ROLES.values() if hasattr(part, method)]
+    return SimpleNamespace(**{method: partial(_run_built_in, getattr(part, method)) for method in methods})
 
 
 async def _run_built_in(part: Callable[[Findings], Any], findings: Findings) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -15,11 +14,6 @@ __all__ = ["DocumentPool", "canonical_url"]
 _TRACKING = ("utm_", "fbclid", "gclid", "msclkid", "mc_cid", "mc_eid", "igshid", "ref_src")
 _LONG = 200
 """Characters. Two documents with the same text of this length are one; shorter ones need the same title as well."""
-_SAMPLE = 20_000
-"""Characters of two texts of one page that are compared."""
-_MIN_CONTAINED = 0.8
-"""The share of the words of a text that a longer one must have to contain it."""
-_WORD = re.compile(r"\w+")
 _PORTS = {"http": "80", "https": "443"}
 _FILE = "file:"
 """One file can hold many documents, as JSON Lines do. Its address does not identify one."""
@@ -87,11 +81,9 @@ class DocumentPool:
         return key
 
     def _same_page(self, url: str, document: Document) -> str | None:
-        """The id of the same page. One engine may return parts of a page as documents of their own: those stay apart."""
+        """The id of the same page from another engine. One engine may return parts of a page as documents: those stay apart."""
         key = self._urls.get(url)
-        if key is None or self.documents[key].source != document.source:
-            return key
-        return key if _is_contained(self.documents[key].text, document.text) else None
+        return None if key is None or self.documents[key].source == document.source else key
 
     def _take(self, document: Document) -> str | None:
         if self._limit is not None and len(self.documents) >= self._limit:
@@ -136,16 +128,3 @@ def _content(document: Document, loose: bool) -> Hashable:
     if len(words) >= _LONG:
         return words
     return None if not words else (document.title.strip().casefold(), words)
-
-
-def _is_contained(one: str, other: str) -> bool:
-    """Are nearly all words of the shorter text in the longer one?"""
-    few, many = sorted((_words(one), _words(other)), key=len)
-    return len(few & many) >= _MIN_CONTAINED * len(few)
-
-
-def _words(text: str) -> frozenset[str]:
-    """The words of a text; of text without spaces, the characters."""
-    text = text[:_SAMPLE].casefold()
-    words = _WORD.findall(text)
-    return frozenset(words if len(words) * 20 > len(text) else text)

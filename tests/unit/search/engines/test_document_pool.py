@@ -43,8 +43,8 @@ def test_what_is_no_address_stays(url: str) -> None:
 
 def test_the_same_address_or_the_same_words_are_one_document() -> None:
     pool = DocumentPool()
-    assert pool.add(document("a", "A short one.", url="https://example.org/a")) == "a"
-    assert pool.add(document("b", "A short one, and more of it.", url="http://example.org/a/")) == "a"
+    assert pool.add(document("a", "A short one.", url="https://example.org/a", source="one")) == "a"
+    assert pool.add(document("b", "A short one, and more of it.", url="http://example.org/a/", source="two")) == "a"
     assert pool.documents["a"].text == "A short one, and more of it.", "the longer text stays"
     assert pool.add(document("c", PAGE)) == "c"
     assert pool.add(document("d", PAGE.replace(" ", "\n"))) == "c"

@@ -13,6 +13,7 @@ import msgspec
 
 from clicket.model.document import Citation, Document, Span
 from clicket.search.findings import Findings
+from clicket.search.synthesis.source_documents import parts_read
 from clicket.search.text.sentences import sentences
 from clicket.search.text.surrogates import one_line
 from clicket.search.text.terms import terms
@@ -29,8 +30,6 @@ _RESERVED = 1_500
 """Tokens for the rest of the prompt, and for the answer."""
 _MAX_READ = 20_000
 """Characters of one document that are read."""
-_AROUND = 400
-"""Characters before and after a passage that was found."""
 _MAX_PASSAGE, _MAX_TITLE = 400, 40
 """Characters of one passage that are shown, and of its title."""
 
@@ -71,7 +70,9 @@ def _cut(document: Document, wanted: frozenset[str], tokens: int) -> str:
     if len(text) <= tokens * 4 and count_tokens(text) <= tokens:
         return text
     spans = [
-        (first + start, first + end) for first, last in _parts(document) for start, end in sentences(text[first:last])
+        (first + start, first + end)
+        for first, last in parts_read(document, _MAX_READ)
+        for start, end in sentences(text[first:last])
     ]
     scored = sorted(
         range(len(spans)), key=lambda at: (-len(wanted.intersection(terms(text[spans[at][0] : spans[at][1]]))), at)
@@ -85,21 +86,6 @@ def _cut(document: Document, wanted: frozenset[str], tokens: int) -> str:
             chosen.append(at)
             tokens -= cost
     return _joined(text, [spans[at] for at in sorted(chosen)])
-
-
-def _parts(document: Document) -> list[Span]:
-    """The start, and the passages that were found with their surroundings; no overlaps."""
-    end = len(document.text)
-    if not document.spans:
-        return [(0, min(end, _MAX_READ))]
-    parts: list[Span] = [(0, min(end, _AROUND))]
-    read = _AROUND
-    for start, stop in sorted(document.spans):
-        first, last = max(start - _AROUND, parts[-1][1]), min(stop + _AROUND, end, start + _MAX_READ)
-        if first < last and read < _MAX_READ:
-            parts.append((first, last))
-            read += last - first
-    return parts
 
 
 def _joined(text: str, spans: list[Span]) -> str:

@@ -15,7 +15,7 @@ from clicket.search.text.terms import terms
 
 __all__ = ["answer_type", "may_contain", "related_terms"]
 
-_MONTH_ENDS = "anuary|ebruary|arch|pril|ay|une|uly|ugust|eptember|ctober|ovember|ecember"
+_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
 _COUNT = (
     "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fifteen|twenty|thirty|forty|fifty|sixty|"
     "hundreds?|thousands?|millions?|billions?|dozens?|twice|once|both"
@@ -24,67 +24,82 @@ _PLACES = (
     "country|city|town|state|county|province|region|district|village|place|island|river|continent|nation|location|municipality|"
     "neighbou?rhood"
 )
-_PEOPLE = "person|man|woman|actor|actress|singer|author|director|president"
 _THINGS = (
     "command|file|package|tool|option|program|software|function|method|module|class|exception|argument|parameter|directory|folder|"
     "port|flag|setting|variable|field|library|protocol|format|extension|utility|daemon|service|script|key|operator|decorator"
 )
 _QUESTIONS = [
-    (kind, re.compile(pattern))
-    for kind, pattern in (
-        (
-            "number",
-            r"\bhow (?:many|much|long|old|far|tall|high|large|big|fast|often)\b|\bpopulation\b|\bpercent|\bnumber of\b",
+    (
+        "number",
+        re.compile(
+            r"\bhow (?:many|much|long|old|far|tall|high|large|big|fast|often)\b|\bpopulation\b|\bpercent|\bnumber of\b"
         ),
-        (
-            "date",
-            r"\bwhen\b|\b(?:what|which|in what|the) (?:year|date|day|month|decade|century)\b|\bdate of\b|\bhow early\b",
+    ),
+    (
+        "date",
+        re.compile(
+            r"\bwhen\b|\b(?:what|which|in what|the) (?:year|date|day|month|decade|century)\b|\bdate of\b|\bhow early\b"
         ),
-        ("place", rf"\bwhere\b|\bplace of\b|\bbirthplace\b|\b(?:what|which) (?:\w+ )?(?:{_PLACES})\b|\bnationality\b"),
-        ("person", rf"\bwho(?:m|se)?\b|\b(?:what|which) (?:{_PEOPLE})\b"),
-        ("name", rf"\b(?:what|which) (?:\w+ )?(?:{_THINGS})s?\b"),
-        ("how", r"\bhow (?:do|can|to|could|should|would|does one)\b"),
-        ("definition", r"^what(?: is|'s| are| does| do| was)\b"),
-        ("name", "哪个?(?:命令|文件|软件|工具|选项|函数|模块|参数|目录|端口|包)"),
-        ("how", "如何|怎[么样]"),
-        ("number", "多少|几[个位人次年岁天座条部]|多[大长高远]"),
-        ("date", "何时|什么时候|哪[一]?年|哪[一]?天|几月|日期|年份"),
-        ("place", "哪里|哪儿|何处|何地|什么地方|哪[个一座]?(?:国|省|市|城|县|州|地|岛|河)|国籍|出生地"),
-        ("person", "谁|哪位|何人|什么人"),
-    )
+    ),
+    (
+        "place",
+        re.compile(rf"\bwhere\b|\bplace of\b|\bbirthplace\b|\b(?:what|which) (?:\w+ )?(?:{_PLACES})\b|\bnationality\b"),
+    ),
+    (
+        "person",
+        re.compile(
+            r"\bwho(?:m|se)?\b|\b(?:what|which) (?:person|man|woman|actor|actress|singer|author|director|president)\b"
+        ),
+    ),
+    ("name", re.compile(rf"\b(?:what|which) (?:\w+ )?(?:{_THINGS})s?\b")),
+    ("how", re.compile(r"\bhow (?:do|can|to|could|should|would|does one)\b")),
+    ("definition", re.compile(r"^what(?: is|'s| are| does| do| was)\b")),
+    ("name", re.compile("哪个?(?:命令|文件|软件|工具|选项|函数|模块|参数|目录|端口|包)")),
+    ("how", re.compile("如何|怎[么样]")),
+    ("number", re.compile("多少|几[个位人次年岁天座条部]|多[大长高远]")),
+    ("date", re.compile("何时|什么时候|哪[一]?年|哪[一]?天|几月|日期|年份")),
+    ("place", re.compile("哪里|哪儿|何处|何地|什么地方|哪[个一座]?(?:国|省|市|城|县|州|地|岛|河)|国籍|出生地")),
+    ("person", re.compile("谁|哪位|何人|什么人")),
 ]
 _OTHER_QUESTION_WORD = re.compile(r"\b(?:what|which|how|why)\b")
 _RELATIVE_PRONOUN = re.compile(r"wh(?:ere|en|o|om|ose)\b")
 # Several patterns for each type, the likeliest first: one that begins with a literal character is fast.
 _ANSWERS = {
-    kind: tuple(map(re.compile, patterns))
-    for kind, patterns in {
-        "number": (r"\d", rf"\b(?:{_COUNT})\b", "[一二三四五六七八九十百千万亿两]"),
-        "date": (
-            r"[12]\d{3}(?!\d)",
-            r" (?:BC|AD|BCE|CE)\b| century",
-            rf"[JFMASOND](?:{_MONTH_ENDS}) \d",
-            "[年月]|世纪",
+    "number": (re.compile(r"\d"), re.compile(rf"\b(?:{_COUNT})\b"), re.compile("[一二三四五六七八九十百千万亿两]")),
+    "date": (
+        re.compile(r"[12]\d{3}(?!\d)"),
+        re.compile(r" (?:BC|AD|BCE|CE)\b| century"),
+        re.compile(rf"[JFMASOND](?:{'|'.join(month[1:] for month in _MONTH.split('|'))}) \d"),
+        re.compile("[年月]|世纪"),
+    ),
+    "place": (
+        re.compile(r" (?:in|at|near|from|of|to|on) (?:the )?[A-ZÀ-Þ]"),
+        re.compile(r", [A-ZÀ-Þ]"),
+        re.compile(r"(?:ese|ian|ish|can)\b"),
+        re.compile("[省市县州国区镇村岛港山河湖]"),
+    ),
+    "person": (
+        re.compile(r"[A-ZÀ-Þ][\w.'’-]*+ (?:(?:de|la|von|van|of|al|bin|ibn|the|der) )*+[A-ZÀ-Þ]"),
+        re.compile("[·\u4e00-\u9fff]"),
+    ),
+    "name": (
+        re.compile(r"[/_]\w|\w\(\)|\(\d\)"),
+        re.compile(r"(?<![\w-])--?\w|\w\.\w|[a-z]-[a-z]"),
+        re.compile(r"\w[A-Z]|[A-Z]{2}"),
+    ),
+    "how": (
+        re.compile(r"(?<![\w-])--?\w|[/_]\w|\w\(|\$ |=\w"),
+        re.compile(
+            r"\b(?:[Uu]s(?:e|ing)|[Rr]un|[Ee]xecut|[Tt]ype|[Ee]dit|[Aa]dd|[Ss]et|[Ii]nstall|[Cc]reate|[Cc]all|command|[Pp]ass)"
         ),
-        "place": (
-            r" (?:in|at|near|from|of|to|on) (?:the )?[A-ZÀ-Þ]",
-            *(r", [A-ZÀ-Þ]", r"(?:ese|ian|ish|can)\b", "[省市县州国区镇村岛港山河湖]"),
+        re.compile("[使用运行执行输入编辑]"),
+    ),
+    "definition": (
+        re.compile(
+            r" (?:is|are|was|were|means?|stands? for|refers? to|called|known as|allows?|provides?|returns?|does)\b"
         ),
-        "person": (
-            r"[A-ZÀ-Þ][\w.'’-]*+ (?:(?:de|la|von|van|of|al|bin|ibn|the|der) )*+[A-ZÀ-Þ]",
-            "[·\u4e00-\u9fff]",
-        ),
-        "name": (r"[/_]\w|\w\(\)|\(\d\)", r"(?<![\w-])--?\w|\w\.\w|[a-z]-[a-z]", r"\w[A-Z]|[A-Z]{2}"),
-        "how": (
-            r"(?<![\w-])--?\w|[/_]\w|\w\(|\$ |=\w",
-            r"\b(?:[Uu]s(?:e|ing)|[Rr]un|[Ee]xecut|[Tt]ype|[Ee]dit|[Aa]dd|[Ss]et|[Ii]nstall|[Cc]reate|[Cc]all|command|[Pp]ass)",
-            "[使用运行执行输入编辑]",
-        ),
-        "definition": (
-            r" (?:is|are|was|were|means?|stands? for|refers? to|called|known as|allows?|provides?|returns?|does)\b",
-            "是|称为|指",
-        ),
-    }.items()
+        re.compile("是|称为|指"),
+    ),
 }
 _RELATED = (
     "spouse wife husband married marry marriage widow wed partner couple",

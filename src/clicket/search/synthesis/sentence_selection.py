@@ -42,8 +42,9 @@ WEIGHTS = (
     ("thin",       -1.0),  # near 1 for very short ones
     ("form",        1.0),  # what it is: see `_FORMS`
 )  # fmt: skip
-_FORMS = {"heading": -1.5, "label": -1.0, "open": -2.0, "lead": 0.3, "code": -1.0}
-"""A heading and a label seldom state a fact, a sentence that ends with a colon never does; with what follows it is often the answer."""
+_FORMS = {"heading": -1.5, "label": -1.0, "open": -2.0, "lead": 0.3, "example": -0.5, "code": -1.0}
+"""A heading and a label seldom state a fact, a sentence that ends with a colon never does; with what follows it is often the answer,
+unless that is a program."""
 _VALUES = tuple(weight for _, weight in WEIGHTS)
 _RELATED_SHARE = 0.5
 """The share that a related term counts."""

@@ -38,7 +38,7 @@ _CLOSERS = "\"'”’»)]」』）】》*_` "
 
 class Statement(msgspec.Struct, frozen=True, gc=False):
     """`start` and `end` are offsets in the text. `kind`: sentence, item, row, code, lead (with what follows),
-    open (without it), label or heading."""
+    example (the same with code), open (without it), label or heading."""
 
     start: int
     end: int
@@ -112,7 +112,7 @@ class _Reader:
             self._open = None  # a table of contents
             return
         if "```" in block or sum(_CODE.match(line) is not None for line in lines) * 2 >= len(lines):
-            yield from self._after_open(start, end, code=True)
+            yield from self._after_open(start, end, "example")
             yield from self._pieces(start, end, "code")
         elif sum(" | " in line for line in lines) * 2 > len(lines):
             yield from self._table(start, lines)
@@ -218,19 +218,19 @@ class _Reader:
             return False
         return kind != "item" or text[last - 1] in ":："
 
-    def _after_open(self, start: int, end: int, *, code: bool = False) -> Iterator[Statement]:
+    def _after_open(self, start: int, end: int, kind: str = "lead") -> Iterator[Statement]:
         """The statement that was left open, with the block that completes it."""
         if self._open is None:
             return
         first, self._open = self._open, None
         last, text = end, self._text[start:end]
-        if not code and "\n" not in text:  # a paragraph: its first sentence completes what was before
+        if kind == "lead" and "\n" not in text:  # a paragraph: its first sentence completes what was before
             last = start + next((stop for _, stop in sentences(text)), 0)
         if last - first > MAX_SENTENCE:
             ends = [start + stop for _, stop in sentences(text)]
             last = max((stop for stop in ends if stop - first <= MAX_SENTENCE), default=0)
         if last > start:
-            yield self._statement(first, last, "lead", tuple(terms(self._text[first:last])))
+            yield self._statement(first, last, kind, tuple(terms(self._text[first:last])))
 
     def _end_lead(self, block: str) -> None:
         """A lead holds for a list: for a block of several lines, and for single lines that go on in lower case or end with no full stop."""

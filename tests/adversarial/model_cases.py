@@ -14,9 +14,9 @@ from clicket.models.schema_tools import _read
 from clicket.models.server_sent_events import EventParser
 from clicket.models.transcript import Names
 from clicket.search.findings import Synthesis
-from clicket.search.llm.cited_synthesis import add_marks
 from clicket.search.llm.lenient_json import values_in
 from clicket.search.llm.numbers import numbers_in
+from clicket.search.llm.parts import add_marks
 from clicket.search.synthesis.citations import check as check_citations
 from clicket.search.synthesis.citations import unmarked
 

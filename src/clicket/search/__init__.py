@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from clicket.search.synthesis import ExtractiveSynthesizer
     from clicket.search.tool.tool import deep_search, deep_search_stream
 
-    Dossier = Findings
-    Found = QueryResult
-
 __all__ = [
     "Analysis",
     "Analyzer",
@@ -93,11 +90,9 @@ _HOMES = {
     "clicket.search.tool.tool": "deep_search deep_search_stream",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-_FORMER_NAMES = {"Dossier": "Findings", "Found": "QueryResult"}
 
 
 def __getattr__(name: str) -> Any:
-    name = _FORMER_NAMES.get(name, name)
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,8 +38,6 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     components: dict[str, float] = {}
     by: str = ""
     """`coverage` for the built-in analyzer, or `model` and the model's name."""
-    reasons: tuple[str, ...] = ()
-    """Reasons that a model gave."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,15 +157,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.rounds
         ]
         documents = [
-            {
-                "id": one.id,
-                "title": one.title,
-                "score": one.score,
-                "relevance_score": one.score,
-                "url": one.url,
-                "source": one.source,
-                "content": one.text,
-            }
+            {"id": one.id, "title": one.title, "score": one.score, "relevance_score": one.score}
+            | {"url": one.url, "source": one.source, "content": one.text}
             for one in self.documents
         ]
         return {

@@ -12,7 +12,6 @@ from tests.unit.search.fakes import Engine, Plans, document
 import clicket.search
 from clicket.errors import UsageError
 from clicket.search import Budget, Index, deep_search, deep_search_stream
-from clicket.search.ranking import EmbeddingSimilarity
 
 FILMS = [
     {
@@ -83,34 +82,6 @@ async def test_when_nothing_was_found_the_question_itself_is_searched(plans: Pla
     result = await deep_search("What is Alpine Light?", engine=engine, planner=plans)
     assert result.rounds[1].queries[0] == "What is Alpine Light?"
     assert result.documents
-
-
-class Meaning:
-    """A space of two dimensions: texts about water, and the rest."""
-
-    name, dimensions = "meaning", 2
-
-    def __init__(self) -> None:
-        self.embedded: list[str] = []
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        self.embedded.extend(texts)
-        return _Rows([1.0, 0.0] if "pond" in text or "river" in text else [0.0, 1.0] for text in texts)
-
-
-class _Rows(list[list[float]]):
-    def tolist(self) -> list[list[float]]:
-        return list(self)
-
-
-async def test_an_embedder_is_called_once_for_each_text_without_a_vector() -> None:
-    pages = [document(one, f"This is a page with a {one} in it.", title="") for one in ("desk", "door", "pond", "wall")]
-    options: dict[str, Any] = {"engine": Engine(default=pages), "planner": Plans(["one"], ["two"])}
-    meaning = Meaning()
-    await deep_search("Which page is of a river?", embedder=meaning, **options)
-    assert len(meaning.embedded) == len(set(meaning.embedded))
-    assert sum("This is a page" in one for one in meaning.embedded) == 4
-    assert EmbeddingSimilarity(meaning)("Which page is of a river?", pages) == [0.0, 0.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(

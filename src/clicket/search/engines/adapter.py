@@ -13,7 +13,6 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
-from types import FunctionType, MethodType
 from typing import Any, Protocol, TypeGuard
 
 import msgspec
@@ -165,27 +164,19 @@ def _accepted_options(search: Callable[..., Any]) -> tuple[str, ...]:
     """Which of `k` and `deadline` it takes."""
     function = getattr(search, "__func__", None)
     if inspect.ismethod(search) and inspect.isfunction(function):
-        return _method_options(function)  # cached: every search asks
-    return _signature_options(search)
+        return _options_of(function, 2)  # cached: every search asks
+    return _options_of.__wrapped__(search, 1)
 
 
 @lru_cache(maxsize=64)
-def _method_options(function: FunctionType) -> tuple[str, ...]:
-    return _signature_options(MethodType(function, object()))
-
-
-def _signature_options(search: Callable[..., Any]) -> tuple[str, ...]:
+def _options_of(search: Callable[..., Any], skipped: int) -> tuple[str, ...]:
     try:
-        parameters = inspect.signature(search).parameters
+        parameters = list(inspect.signature(search).parameters.values())
     except (TypeError, ValueError):
         return ()
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-        return ("k", "deadline")
-    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    first = next(iter(parameters), None)
-    return tuple(
-        name for name in ("k", "deadline") if name in parameters and name != first and parameters[name].kind in named
-    )
+    named = [one.name for one in parameters[skipped:] if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    return tuple(name for name in ("k", "deadline") if takes_all or name in named)
 
 
 def _collected(search: Callable[[], Any]) -> Any:
@@ -288,17 +279,11 @@ def _number(value: Any) -> float:
 
 
 def _spans(value: Any, length: int) -> tuple[Span, ...]:
-    if not isinstance(value, list | tuple):
+    try:
+        spans = msgspec.convert(value, tuple[Span, ...])
+    except msgspec.ValidationError:
         return ()
-    kept = []
-    for span in value:
-        if not isinstance(span, list | tuple) or len(span) != 2:
-            return ()
-        start, end = span
-        if type(start) is not int or type(end) is not int or not 0 <= start < end <= length:
-            return ()
-        kept.append((start, end))
-    return tuple(kept)
+    return spans if all(0 <= start < end <= length for start, end in spans) else ()
 
 
 def _digest(*texts: str) -> str:

@@ -1,11 +1,7 @@
-"""The documents found so far, without duplicates: the same id or address, the same text, or nearly the same text.
-
-Of two duplicates the first keeps its id. Nothing here depends on the order of a set: sets are only counted.
-"""
+"""The documents found so far, without duplicates: the same id, address or text. Of two the first keeps its id."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -18,17 +14,6 @@ __all__ = ["DocumentPool", "canonical_url"]
 _TRACKING = ("utm_", "fbclid", "gclid", "msclkid", "mc_cid", "mc_eid", "igshid", "ref_src")
 _LONG = 200
 """Characters. Two documents with the same text of this length are one; shorter ones need the same title as well."""
-_SAMPLE = 20_000
-"""Characters of a text that are compared for similarity."""
-_WORDS, _CHARACTERS = 4, 8
-"""The length of a shingle: in words, or in characters of text without spaces."""
-_MIN_SHINGLES = 40
-"""Texts with fewer shingles are not compared for similarity."""
-_MIN_JACCARD = 0.9
-"""The share of all shingles of two texts that both must have."""
-_MIN_CONTAINED = 0.8
-"""The share of the words of a text that a longer one must have to contain it."""
-_WORD = re.compile(r"\w+")
 _PORTS = {"http": "80", "https": "443"}
 _FILE = "file:"
 """One file can hold many documents, as JSON Lines do. Its address does not identify one."""
@@ -56,8 +41,8 @@ def canonical_url(url: str) -> str:
 
 
 class DocumentPool:
-    """Documents by id, in the order they were found. `near=False` merges neither similar texts nor equal addresses: in a
-    collection, two files are two documents, and so are two parts of one page."""
+    """Documents by id, in the order they were found. `near=False` does not merge equal addresses, nor texts that differ
+    in blanks: in a collection, two files are two documents, and so are two parts of one page."""
 
     def __init__(self, *, near: bool = True, limit: int | None = None) -> None:
         self.documents: dict[str, Document] = {}
@@ -68,7 +53,6 @@ class DocumentPool:
         self._ids: dict[tuple[str, str], str] = {}
         self._urls: dict[str, str] = {}
         self._contents: dict[Hashable, str] = {}
-        self._similar = _SimilarTexts()
 
     def add(self, document: Document) -> str | None:
         """Add a document. Returns its id in the pool, which may be that of a duplicate; None when the pool is full."""
@@ -83,15 +67,10 @@ class DocumentPool:
         key = self._same_page(url, document) if url else None
         if key is None and content is not None:
             key = self._contents.get(content)
-        shingles = _shingles(document.text) if key is None and near else None
-        if key is None and shingles:
-            key = self._similar.find(shingles)
         if key is None:
             key = self._take(document)
             if key is None:
                 return None
-            if shingles:
-                self._similar.add(key, shingles)
         else:
             self._merge(key, document)
         self._ids[asked] = key
@@ -102,11 +81,9 @@ class DocumentPool:
         return key
 
     def _same_page(self, url: str, document: Document) -> str | None:
-        """The id of the same page. One engine may return parts of a page as documents of their own: those stay apart."""
+        """The id of the same page from another engine. One engine may return parts of a page as documents: those stay apart."""
         key = self._urls.get(url)
-        if key is None or self.documents[key].source != document.source:
-            return key
-        return key if _is_contained(self.documents[key].text, document.text) else None
+        return None if key is None or self.documents[key].source == document.source else key
 
     def _take(self, document: Document) -> str | None:
         if self._limit is not None and len(self.documents) >= self._limit:
@@ -151,54 +128,3 @@ def _content(document: Document, loose: bool) -> Hashable:
     if len(words) >= _LONG:
         return words
     return None if not words else (document.title.strip().casefold(), words)
-
-
-def _is_contained(one: str, other: str) -> bool:
-    """Are nearly all words of the shorter text in the longer one?"""
-    few, many = sorted((_words(one), _words(other)), key=len)
-    return len(few & many) >= _MIN_CONTAINED * len(few)
-
-
-def _words(text: str) -> frozenset[str]:
-    """The words of a text; of text without spaces, the characters."""
-    text = text[:_SAMPLE].casefold()
-    words = _WORD.findall(text)
-    return frozenset(words if len(words) * 20 > len(text) else text)
-
-
-_Shingles = frozenset[Hashable]
-
-
-def _shingles(text: str) -> _Shingles | None:
-    text = text[:_SAMPLE].casefold()
-    words = text.split()
-    found: _Shingles
-    if len(words) * 20 > len(text):
-        found = frozenset(zip(*(words[at:] for at in range(_WORDS)), strict=False))
-    else:
-        whole = "".join(words)
-        found = frozenset(whole[at : at + _CHARACTERS] for at in range(len(whole) - _CHARACTERS + 1))
-    return found if len(found) >= _MIN_SHINGLES else None
-
-
-class _SimilarTexts:
-    """Similar texts nearly always share their first or their last shingle in sorted order. Only texts that do are compared."""
-
-    def __init__(self) -> None:
-        self._buckets: dict[Hashable, list[tuple[str, _Shingles]]] = {}
-
-    def find(self, shingles: _Shingles) -> str | None:
-        for bucket in _bucket_keys(shingles):
-            for key, others in self._buckets.get(bucket, ()):
-                both = len(shingles & others)
-                if both >= _MIN_JACCARD * (len(shingles) + len(others) - both):
-                    return key
-        return None
-
-    def add(self, key: str, shingles: _Shingles) -> None:
-        for bucket in _bucket_keys(shingles):
-            self._buckets.setdefault(bucket, []).append((key, shingles))
-
-
-def _bucket_keys(shingles: _Shingles) -> tuple[Hashable, Hashable]:
-    return min(shingles), max(shingles)  # type: ignore[type-var]  # all are strings, or all tuples of strings

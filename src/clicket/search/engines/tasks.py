@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from clicket.bridge import Workers
-from clicket.search.text.surrogates import clean
+from clicket.search.text.surrogates import one_line
 
 __all__ = ["cancel_tasks", "describe_error", "run_by_size", "run_in_thread"]
 
@@ -52,5 +52,4 @@ def _drop_error(task: asyncio.Future[Any]) -> None:
 
 def describe_error(error: BaseException) -> str:
     """An error as one line of a note."""
-    text = " ".join(clean(str(error)).split())[:300]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{type(error).__name__}: {one_line(str(error), 300)}".removesuffix(": ")

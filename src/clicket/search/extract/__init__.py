@@ -15,5 +15,5 @@ raises `Unreadable`.
     pdf, pdf_child    PDF; the limited child process that runs pypdf
     archive           bounded reading of ZIP files of XML, for the Office and book readers
     charset           bytes to text: declared and detected encodings
-    extracted_text    the result, its builder, and the error
+    extracted_text    the result, how blocks become one text, and the error
 """

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import posixpath
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from io import BytesIO
+from itertools import chain
 from urllib.parse import unquote
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
-from clicket.search.extract.extracted_text import TextLimitReached, Unreadable
+from clicket.search.extract.extracted_text import Unreadable
 
 __all__ = ["Archive", "related_id"]
 
@@ -26,13 +27,10 @@ _OLE = b"\xd0\xcf\x11\xe0"
 _MAX_RATIO, _RATIO_FROM = 500, 16 * 1024 * 1024
 """The compression ratio that a part may have once it has unpacked to `_RATIO_FROM` bytes."""
 
-OnOpen = Callable[[str, Mapping[str, str]], None]
-OnClose = Callable[[str], None]
-OnText = Callable[[str], None]
-
-
-def _ignore(_: str) -> None:
-    """The reader has no use for this event."""
+Event = tuple[str, str, Mapping[str, str]]
+"""`open` with a tag and its attributes, `close` with a tag, or `text` with the text. Tags have no prefix."""
+_DEPTHS = {"open": 1, "close": -1, "text": 0}
+_NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
 class Archive:
@@ -55,19 +53,28 @@ class Archive:
 
     def read(self, name: str, max_size: int = 8 * 1024 * 1024) -> bytes:
         """A small part as a whole; empty when there is no such part."""
-        data = bytearray()
-        self._each_chunk(name, data.extend, max_size)
-        return bytes(data)
+        return b"".join(self._chunks(name, max_size))
 
-    def parse(self, name: str, on_open: OnOpen, on_close: OnClose = _ignore, on_text: OnText = _ignore) -> None:
-        """Call back for each element and text of a part, in order. A missing part has none. Names come without a prefix."""
-        parser = _parser(self._counted(on_open), on_close, on_text)
+    def events(self, name: str, *, without: Collection[str] = ()) -> Iterator[Event]:
+        """The elements and texts of a part, in order, but for elements with these tags and all in them. A missing part has none."""
+        if name not in self.names:
+            return
+        found: list[Event] = []
+        parser = _parser(found)
+        skipped = 0
         try:
-            self._each_chunk(name, lambda chunk: parser.Parse(chunk, False), MAX_UNPACKED)
-            if name in self.names:
-                parser.Parse(b"", True)
-        except TextLimitReached:
-            self.truncated = True
+            for chunk in chain(self._chunks(name, MAX_UNPACKED), (b"",)):
+                parser.Parse(chunk, not chunk)
+                for event in found:
+                    self._elements += event[0] == "open"
+                    if self._elements > MAX_ELEMENTS:
+                        self.truncated = True
+                        return
+                    if skipped or (event[0] == "open" and event[1] in without):
+                        skipped += _DEPTHS[event[0]]
+                    else:
+                        yield event
+                found.clear()
         except expat.ExpatError as error:
             raise Unreadable(f"damaged: {name}: {expat.ErrorString(error.code)}") from None
 
@@ -75,44 +82,27 @@ class Archive:
         """The parts of the archive that a part refers to: by relation id, the kind and the name of the part."""
         folder, base = posixpath.split(name)
         found: dict[str, tuple[str, str]] = {}
-
-        def on_open(tag: str, attributes: Mapping[str, str]) -> None:
-            if tag == "Relationship" and attributes.get("TargetMode") != "External":
+        for kind, tag, attributes in self.events(f"{folder}/_rels/{base}.rels".lstrip("/")):
+            if kind == "open" and tag == "Relationship" and attributes.get("TargetMode") != "External":
                 target = unquote(attributes.get("Target", ""))
                 path = target.lstrip("/") if target.startswith("/") else posixpath.join(folder, target)
-                kind = attributes.get("Type", "").rpartition("/")[2]
-                found[attributes.get("Id", "")] = (kind, posixpath.normpath(path))
-
-        self.parse(f"{folder}/_rels/{base}.rels".lstrip("/"), on_open)
+                what = attributes.get("Type", "").rpartition("/")[2]
+                found[attributes.get("Id", "")] = (what, posixpath.normpath(path))
         return found
 
-    def title(self) -> str:
-        """The title in the file's properties."""
+    def title(self, *parts: str) -> str:
+        """The first title in the file's properties, or in these parts."""
         title: list[str] = []
         inside = False
-
-        def on_open(tag: str, _: Mapping[str, str]) -> None:
-            nonlocal inside
-            inside = tag == "title"
-
-        def on_text(data: str) -> None:
-            if inside:
-                title.append(data)
-
-        for name in ("docProps/core.xml", "meta.xml"):
-            self.parse(name, on_open, lambda _: on_open("", {}), on_text)
+        for name in parts or ("docProps/core.xml", "meta.xml"):
+            for kind, tag, _ in self.events(name):
+                if kind == "text" and inside:
+                    title.append(tag)
+                elif kind != "text":
+                    inside = kind == "open" and tag == "title" and not title
         return " ".join("".join(title).split())[:500]
 
-    def _counted(self, on_open: OnOpen) -> OnOpen:
-        def count(tag: str, attributes: Mapping[str, str]) -> None:
-            self._elements += 1
-            if self._elements > MAX_ELEMENTS:
-                raise TextLimitReached
-            on_open(tag, attributes)
-
-        return count
-
-    def _each_chunk(self, name: str, take: Callable[[bytes], object], max_size: int) -> None:
+    def _chunks(self, name: str, max_size: int) -> Iterator[bytes]:
         if name not in self.names:
             return
         packed, length = self._zip.getinfo(name).compress_size, 0
@@ -124,7 +114,7 @@ class Archive:
                     allowed = min(max(_RATIO_FROM, packed * _MAX_RATIO), max_size)
                     if length > allowed or self._unpacked > MAX_UNPACKED:
                         raise Unreadable("it unpacks to more than a document of its size could")
-                    take(chunk)
+                    yield chunk
         except RuntimeError as error:  # zipfile raises it when a password is needed
             raise Unreadable(f"encrypted: {error}") from None
         except (BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
@@ -140,13 +130,13 @@ def _local(tag: str) -> str:
     return tag.rpartition(":")[2]
 
 
-def _parser(on_open: OnOpen, on_close: OnClose, on_text: OnText) -> expat.XMLParserType:
+def _parser(found: list[Event]) -> expat.XMLParserType:
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.buffer_size = 65536
-    parser.StartElementHandler = lambda tag, attributes: on_open(_local(tag), attributes)
-    parser.EndElementHandler = lambda tag: on_close(_local(tag))
-    parser.CharacterDataHandler = on_text
+    parser.StartElementHandler = lambda tag, attributes: found.append(("open", _local(tag), attributes))
+    parser.EndElementHandler = lambda tag: found.append(("close", _local(tag), _NO_ATTRIBUTES))
+    parser.CharacterDataHandler = lambda text: found.append(("text", text, _NO_ATTRIBUTES))
     parser.StartDoctypeDeclHandler = _refuse_doctype
     return parser
 

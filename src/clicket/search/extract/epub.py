@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
 from urllib.parse import unquote
 
 import msgspec
@@ -21,12 +20,10 @@ _PROTECTED = "META-INF/encryption.xml"
 def extract_epub(data: bytes) -> Extracted:
     archive = Archive(data, _CONTAINER)
     package = _package(archive)
-    contents = _Contents(posixpath.dirname(package))
-    archive.parse(package, contents.on_open, contents.on_close, contents.on_text)
     texts: list[str] = []
     headings: list[Heading] = []
     length = 0
-    for name in contents.chapters():
+    for name in _chapters(archive, package):
         page = extract_html(archive.read(name))
         if not page.text:
             continue
@@ -37,50 +34,25 @@ def extract_epub(data: bytes) -> Extracted:
             break
     if not texts and _PROTECTED in archive.names:
         raise Unreadable("encrypted: the book is protected")
-    title = " ".join("".join(contents.title).split())
-    return Extracted(title=title, text="\n\n".join(texts), headings=tuple(headings), truncated=length > MAX_TEXT)
+    text, title = "\n\n".join(texts), archive.title(package)
+    return Extracted(title=title, text=text, headings=tuple(headings), truncated=length > MAX_TEXT)
 
 
 def _package(archive: Archive) -> str:
-    found: list[str] = []
-
-    def on_open(tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "rootfile":
-            found.append(attributes.get("full-path", ""))
-
-    archive.parse(_CONTAINER, on_open)
-    if not found or found[0] not in archive.names:
-        raise Unreadable("damaged: it does not say where its contents are")
-    return found[0]
+    """The name of the part that lists the pages."""
+    for kind, tag, attributes in archive.events(_CONTAINER):
+        if kind == "open" and tag == "rootfile" and attributes.get("full-path") in archive.names:
+            return attributes["full-path"]
+    raise Unreadable("damaged: it does not say where its contents are")
 
 
-class _Contents:
-    """The package document: the pages, their order, and the first title."""
-
-    def __init__(self, folder: str) -> None:
-        self.title: list[str] = []
-        self._folder = folder
-        self._pages: dict[str, str] = {}
-        self._order: list[str] = []
-        self._titles = 0
-        self._in_title = False
-
-    def on_open(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "item" and "html" in attributes.get("media-type", ""):
-            name = posixpath.join(self._folder, unquote(attributes.get("href", "")))
-            self._pages[attributes.get("id", "")] = posixpath.normpath(name)
-        elif tag == "itemref":
-            self._order.append(attributes.get("idref", ""))
-        elif tag == "title":
-            self._titles += 1
-            self._in_title = self._titles == 1
-
-    def on_close(self, tag: str) -> None:
-        self._in_title = self._in_title and tag != "title"
-
-    def on_text(self, data: str) -> None:
-        if self._in_title:
-            self.title.append(data)
-
-    def chapters(self) -> list[str]:
-        return list(dict.fromkeys(self._pages[id] for id in self._order if id in self._pages))
+def _chapters(archive: Archive, package: str) -> list[str]:
+    pages: dict[str, str] = {}
+    order: list[str] = []
+    for kind, tag, attributes in archive.events(package):
+        if kind == "open" and tag == "item" and "html" in attributes.get("media-type", ""):
+            name = posixpath.join(posixpath.dirname(package), unquote(attributes.get("href", "")))
+            pages[attributes.get("id", "")] = posixpath.normpath(name)
+        elif kind == "open" and tag == "itemref":
+            order.append(attributes.get("idref", ""))
+    return list(dict.fromkeys(pages[id] for id in order if id in pages))

@@ -1,4 +1,4 @@
-"""What a reader returns (`Extracted`), what it builds it with (`TextBuilder`), and what it raises (`Unreadable`)."""
+"""What a reader returns (`Extracted`), how blocks of text become one (`join_blocks`), and what a reader raises (`Unreadable`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["MAX_TEXT", "Extracted", "Heading", "TextBuilder", "TextLimitReached", "Unreadable"]
+__all__ = ["MAX_TEXT", "ROW", "Block", "Extracted", "Heading", "Paragraphs", "Unreadable", "join_blocks", "row_of"]
 
 MAX_TEXT = 20_000_000
 """Characters that are read of one file."""
+
+Block = tuple[str, int]
+"""A text and what it is: a paragraph (0), a heading of this level (from 1), or a row of a table (`ROW`)."""
+ROW = -1
 
 
 class Unreadable(Exception):
@@ -19,10 +23,6 @@ class Unreadable(Exception):
         super().__init__(reason)
         self.reason = reason
         self.again = again
-
-
-class TextLimitReached(Exception):
-    """A reader has read as much as it may. The rest of the file is left out."""
 
 
 class Heading(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,42 +41,53 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
     headings: tuple[Heading, ...] = ()
     truncated: bool = False
 
-
-class TextBuilder:
-    """Joins blocks to a text: paragraphs with an empty line between them, rows of a table with a line break."""
-
-    def __init__(self) -> None:
-        self._blocks: list[str] = []
-        self._length = 0
-        self._row = False
-        self.headings: list[Heading] = []
-
     @property
     def first_heading(self) -> str:
         return self.headings[0].text if self.headings else ""
 
-    def add(self, block: str, *, level: int = 0, row: bool = False) -> None:
-        """Append a paragraph, a heading (`level` from 1) or a row. Raises `TextLimitReached` beyond `MAX_TEXT`."""
-        block = block.strip()
-        if not block:
-            return
-        if self._blocks:
-            between = "\n" if row and self._row else "\n\n"
-            self._blocks.append(between)
-            self._length += len(between)
-        if level:
-            self.headings.append(Heading(text=block, start=self._length, level=level))
-        self._blocks.append(block)
-        self._length += len(block)
-        self._row = row
-        if self._length > MAX_TEXT:
-            raise TextLimitReached
 
-    def add_row(self, cells: Iterable[str]) -> None:
-        """Append a row of a table. Empty cells are left out."""
-        written = (" ".join(cell.split()) for cell in cells)
-        self.add(" | ".join(cell for cell in written if cell), row=True)
+def join_blocks(blocks: Iterable[Block]) -> Extracted:
+    """The blocks as one text, up to `MAX_TEXT`: an empty line between them, rows of a table only in lines of their own."""
+    parts: list[str] = []
+    headings: list[Heading] = []
+    length = before = 0
+    for block, kind in blocks:
+        text = block.strip()
+        if not text:
+            continue
+        if length > MAX_TEXT:
+            return Extracted(text="".join(parts), headings=tuple(headings), truncated=True)
+        between = "" if not parts else "\n" if kind == before == ROW else "\n\n"
+        if kind > 0:
+            headings.append(Heading(text=text, start=length + len(between), level=kind))
+        parts += (between, text)
+        length += len(between) + len(text)
+        before = kind
+    return Extracted(text="".join(parts), headings=tuple(headings))
 
-    def build(self, title: str, *, truncated: bool) -> Extracted:
-        text = "".join(self._blocks)
-        return Extracted(title=title, text=text, headings=tuple(self.headings), truncated=truncated)
+
+def row_of(cells: Iterable[str]) -> Block:
+    """A row of a table. Empty cells are left out."""
+    return " | ".join(text for cell in cells if (text := " ".join(cell.split()))), ROW
+
+
+class Paragraphs:
+    """The text of the current paragraph, and the cells of the current row of a table."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.cells: list[str] = []
+
+    def end(self) -> str:
+        """The paragraph; empty if it is one of a cell, which keeps it."""
+        text = "".join(self.parts)
+        self.parts.clear()
+        if not self.cells:
+            return text
+        self.cells[-1] += f" {text}"
+        return ""
+
+    def end_row(self) -> Block:
+        row = row_of(self.cells)
+        self.cells.clear()
+        return row

@@ -15,6 +15,7 @@ import msgspec
 
 from clicket.search.extract.charset import decode_text
 from clicket.search.extract.extracted_text import Unreadable
+from clicket.search.text.surrogates import clean
 
 __all__ = ["InvalidRecord", "Record", "decode_json", "read_lines", "read_list"]
 
@@ -130,9 +131,9 @@ def _text_of(value: Mapping[str, Any]) -> str | None:
     for name in _TEXTS:
         found = value.get(name)
         if isinstance(found, str):
-            return _clean(found)
+            return clean(found)
         if isinstance(found, list) and all(isinstance(one, str) for one in found):
-            return _clean("\n\n".join(found) if name == "paragraphs" else " ".join(found))
+            return clean("\n\n".join(found) if name == "paragraphs" else " ".join(found))
     return None
 
 
@@ -140,12 +141,7 @@ def _first(value: Mapping[str, Any], names: Iterable[str]) -> str:
     for name in names:
         found = value.get(name)
         if isinstance(found, str) and found:
-            return _clean(found)
+            return clean(found)
         if isinstance(found, int) and not isinstance(found, bool):
             return str(found)
     return ""
-
-
-def _clean(text: str) -> str:
-    """Without lone surrogates, which cannot be written as UTF-8."""
-    return text if text.isascii() else text.encode(errors="replace").decode()

@@ -27,7 +27,7 @@ _MAX_TITLE = 300
 def extract_text(data: bytes) -> Extracted:
     """Plain text. Its headings are the underlined lines, as in reStructuredText."""
     text = _decoded(data)
-    headings = _underlined(text)
+    headings = _headings(text, marked=False) if _ANY_UNDERLINE.search(text) else ()
     return Extracted(title=_title(headings, text), text=text, headings=headings)
 
 
@@ -47,7 +47,7 @@ def extract_markdown(data: bytes) -> Extracted:
 def markdown(text: str) -> Extracted:
     """Markdown text. Its title is that of the front matter, or the first heading."""
     front, end = _front_matter(text)
-    headings = _headings(text, end)
+    headings = _headings(text, end, marked=True)
     return Extracted(title=front or (headings[0].text if headings else ""), text=text, headings=headings)
 
 
@@ -77,28 +77,28 @@ def _front_matter(text: str) -> tuple[str, int]:
     return (title.strip("\"'") if len(title) <= _MAX_TITLE else ""), end + 1 + len(opened[1])
 
 
-def _headings(text: str, at: int) -> tuple[Heading, ...]:
+def _headings(text: str, at: int = 0, *, marked: bool) -> tuple[Heading, ...]:
+    """The underlined lines and, if it is `marked` (Markdown), those with hash marks. Code in fences has none."""
     found: list[Heading] = []
-    fence, above = "", ""  # an underline makes the line above it a heading
-    start_above = at
+    levels = {"=": 1, "-": 2} if marked else {}
+    fence, above, start_above = "", "", at  # an underline makes the line above it a heading
     for match in _LINE.finditer(text, at):
         line, start = match[0].rstrip("\n"), match.start()
-        opened = _FENCE.match(line)
-        if fence:
-            if opened and opened[1].startswith(fence) and not line.strip(" `~"):
-                fence = ""
-            above = ""
+        opened = _FENCE.match(line) if marked else None
+        if fence or opened:
+            closes = fence and opened and opened[1].startswith(fence) and not line.strip(" `~")
+            fence, above = "" if closes else fence or (opened[1] if opened else ""), ""
             continue
-        if opened:
-            fence, above = opened[1], ""
-            continue
-        marked = _ATX.match(line)
-        if marked:
-            _append(found, _unclosed(line[marked.end() :]), start + marked.end(), len(marked[1]))
-        elif above and line[:1] in "=-" and _UNDERLINE.match(line):
-            _append(found, above, start_above, 1 if line[0] == "=" else 2)
-        above = line if _may_be_heading(line) and not marked else ""
-        start_above = start
+        hashes = _ATX.match(line) if marked else None
+        if hashes:
+            _append(found, _unclosed(line[hashes.end() :]), start + hashes.end(), len(hashes[1]))
+        elif (
+            above
+            and _UNDERLINE.match(line)
+            and (line[0] in levels if marked else len(line.rstrip()) >= len(above.rstrip()))
+        ):
+            _append(found, above, start_above, levels.setdefault(line[0], len(levels) + 1))
+        above, start_above = line if _may_be_heading(line) and not hashes else "", start
         if len(found) >= _MAX_HEADINGS:
             break
     return tuple(found)
@@ -109,22 +109,6 @@ def _unclosed(line: str) -> str:
     plain = line.rstrip()
     bare = plain.rstrip("#")
     return bare if not bare or bare[-1] in " \t" else plain
-
-
-def _underlined(text: str) -> tuple[Heading, ...]:
-    if _ANY_UNDERLINE.search(text) is None:
-        return ()
-    found: list[Heading] = []
-    levels: dict[str, int] = {}
-    above, start_above = "", 0
-    for match in _LINE.finditer(text):
-        line = match[0].rstrip("\n")
-        if above and line[:1] in "=-~^*" and _UNDERLINE.match(line) and len(line.rstrip()) >= len(above.rstrip()):
-            _append(found, above, start_above, levels.setdefault(line[0], len(levels) + 1))
-        above, start_above = (line if _may_be_heading(line) else ""), match.start()
-        if len(found) >= _MAX_HEADINGS:
-            break
-    return tuple(found)
 
 
 def _may_be_heading(line: str) -> bool:

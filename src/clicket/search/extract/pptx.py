@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+
+import msgspec
 
 from clicket.search.extract.archive import Archive, related_id
-from clicket.search.extract.extracted_text import Extracted, TextBuilder
+from clicket.search.extract.extracted_text import Block, Extracted, Paragraphs, join_blocks, row_of
 
 __all__ = ["extract_pptx"]
 
@@ -17,94 +19,53 @@ _NOT_CONTENT = ("sldNum", "dt", "ftr", "hdr", "sldImg")
 
 def extract_pptx(data: bytes) -> Extracted:
     archive = Archive(data, _MAIN)
-    text = TextBuilder()
-    for name in _slides(archive):
-        _read(archive, name, text)
-        notes = [part for kind, part in archive.relations(name).values() if kind == "notesSlide"]
-        for part in notes[:1]:
-            _read(archive, part, text, notes=True)
-        if archive.truncated:
-            break
+    read = join_blocks(block for name, titles in _parts(archive) for block in _slide(archive, name, titles))
     title = archive.title()
-    if title in ("", "PowerPoint Presentation"):
-        title = text.first_heading
-    return text.build(title, truncated=archive.truncated)
+    title = read.first_heading if title in ("", "PowerPoint Presentation") else title
+    return msgspec.structs.replace(read, title=title, truncated=read.truncated or archive.truncated)
 
 
-def _slides(archive: Archive) -> list[str]:
-    """The parts of the slides, in the order of the presentation."""
+def _parts(archive: Archive) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The parts of the slides in the order of the presentation, each with the part of its notes; and the placeholders of titles there."""
     related = archive.relations(_MAIN)
-    order: list[str] = []
-
-    def on_open(tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "sldId":
-            kind, name = related.get(related_id(attributes), ("", ""))
-            if kind == "slide" and name in archive.names:
-                order.append(name)
-
-    archive.parse(_MAIN, on_open)
-    return list(dict.fromkeys(order))
-
-
-def _read(archive: Archive, name: str, text: TextBuilder, *, notes: bool = False) -> None:
-    slide = _Slide(text, notes=notes)
-    archive.parse(name, slide.on_open, slide.on_close, slide.on_text)
-    if not archive.truncated:
-        slide.write()
+    slides = [
+        related.get(related_id(attributes), ("", ""))
+        for kind, tag, attributes in archive.events(_MAIN)
+        if kind == "open" and tag == "sldId"
+    ]
+    for what, name in dict.fromkeys(slides):
+        if what == "slide" and name in archive.names and not archive.truncated:
+            yield name, _TITLES
+            yield from [(part, ()) for what, part in archive.relations(name).values() if what == "notesSlide"][:1]
 
 
-class _Slide:
-    """One slide, or its notes. The title may stand anywhere in the part, and is written first."""
-
-    def __init__(self, text: TextBuilder, *, notes: bool) -> None:
-        self._text = text
-        self._notes = notes
-        self._title: list[str] = []
-        self._blocks: list[list[str]] = []
-        self._parts: list[str] = []
-        self._cells: list[str] | None = None
-        self._kind = ""
-        self._in_text = False
-
-    def on_open(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag in ("sp", "graphicFrame"):
-            self._kind = ""
-        elif tag == "ph":
-            self._kind = attributes.get("type", "body")
+def _slide(archive: Archive, name: str, title_places: tuple[str, ...]) -> Iterator[Block]:
+    """One slide, or its notes. The title may stand anywhere in the part, and comes first."""
+    titles: list[str] = []
+    blocks: list[Block] = []
+    now = Paragraphs()
+    place = ""
+    in_text = False
+    for kind, tag, attributes in archive.events(name):
+        opens = kind == "open"
+        if kind == "text":
+            now.parts += [tag] if in_text and place not in _NOT_CONTENT else []
         elif tag == "t":
-            self._in_text = True
-        elif tag == "br":
-            self._parts.append("\n")
+            in_text = opens
         elif tag == "tr":
-            self._cells = []
-        elif tag == "tc" and self._cells is not None:
-            self._cells.append("")
-
-    def on_close(self, tag: str) -> None:
-        if tag == "t":
-            self._in_text = False
-        elif tag == "p":
-            self._add(" ".join("".join(self._parts).split()))
-            self._parts = []
-        elif tag == "tr" and self._cells is not None:
-            self._blocks.append(self._cells)
-            self._cells = None
-
-    def on_text(self, data: str) -> None:
-        if self._in_text:
-            self._parts.append(data)
-
-    def write(self) -> None:
-        self._text.add(" ".join(self._title), level=1)
-        for cells in self._blocks:
-            self._text.add_row(cells)
-
-    def _add(self, paragraph: str) -> None:
-        if not paragraph or self._kind in _NOT_CONTENT:
-            return
-        if self._cells:
-            self._cells[-1] = f"{self._cells[-1]} {paragraph}"
-        elif self._kind in _TITLES and not self._notes:
-            self._title.append(paragraph)
-        else:
-            self._blocks.append([paragraph])
+            blocks.append(now.end_row())
+        elif tag == "p" and not opens:
+            paragraph = now.end()
+            if place in title_places:
+                titles.append(paragraph)
+            else:
+                blocks.append(row_of([paragraph]))
+        elif opens and tag in ("sp", "graphicFrame"):
+            place = ""
+        elif opens and tag == "ph":
+            place = attributes.get("type", "body")
+        elif opens and tag in ("br", "tc"):
+            (now.parts if tag == "br" else now.cells).append("\n" if tag == "br" else "")
+    if not archive.truncated:
+        yield " ".join(" ".join(titles).split()), 1
+        yield from blocks

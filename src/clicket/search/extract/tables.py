@@ -6,11 +6,10 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 
 from clicket.search.extract.charset import decode_text, is_binary
-from clicket.search.extract.extracted_text import Extracted, Unreadable
+from clicket.search.extract.extracted_text import ROW, Extracted, Unreadable, join_blocks
 
 __all__ = ["Cell", "extract_table", "lines_of"]
 
-_MAX_TEXT = 50_000_000
 _SAMPLE_LINES = 20
 _MAX_COLUMNS = 10_000
 _SEPARATORS = ",\t;|"
@@ -28,36 +27,27 @@ def extract_table(data: bytes) -> Extracted:
     separator = _separator(text)
     before = csv.field_size_limit(_MAX_CELL)
     try:
-        lines, complete = lines_of(_cells(row) for row in csv.reader(_lines(text), delimiter=separator))
+        return join_blocks((line, ROW) for line in lines_of(map(_cells, csv.reader(_lines(text), delimiter=separator))))
     except csv.Error:
         return Extracted(text=text)
     finally:
         csv.field_size_limit(before)
-    return Extracted(text="\n".join(lines), truncated=not complete)
 
 
-def lines_of(rows: Iterable[Sequence[Cell]], max_length: int = _MAX_TEXT) -> tuple[list[str], bool]:
-    """Rows as lines, and whether all rows are in. A first row of column names is no line of its own: the others repeat it."""
-    lines: list[str] = []
-    length = 0
-    names: dict[int, str] | None = None
+def lines_of(rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
+    """Rows as lines. A first row of column names is no line of its own: the others repeat it."""
+    names: dict[int, str] = {}
+    lines = 0
     for number, row in enumerate(rows):
         cells = [(column, cell) for column, text in row if (cell := " ".join(text.split()))]
         if number == 0 and _is_header(cells):
             names = dict(cells)
-            continue
-        if names is None:
-            line = " | ".join(cell for _, cell in cells)
-        else:
-            line = "; ".join(f"{names[column]}: {cell}" if column in names else cell for column, cell in cells)
-        if line:
-            lines.append(line)
-            length += len(line)
-            if length > max_length:
-                return lines, False
-    if not lines and names is not None:
-        lines.append(" | ".join(names.values()))
-    return lines, True
+        elif cells:
+            lines += 1
+            named = (f"{names[column]}: {cell}" if column in names else cell for column, cell in cells)
+            yield ("; " if names else " | ").join(named)
+    if not lines and names:
+        yield " | ".join(names.values())
 
 
 def _is_header(cells: Sequence[Cell]) -> bool:

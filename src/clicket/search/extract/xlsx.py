@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from clicket.search.extract.archive import Archive, related_id
-from clicket.search.extract.extracted_text import MAX_TEXT, Extracted, TextBuilder, TextLimitReached
+from clicket.search.extract.extracted_text import ROW, Block, Extracted, join_blocks
 from clicket.search.extract.tables import Cell, lines_of
 
 __all__ = ["extract_xlsx"]
@@ -22,135 +24,99 @@ _EPOCHS = (datetime(1899, 12, 30), datetime(1904, 1, 1))  # noqa: DTZ001 - a she
 
 def extract_xlsx(data: bytes) -> Extracted:
     archive = Archive(data, _MAIN)
-    book = _Workbook()
-    archive.parse(_MAIN, book.on_open)
+    read = join_blocks(_blocks(archive))
+    return msgspec.structs.replace(read, title=archive.title(), truncated=read.truncated or archive.truncated)
+
+
+def _blocks(archive: Archive) -> Iterator[Block]:
+    """The name of each sheet that has rows, and its rows."""
+    sheets: list[tuple[str, str]] = []
+    since_1904 = False
+    for kind, tag, attributes in archive.events(_MAIN):
+        if kind == "open" and tag == "sheet" and attributes.get("state", "visible") == "visible":
+            sheets.append((attributes.get("name", ""), related_id(attributes)))
+        elif kind == "open" and tag == "workbookPr":
+            since_1904 = attributes.get("date1904") in ("1", "true")
     related = archive.relations(_MAIN)
-    shared = _SharedStrings()
-    archive.parse("xl/sharedStrings.xml", shared.on_open, shared.on_close, shared.on_text)
-    formats = _Formats()
-    archive.parse("xl/styles.xml", formats.on_open)
-    text, complete, left = TextBuilder(), True, MAX_TEXT
-    for name, relation in book.sheets:
-        sheet = _Sheet(shared.strings, formats.dates, _EPOCHS[book.since_1904])
-        archive.parse(related.get(relation, ("", ""))[1], sheet.on_open, sheet.on_close, sheet.on_text)
-        lines, all_rows = lines_of(sheet.rows, left)
-        complete = complete and all_rows
-        left -= sum(map(len, lines))
-        if not lines:
-            continue
-        try:
-            text.add(name, level=1)
-            for line in lines:
-                text.add(line, row=True)
-        except TextLimitReached:
-            complete = False
-            break
-    return text.build(archive.title(), truncated=archive.truncated or not complete)
+    strings, dates = _shared_strings(archive), _date_formats(archive)
+    for name, relation in sheets:
+        rows = _rows(archive, related.get(relation, ("", ""))[1], strings, dates, _EPOCHS[since_1904])
+        for number, line in enumerate(lines_of(rows)):
+            if number == 0:
+                yield name, 1
+            yield line, ROW
 
 
-class _Workbook:
-    def __init__(self) -> None:
-        self.sheets: list[tuple[str, str]] = []
-        self.since_1904 = False
-
-    def on_open(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "sheet" and attributes.get("state", "visible") == "visible":
-            self.sheets.append((attributes.get("name", ""), related_id(attributes)))
-        elif tag == "workbookPr":
-            self.since_1904 = attributes.get("date1904") in ("1", "true")
-
-
-class _SharedStrings:
+def _shared_strings(archive: Archive) -> list[str]:
     """Texts that cells refer to by number. Phonetic readings are left out."""
-
-    def __init__(self) -> None:
-        self.strings: list[str] = []
-        self._parts: list[str] = []
-        self._in_text = self._phonetic = False
-
-    def on_open(self, tag: str, _: Mapping[str, str]) -> None:
-        if tag == "si":
-            self._parts = []
-        elif tag == "rPh":
-            self._phonetic = True
-        self._in_text = tag == "t" and not self._phonetic
-
-    def on_close(self, tag: str) -> None:
-        self._in_text = False
+    strings: list[str] = []
+    parts: list[str] = []
+    in_text = phonetic = False
+    for kind, tag, _ in archive.events("xl/sharedStrings.xml"):
+        if kind == "text":
+            if in_text:
+                parts.append(tag)
+            continue
         if tag == "rPh":
-            self._phonetic = False
-        elif tag == "si":
-            self.strings.append("".join(self._parts))
+            phonetic = kind == "open"
+        elif tag == "si" and kind == "close":
+            strings.append("".join(parts))
+            parts = []
+        in_text = tag == "t" and kind == "open" and not phonetic
+    return strings
 
-    def on_text(self, data: str) -> None:
-        if self._in_text:
-            self._parts.append(data)
 
-
-class _Formats:
+def _date_formats(archive: Archive) -> list[bool]:
     """For each cell format, whether it shows a number as a date."""
-
-    def __init__(self) -> None:
-        self.dates: list[bool] = []
-        self._own: dict[str, bool] = {}
-        self._cells = False
-
-    def on_open(self, tag: str, attributes: Mapping[str, str]) -> None:
+    dates: list[bool] = []
+    own: dict[str, bool] = {}
+    of_cells = False
+    for kind, tag, attributes in archive.events("xl/styles.xml"):
         number = attributes.get("numFmtId", "")
+        if kind != "open":
+            continue
         if tag == "numFmt":
             left = _NOT_DATE.sub("", attributes.get("formatCode", "")).lower()
-            self._own[number] = any(one in left for one in "ymdhs") and "0.0" not in left
+            own[number] = any(one in left for one in "ymdhs") and "0.0" not in left
         elif tag in ("cellXfs", "cellStyleXfs"):
-            self._cells = tag == "cellXfs"
-        elif tag == "xf" and self._cells:
-            self.dates.append(self._own.get(number, number.isdecimal() and int(number) in _DATE_FORMATS))
+            of_cells = tag == "cellXfs"
+        elif tag == "xf" and of_cells:
+            dates.append(own.get(number, number.isdecimal() and int(number) in _DATE_FORMATS))
+    return dates
 
 
-class _Sheet:
-    def __init__(self, strings: list[str], dates: list[bool], epoch: datetime) -> None:
-        self.rows: list[list[Cell]] = []
-        self._strings = strings
-        self._dates = dates
-        self._epoch = epoch
-        self._row: list[Cell] = []
-        self._column = 0
-        self._type = ""
-        self._date = self._in_text = False
-        self._parts: list[str] = []
-
-    def on_open(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "row":
-            self._row, self._column = [], -1
-        elif tag == "c":
-            self._type, self._parts = attributes.get("t", "n"), []
-            style = attributes.get("s", "")
-            self._date = style.isdecimal() and int(style) < len(self._dates) and self._dates[int(style)]
-            self._column = _column(attributes.get("r", ""), self._column + 1)
+def _rows(
+    archive: Archive, name: str, strings: Sequence[str], dates: Sequence[bool], epoch: datetime
+) -> Iterator[list[Cell]]:
+    row: list[Cell] = []
+    parts: list[str] = []
+    column = 0
+    type = style = ""
+    in_text = False
+    for kind, tag, attributes in archive.events(name):
+        if kind == "text":
+            if in_text:
+                parts.append(tag)
         elif tag in ("v", "t"):
-            self._in_text = True
+            in_text = kind == "open"
+        elif tag == "row":
+            if kind == "close" and row:
+                yield row
+            row, column = [], -1
+        elif tag == "c" and kind == "open":
+            type, style, parts = attributes.get("t", "n"), attributes.get("s", ""), []
+            column = _column(attributes.get("r", ""), column + 1)
+        elif tag == "c" and parts:
+            is_date = style.isdecimal() and int(style) < len(dates) and dates[int(style)]
+            row.append((column, _value("".join(parts), type, strings, epoch if is_date else None)))
 
-    def on_close(self, tag: str) -> None:
-        if tag in ("v", "t"):
-            self._in_text = False
-        elif tag == "c" and self._parts:
-            self._row.append((self._column, self._value("".join(self._parts))))
-        elif tag == "row" and self._row:
-            self.rows.append(self._row)
 
-    def on_text(self, data: str) -> None:
-        if self._in_text:
-            self._parts.append(data)
-
-    def _value(self, written: str) -> str:
-        if self._type == "s":
-            return self._strings[int(written)] if written.isdecimal() and int(written) < len(self._strings) else ""
-        if self._type == "b":
-            return "TRUE" if written == "1" else "FALSE"
-        if self._type == "e":
-            return ""
-        if self._type == "n":
-            return _number(written, self._epoch if self._date else None)
-        return written
+def _value(written: str, type: str, strings: Sequence[str], epoch: datetime | None) -> str:
+    if type == "s":
+        return strings[int(written)] if written.isdecimal() and int(written) < len(strings) else ""
+    if type == "b":
+        return "TRUE" if written == "1" else "FALSE"
+    return "" if type == "e" else _number(written, epoch) if type == "n" else written
 
 
 def _column(reference: str, following: int) -> int:

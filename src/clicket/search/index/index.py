@@ -176,9 +176,6 @@ class Index:
                     connection.execute("ROLLBACK")
                 self._reader.invalidate()
 
-    changing = transaction
-    """The former name of `transaction`."""
-
     @property
     def revision(self) -> str | None:
         """Differs after every change. Only of an index in memory: the others have a file with a time."""
@@ -218,10 +215,6 @@ class Index:
 
     def named(self, names: Sequence[str]) -> Sequence[Sequence[str]]:
         return self._read(lambda: self._reader.named(names))
-
-    def names(self, ids: Sequence[str]) -> Sequence[Sequence[str]]:
-        """For each document its names (normalised), the surest first."""
-        return self._read(lambda: self._reader.names(ids))
 
     def fetch(self, ids: Sequence[str]) -> Sequence[Document]:
         return self._read(lambda: self._reader.fetch(ids))

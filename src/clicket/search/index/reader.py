@@ -219,12 +219,6 @@ class IndexReader:
                     known[new[place]] = tuple(dict.fromkeys(decoded(one) for (one,) in rows))
             return [known[name] for name in names]
 
-    def names(self, ids: Sequence[str]) -> list[tuple[str, ...]]:
-        with self.snapshot():
-            asked = "SELECT name FROM names WHERE document = ? ORDER BY rank"
-            rows: list[Any] = [self._connection.execute(asked, (self._key(one),)).fetchall() for one in ids]
-            return [tuple(name for (name,) in each) for each in rows]
-
     def similarities(self, text: str, ids: Sequence[str]) -> list[float] | None:
         with self.snapshot():
             vectors = self._loaded_vectors() if self._embedder is not None else None

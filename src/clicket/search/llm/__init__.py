@@ -1,8 +1,7 @@
 """The parts of a search that ask a language model. Nothing that a model says is used unchecked.
 
 - `parts`: planner, analyzer and synthesizer; each falls back to the built-in part
-- `brief`: a synthesizer for small and slow models; `passages`: the few lines that it shows them
-- `cited_synthesis`: an answer made of statements with their citations
+- `brief`: a synthesizer for small and slow models
 - `prompts`: the prompts; texts of documents are marked as data
 - `context_budget`: which parts of the documents fit into a prompt
 - `structured_chat`: one question to a model, with retries, a time limit and a token budget; the answer is a checked value

@@ -19,11 +19,10 @@ from clicket.errors import UsageError
 from clicket.model.document import Citation
 from clicket.ports.services import ChatModel
 from clicket.search.findings import Findings, Synthesis
-from clicket.search.llm.cited_synthesis import cited_synthesis
-from clicket.search.llm.context_budget import PromptDocument
-from clicket.search.llm.passages import Passage, passages_of
+from clicket.search.llm.context_budget import Passage, PromptDocument, passages_of
+from clicket.search.llm.parts import cited_synthesis
 from clicket.search.llm.prompts import BRIEF_EXAMPLES, brief_prompt
-from clicket.search.llm.response_formats import BRIEF, Brief, one_line
+from clicket.search.llm.response_formats import BRIEF, Brief
 from clicket.search.llm.structured_chat import SPENT, NoAnswer, StructuredChat
 from clicket.search.llm.verification import is_supported
 from clicket.search.protocols import Synthesizer
@@ -31,6 +30,7 @@ from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
 from clicket.search.synthesis.extractive import NOT_ANSWERED
 from clicket.search.text.names import is_cjk
 from clicket.search.text.sentences import sentences
+from clicket.search.text.surrogates import one_line
 from clicket.search.text.terms import STOPWORDS, fold, terms
 from clicket.search.usage import add_note, current_usage
 

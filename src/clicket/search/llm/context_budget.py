@@ -1,19 +1,25 @@
-"""Which parts of the documents fit into a prompt: the best documents, and of long ones the sentences about the question.
+"""Which parts of the documents fit into a prompt: the best documents, and of long ones the sentences about the question; or, for a small
+model, only the sentences that the built-in synthesizer chose (`passages_of`).
 
-The text is the document's own, word for word, so that the model can quote it; […] stands where something is left out.
+The text is the document's own, word for word, so that the model can quote it; […] stands where something is left out. A prompt of whole
+documents takes minutes on a CPU; eight sentences are about 350 tokens.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
-from clicket.model.document import Document, Span
+from clicket.model.document import Citation, Document, Span
 from clicket.search.findings import Findings
+from clicket.search.synthesis.source_documents import parts_read
 from clicket.search.text.sentences import sentences
+from clicket.search.text.surrogates import one_line
 from clicket.search.text.terms import terms
 from clicket.search.usage import current_usage
 
-__all__ = ["PromptDocument", "count_tokens", "fit_documents"]
+__all__ = ["Passage", "PromptDocument", "count_tokens", "fit_documents", "passages_of"]
 
 _GAP = " […] "
 _MIN_TOKENS = 40
@@ -24,8 +30,8 @@ _RESERVED = 1_500
 """Tokens for the rest of the prompt, and for the answer."""
 _MAX_READ = 20_000
 """Characters of one document that are read."""
-_AROUND = 400
-"""Characters before and after a passage that was found."""
+_MAX_PASSAGE, _MAX_TITLE = 400, 40
+"""Characters of one passage that are shown, and of its title."""
 
 
 class PromptDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +70,9 @@ def _cut(document: Document, wanted: frozenset[str], tokens: int) -> str:
     if len(text) <= tokens * 4 and count_tokens(text) <= tokens:
         return text
     spans = [
-        (first + start, first + end) for first, last in _parts(document) for start, end in sentences(text[first:last])
+        (first + start, first + end)
+        for first, last in parts_read(document, _MAX_READ)
+        for start, end in sentences(text[first:last])
     ]
     scored = sorted(
         range(len(spans)), key=lambda at: (-len(wanted.intersection(terms(text[spans[at][0] : spans[at][1]]))), at)
@@ -80,21 +88,6 @@ def _cut(document: Document, wanted: frozenset[str], tokens: int) -> str:
     return _joined(text, [spans[at] for at in sorted(chosen)])
 
 
-def _parts(document: Document) -> list[Span]:
-    """The start, and the passages that were found with their surroundings; no overlaps."""
-    end = len(document.text)
-    if not document.spans:
-        return [(0, min(end, _MAX_READ))]
-    parts: list[Span] = [(0, min(end, _AROUND))]
-    read = _AROUND
-    for start, stop in sorted(document.spans):
-        first, last = max(start - _AROUND, parts[-1][1]), min(stop + _AROUND, end, start + _MAX_READ)
-        if first < last and read < _MAX_READ:
-            parts.append((first, last))
-            read += last - first
-    return parts
-
-
 def _joined(text: str, spans: list[Span]) -> str:
     """The sentences as one text; a gap mark between those that are not neighbours."""
     joined = ""
@@ -106,3 +99,35 @@ def _joined(text: str, spans: list[Span]) -> str:
         joined += text[start:end]
         before = (start, end)
     return joined
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence of a document. `number` counts from 1, and `line` is what the model sees."""
+
+    number: int
+    document: Document
+    citation: Citation
+
+    @property
+    def line(self) -> str:
+        """One line, so that no text can look like the next passage, or like the question."""
+        title = one_line(self.document.title, _MAX_TITLE)
+        text = one_line(self.citation.text, _MAX_PASSAGE)
+        return f"[{self.number}] {title}: {text}" if title else f"[{self.number}] {text}"
+
+
+def passages_of(
+    chosen: Sequence[Citation], documents: Mapping[str, Document], *, most: int, tokens: int
+) -> list[Passage]:
+    """At most `most` passages within `tokens`, in the order in which they were chosen."""
+    passages: list[Passage] = []
+    for citation in chosen:
+        document = documents.get(citation.doc)
+        if document is None or len(passages) == most:
+            continue
+        passage = Passage(number=len(passages) + 1, document=document, citation=citation)
+        cost = count_tokens(passage.line)
+        if cost <= tokens:
+            tokens -= cost
+            passages.append(passage)
+    return passages

@@ -7,9 +7,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from clicket.model.document import Citation
 from clicket.ports.services import ChatModel
 from clicket.search.findings import Analysis, Findings, Synthesis
-from clicket.search.llm.cited_synthesis import cited_synthesis
 from clicket.search.llm.context_budget import fit_documents
 from clicket.search.llm.prompts import analysis_prompt, planning_prompt, synthesis_prompt
 from clicket.search.llm.response_formats import CLAIMS, JUDGEMENT, QUERIES
@@ -17,9 +17,13 @@ from clicket.search.llm.structured_chat import SPENT, NoAnswer, StructuredChat
 from clicket.search.llm.verification import verify_claims
 from clicket.search.protocols import MAX_QUERIES, Analyzer, Planner, Synthesizer
 from clicket.search.text.queries import fresh
+from clicket.search.text.sentences import sentences
 from clicket.search.usage import add_note
 
-__all__ = ["ModelAnalyzer", "ModelPlanner", "ModelSynthesizer"]
+__all__ = ["ModelAnalyzer", "ModelPlanner", "ModelSynthesizer", "add_marks", "cited_synthesis"]
+
+_STOPS = ".!?…。！？；"
+_CLOSERS = "\"'”’»)]」』）】》"
 
 F = TypeVar("F")
 
@@ -34,11 +38,10 @@ class _ModelPart(Generic[F]):
         *,
         max_prompt_tokens: int | None = None,
         chat: StructuredChat | None = None,
-        asking: StructuredChat | None = None,
     ) -> None:
         """`max_prompt_tokens` limits the documents in the prompt: 2,000 of a planner, 3,000 of an analyzer, 8,000 of a synthesizer.
-        `chat`, formerly `asking`, sets attempts and seconds."""
-        self._chat = chat or asking or StructuredChat(model)
+        `chat` sets attempts and seconds."""
+        self._chat = chat or StructuredChat(model)
         self._fallback = fallback
         self._max_prompt_tokens = self._PROMPT_TOKENS if max_prompt_tokens is None else max_prompt_tokens
 
@@ -82,7 +85,6 @@ class ModelAnalyzer(_ModelPart[Analyzer]):
             unexplored_areas=judged.areas,
             components={"model": judged.score},
             by=f"model {self._chat.name}",
-            reasons=judged.reasons,
         )
 
 
@@ -120,3 +122,31 @@ class ModelSynthesizer(_ModelPart[Synthesizer]):
             if unsupported
             else synthesis
         )
+
+
+def cited_synthesis(
+    claims: Sequence[tuple[str, tuple[Citation, ...]]], unsupported: tuple[str, ...], by: str
+) -> Synthesis:
+    """The statements, one a line, with the marks of their citations."""
+    citations: dict[tuple[str, int, int], Citation] = {}
+    numbers: dict[tuple[str, int, int], int] = {}
+    lines: list[str] = []
+    for statement, cited in claims:
+        marks: dict[int, None] = {}
+        for one in cited:
+            key = (one.doc, one.start, one.end)
+            citations.setdefault(key, one)
+            marks.setdefault(numbers.setdefault(key, len(numbers) + 1))
+        lines.append(add_marks(statement, "".join(f"[{number}]" for number in marks)))
+    return Synthesis(answer="\n".join(lines), citations=tuple(citations.values()), by=by, unsupported=unsupported)
+
+
+def add_marks(statement: str, marks: str) -> str:
+    """Put the marks before the full stop of every sentence: a sentence without marks would count as unsupported."""
+    marked: list[str] = []
+    for start, end in sentences(statement) or [(0, len(statement))]:
+        sentence = statement[start:end]
+        body = sentence.rstrip(_CLOSERS)
+        at = len(body.rstrip(_STOPS)) if body.endswith(tuple(_STOPS)) else len(sentence)
+        marked.append(f"{sentence[:at]} {marks}{sentence[at:]}")
+    return " ".join(marked)

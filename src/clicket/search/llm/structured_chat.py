@@ -19,7 +19,7 @@ from clicket.ports.model_trace import observed_chat
 from clicket.ports.services import ChatModel
 from clicket.search.llm.context_budget import count_tokens
 from clicket.search.llm.lenient_json import MAX_TEXT, values_in
-from clicket.search.text.surrogates import clean
+from clicket.search.text.surrogates import clean, one_line
 from clicket.search.usage import add_usage, current_usage
 from clicket.vault import hide_text
 
@@ -179,5 +179,4 @@ def _wait(attempt: int, retry_after: Any) -> float:
 
 def _one_line(error: BaseException) -> str:
     """The error for a stored note: one line, without secrets."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return hide_text(clean(text))[:_MAX_ERROR]
+    return hide_text(one_line(f"{type(error).__name__}: {error}", 4 * _MAX_ERROR))[:_MAX_ERROR]

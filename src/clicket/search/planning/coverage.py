@@ -34,7 +34,6 @@ class CoverageAnalyzer:
     - `borne`: the share of the names in the question that are names of the best documents
     - `second`: the score of the second best document; `drop`: the largest step between neighbouring scores
     - `open`: the score of the best bridge
-    - `new`: the share of the best documents that the last round found
     """
 
     def __init__(self, collection: Collection | None = None) -> None:
@@ -50,7 +49,6 @@ class CoverageAnalyzer:
             "borne": self._borne(findings, best),
             **_shape([score for _, score in findings.ranked[: _BEST + 1]]),
             "open": found[0].score if found else 0.0,
-            "new": _new(findings, best),
         }
         value = _BIAS + sum(weight * components[name] for name, weight in _WEIGHTS.items())
         return Analysis(
@@ -79,8 +77,3 @@ class CoverageAnalyzer:
 def _shape(scores: list[float]) -> dict[str, float]:
     steps = [before - after for before, after in pairwise(scores[1:])]
     return {"second": scores[1] if len(scores) > 1 else 0.0, "drop": max(steps, default=0.0)}
-
-
-def _new(findings: Findings, best: list[DocumentProfile]) -> float:
-    before = {key for one in findings.rounds[:-1] for key in one.documents}
-    return sum(profile.id not in before for profile in best) / len(best) if best else 0.0

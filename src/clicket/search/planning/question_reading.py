@@ -7,7 +7,8 @@ Only words that no document has are replaced. Every replacement is a note of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import Any, Protocol, TypeGuard
 
 import msgspec
@@ -22,8 +23,10 @@ __all__ = ["ReadQuestion", "Vocabulary", "read_question"]
 
 _WORD = re.compile(r"[A-Za-z]{6,}")
 """A shorter word that no document has is rather another word than a misspelt one."""
-_MIN_TERM, _LONG_TERM = 5, 9
-"""Letters of a term that is corrected; from `_LONG_TERM` on, two of them may be wrong."""
+_MIN_TERM = 5
+"""Letters of a term that is corrected."""
+_MIN_RATIO = 0.77
+"""The share of letters that two terms must have in common, in order: one of five may be wrong, two of nine."""
 _COMMON, _COMMON_NAME = 0.003, 0.05
 """The share of the passages that must have the word which is meant; and if it is a name, because a name has neighbours that are names."""
 _MIN_COUNT = 2
@@ -106,36 +109,14 @@ def _respelled(question: str, counts: dict[str, int], vocabulary: Vocabulary, si
 
 
 def _meant(term: str, least: int, vocabulary: Vocabulary) -> str:
-    allowed = 2 if len(term) >= _LONG_TERM else 1
-    near = [
-        (away, -count, other)
-        for other, count in vocabulary.similar_terms(term, least)
-        if (away := _distance(term, other, allowed)) <= allowed
-    ]
-    return min(near)[2] if near else ""
-
-
-def _distance(one: str, other: str, most: int) -> int:
-    """Letters that were added, left out, replaced or swapped with their neighbour; `most` + 1 when there are more."""
-    if abs(len(one) - len(other)) > most or sum(_different(one, other)) > 2 * most:
-        return most + 1
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one):
-        earlier, before, row = before, row, [at + 1]
-        for place, there in enumerate(other):
-            cost = min(before[place + 1] + 1, row[place] + 1, before[place] + (letter != there))
-            if at and place and letter == other[place - 1] and one[at - 1] == there:
-                cost = min(cost, earlier[place - 1] + 1)
-            row.append(cost)
-        if min(row) > most:
-            return most + 1
-    return row[-1]
-
-
-def _different(one: str, other: str) -> Iterator[int]:
-    for letter in {*one, *other}:
-        yield abs(one.count(letter) - other.count(letter))
+    matcher = SequenceMatcher(b=term, autojunk=False)
+    near: list[tuple[float, int, str]] = []
+    for other, count in vocabulary.similar_terms(term, least):
+        matcher.set_seq1(other)
+        if matcher.real_quick_ratio() >= _MIN_RATIO and matcher.quick_ratio() >= _MIN_RATIO:
+            near.append((matcher.ratio(), count, other))
+    best = max(near, default=(0.0, 0, ""))
+    return best[2] if best[0] >= _MIN_RATIO else ""
 
 
 def _has_vocabulary(collection: Any) -> TypeGuard[Any]:

@@ -1,6 +1,6 @@
 """Which of the documents found matter most.
 
-- `ranker`: the built-in ranker, its weights, and similarity by embedding
+- `ranker`: the built-in ranker, and its weights
 - `features`: the features that it weighs, links between documents among them
 - `term_match`: which terms of the question a document has, where, and how close together
 - `term_weights`: inverse document frequencies
@@ -9,6 +9,6 @@
 
 from __future__ import annotations
 
-from clicket.search.ranking.ranker import EmbeddingSimilarity, LinkRanker
+from clicket.search.ranking.ranker import LinkRanker
 
-__all__ = ["EmbeddingSimilarity", "LinkRanker"]
+__all__ = ["LinkRanker"]

@@ -3,12 +3,11 @@ ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp
 from operator import mul
 
 from clicket.model.document import Document
-from clicket.ports.services import Embedder
 from clicket.search.findings import Findings
 from clicket.search.protocols import Collection
 from clicket.search.ranking.features import FeatureExtractor, Features, link_features
@@ -16,16 +15,12 @@ from clicket.search.ranking.profiles import profile_of
 from clicket.search.ranking.term_match import QuestionTerms
 from clicket.search.ranking.term_weights import TermWeights
 
-__all__ = ["MAX_READ", "SOFTNESS", "EmbeddingSimilarity", "LinkRanker"]
+__all__ = ["MAX_READ", "SOFTNESS", "LinkRanker"]
 
 SOFTNESS = 0.25
 """How fast the strength of a document falls with its score: low, because a weak document may mention the right one."""
 MAX_READ, _MAX_READ_FIRST = 5, 10
 """Documents of each query that are scored, and of the first query, which is the question."""
-_MAX_EMBEDDED = 2_000
-"""Characters of a text that are embedded."""
-
-Similarity = Callable[[str, Sequence[Document]], Sequence[float] | None]
 
 # Without vectors and with them: the weight for a document alone, and the final one. They were learnt on three public question sets;
 # a set that is held out loses one to three points. The rows are in the order of the columns of `features`.
@@ -59,12 +54,10 @@ _ALONE = 13
 
 
 class LinkRanker:
-    """The built-in `Ranker`. Term weights come from the collection, or from the documents found if there is none. `near` returns
-    the similarities of documents to a text if the collection has no vectors."""
+    """The built-in `Ranker`. Term weights come from the collection, or from the documents found if there is none."""
 
-    def __init__(self, collection: Collection | None = None, near: Similarity | None = None) -> None:
+    def __init__(self, collection: Collection | None = None) -> None:
         self._collection = collection
-        self._near = near
         self._term_weights = TermWeights(collection)
         self._extractor: FeatureExtractor | None = None
 
@@ -93,34 +86,8 @@ class LinkRanker:
         return _scored(features, asked, meant, 1 if similarities is None else 3)
 
     def _similarities(self, text: str, documents: Sequence[Document]) -> Sequence[float] | None:
-        if self._near is not None:
-            return self._near(text, documents)
-        if self._collection is None:
-            return None
-        return self._collection.similarities(text, [one.id for one in documents])
-
-
-class EmbeddingSimilarity:
-    """The similarity of documents to a text, from -1 to 1, for engines without vectors. Each text is embedded once a search."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._vectors: dict[str, list[float]] = {}
-        """By text."""
-
-    def __call__(self, text: str, documents: Sequence[Document]) -> list[float]:
-        texts = [_embedded_text(one) for one in documents]
-        new = [one for one in dict.fromkeys([text, *texts]) if one not in self._vectors]
-        if new:
-            self._vectors.update(zip(new, self._embedder.embed(new).tolist(), strict=True))
-        own = self._vectors[text]
-        return [round(sum(a * b for a, b in zip(own, self._vectors[one], strict=True)), 6) for one in texts]
-
-
-def _embedded_text(document: Document) -> str:
-    """The title, and the text from the passage that was found first."""
-    start = document.spans[0][0] if document.spans else 0
-    return f"{document.title}\n{document.text[start : start + _MAX_EMBEDDED]}"
+        ids = [one.id for one in documents]
+        return None if self._collection is None else self._collection.similarities(text, ids)
 
 
 def _worth_reading(findings: Findings) -> frozenset[str]:

@@ -12,18 +12,17 @@ from uuid import uuid4
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.ports.services import Embedder
 from clicket.search.engines.adapter import MAX_RESULTS, AskableEngine, as_engine
 from clicket.search.engines.fusion import Mixed
 from clicket.search.planning import BridgePlanner, CoverageAnalyzer
 from clicket.search.planning.question_reading import read_question
 from clicket.search.protocols import Collection, is_collection
-from clicket.search.ranking import EmbeddingSimilarity, LinkRanker
+from clicket.search.ranking import LinkRanker
 from clicket.search.ranking.ranker import MAX_READ
 from clicket.search.run.budget import Budget
 from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
 from clicket.search.run.machine import Machine
-from clicket.search.run.part import Part, ThreadedPart
+from clicket.search.run.part import Part, threaded
 from clicket.search.run.spec import Parts, SearchSpec
 from clicket.search.synthesis import ExtractiveSynthesizer
 from clicket.search.text.surrogates import clean
@@ -37,14 +36,6 @@ MAX_QUESTION = 10_000
 """Characters."""
 _VERSION = 1
 """Of the fingerprint. A change makes the checkpoints of older versions unusable."""
-_PACKAGE = "clicket.search."
-_FINGERPRINT_NAMES = {
-    "planning.coverage.CoverageAnalyzer": "analyzing.CoverageAnalyzer",
-    "llm.parts.ModelPlanner": "modelled.planner.ModelPlanner",
-    "llm.parts.ModelAnalyzer": "modelled.analyzer.ModelAnalyzer",
-    "llm.parts.ModelSynthesizer": "modelled.synthesizer.ModelSynthesizer",
-}
-"""Parts of this package that have moved, with the name that fingerprints have of them: checkpoints of older versions stay usable."""
 
 
 class SearchOptions(TypedDict, total=False):
@@ -58,7 +49,6 @@ class SearchOptions(TypedDict, total=False):
     analyzer: Any
     synthesizer: Any
     ranker: Any
-    embedder: Embedder | None
     max_loop: int
     budget: Budget | None
     checkpoints: Checkpoints | None
@@ -70,7 +60,7 @@ class SearchOptions(TypedDict, total=False):
 def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
     """The machine of one search. Raises `UsageError` for a wrong option; no engine and no model is asked yet."""
     question = _question(question)
-    budget, checkpoints, embedder = options.get("budget"), options.get("checkpoints"), options.get("embedder")
+    budget, checkpoints = options.get("budget"), options.get("checkpoints")
     k, model, request_id = options.get("k"), options.get("model"), options.get("request_id")
     if not isinstance(budget, Budget | None):
         raise UsageError(f"budget= takes a clicket.search.Budget, not {type(budget).__name__}.")
@@ -85,14 +75,9 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
         max_page_size=_page_size(options.get("max_page_size")),
         merge_similar=collection is None,
     )
-    similarity = None
-    if embedder is not None and (
-        collection is None or collection.similarities("", ()) is None
-    ):  # no vectors of its own
-        similarity = EmbeddingSimilarity(embedder)
     defaults: dict[str, Any] = {
         "planner": BridgePlanner(collection),
-        "ranker": LinkRanker(collection, similarity),
+        "ranker": LinkRanker(collection),
         "analyzer": CoverageAnalyzer(collection),
         # A planner of the caller's own links documents by what the words of the question do not show.
         "synthesizer": ExtractiveSynthesizer(collection, judges=options.get("planner") is None),
@@ -106,18 +91,12 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
         model_parts, model_name = _model_parts(model, defaults, brief=brief)
         given = {role: model_parts.get(role) if part is None else part for role, part in given.items()}
 
-    def part(role: str, *, slow: bool = False) -> Part[Any]:
-        return Part(role, given=given[role], default=defaults[role], slow=slow)
-
     parts = Parts(
         read=partial(read_question, collection=collection if reads else None),
         engine=engine,
-        planner=part("planner"),
-        ranker=part("ranker", slow=similarity is not None),
-        analyzer=part("analyzer"),
-        synthesizer=part("synthesizer"),
+        **{role: Part(role, given=given[role], default=default) for role, default in defaults.items()},
     )
-    fingerprint = "" if checkpoints is None else _fingerprint(spec, parts, model_name, embedder)
+    fingerprint = "" if checkpoints is None else _fingerprint(spec, parts, model_name)
     return Machine(spec, parts, CheckpointReplay(checkpoints, fingerprint))
 
 
@@ -184,28 +163,17 @@ def _model_parts(model: Any, defaults: dict[str, Any], *, brief: bool) -> tuple[
 
     chat_model = as_model(model)
     if brief:
-        return {"synthesizer": BriefSynthesizer(chat_model, ThreadedPart(defaults["synthesizer"]))}, chat_model.name
+        return {"synthesizer": BriefSynthesizer(chat_model, threaded(defaults["synthesizer"]))}, chat_model.name
     return {
-        "planner": ModelPlanner(chat_model, fallback=ThreadedPart(defaults["planner"])),
-        "analyzer": ModelAnalyzer(chat_model, fallback=ThreadedPart(defaults["analyzer"])),
-        "synthesizer": ModelSynthesizer(chat_model, fallback=ThreadedPart(defaults["synthesizer"])),
+        "planner": ModelPlanner(chat_model, fallback=threaded(defaults["planner"])),
+        "analyzer": ModelAnalyzer(chat_model, fallback=threaded(defaults["analyzer"])),
+        "synthesizer": ModelSynthesizer(chat_model, fallback=threaded(defaults["synthesizer"])),
     }, chat_model.name
 
 
-def _fingerprint(spec: SearchSpec, parts: Parts, model: str, embedder: Embedder | None) -> str:
+def _fingerprint(spec: SearchSpec, parts: Parts, model: str) -> str:
     """Identifies a search, so that it does not resume from checkpoints of another one. Limits of time are not part of it: a
     resumed search may have others."""
     names = [one.name for one in (parts.planner, parts.ranker, parts.analyzer, parts.synthesizer)]
-    former = {_PACKAGE + name: _PACKAGE + before for name, before in _FINGERPRINT_NAMES.items()}
-    fields = [
-        _VERSION,
-        spec.question,
-        spec.max_loop,
-        spec.k,
-        spec.budget.counts,
-        parts.engine.name,
-        [former.get(name, name) for name in names],
-        model,
-        "" if embedder is None else embedder.name,
-    ]
+    fields = [_VERSION, spec.question, spec.max_loop, spec.k, spec.budget.counts, parts.engine.name, names, model]
     return sha256(msgspec.json.encode(fields)).hexdigest()[:32]

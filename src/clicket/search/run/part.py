@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -25,7 +26,7 @@ from clicket.search.synthesis.citations import check
 from clicket.search.text.surrogates import clean
 from clicket.search.usage import track_usage
 
-__all__ = ["Part", "PartResult", "ThreadedPart"]
+__all__ = ["Part", "PartResult", "threaded"]
 
 T = TypeVar("T")
 _GRACE = 1.0
@@ -47,15 +48,13 @@ class PartResult(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Part(Generic[T]):
-    """One part of a search: the user's (`given`), or else the built-in one (`default`). What either returns is checked. A default
-    that is `slow` always runs in a thread."""
+    """One part of a search: the user's (`given`), or else the built-in one (`default`). What either returns is checked."""
 
-    def __init__(self, role: str, *, given: Any | None, default: Any, slow: bool = False) -> None:
+    def __init__(self, role: str, *, given: Any | None, default: Any) -> None:
         method, self._accept = _ROLES[role]
         self.role = role
         self._given = None if given is None else _callable(role, method, given)
         self._default: Callable[[Findings], Any] = getattr(default, method)
-        self._slow = slow
         self.name = _name_of(default if given is None else given)
 
     async def run(self, findings: Findings, seconds: float, max_tokens: int | None) -> PartResult[T]:
@@ -68,36 +67,23 @@ class Part(Generic[T]):
                 except Exception as error:
                     failed = f"The {self.role} failed ({describe_error(error)}); the built-in one took over"
             try:
-                value = self._accept(await _run_built_in(self._default, findings, slow=self._slow), findings)
+                value = self._accept(await _run_built_in(self._default, findings), findings)
             except Exception as error:
                 raise SearchFailed(f"The {self.role} failed: {describe_error(error)}", role=self.role) from error
             notes = (*stage.notes, failed) if failed else stage.notes
             return PartResult(value, tuple(map(clean, notes)), stage.usage)
 
 
-class ThreadedPart:
+def threaded(part: Any) -> Any:
     """A built-in part as the fallback of a part that asks a model: over long texts it runs in a thread, as it does in `Part`."""
-
-    def __init__(self, part: Any) -> None:
-        self._part = part
-
-    async def plan(self, findings: Findings) -> Sequence[str]:
-        planned: Sequence[str] = await _run_built_in(self._part.plan, findings)
-        return planned
-
-    async def analyze(self, findings: Findings) -> Analysis:
-        analysis: Analysis = await _run_built_in(self._part.analyze, findings)
-        return analysis
-
-    async def synthesize(self, findings: Findings) -> Synthesis:
-        synthesis: Synthesis = await _run_built_in(self._part.synthesize, findings)
-        return synthesis
+    methods = [method for method, _ in _ROLES.values() if hasattr(part, method)]
+    return SimpleNamespace(**{method: partial(_run_built_in, getattr(part, method)) for method in methods})
 
 
-async def _run_built_in(part: Callable[[Findings], Any], findings: Findings, *, slow: bool = False) -> Any:
-    """Run it on the loop, or in a thread if it is slow or the texts are long."""
+async def _run_built_in(part: Callable[[Findings], Any], findings: Findings) -> Any:
+    """Run it on the loop, or in a thread if the texts are long."""
     size = sum([len(one.text) for one in findings.documents.values()])
-    return await (run_in_thread if slow else partial(run_by_size, size))(lambda: _finished(part(findings)))
+    return await run_by_size(size, lambda: _finished(part(findings)))
 
 
 def _finished(answer: Any) -> Any:
@@ -180,7 +166,6 @@ def _check_analysis(given: Any, findings: Findings) -> Analysis:
         unexplored_areas=tuple(dict.fromkeys(one for one in named if one))[:_MAX_AREAS],
         components={clean(str(name)): round(_finite(value), 6) for name, value in given.components.items()},
         by=clean(str(given.by)),
-        reasons=tuple(clean(one)[:_MAX_AREA] for one in given.reasons[:_MAX_AREAS] if isinstance(one, str)),
     )
 
 

@@ -33,7 +33,7 @@ class SearchSpec(msgspec.Struct, frozen=True, kw_only=True):
     max_page_size: int
     """Characters of a document in messages."""
     merge_similar: bool = True
-    """Are documents with nearly the same text merged into one?"""
+    """Are documents with the same address, or the same text but for blanks, merged into one?"""
 
 
 def _as_it_is(question: str) -> ReadQuestion:

@@ -13,7 +13,7 @@ from clicket.search.ranking.profiles import name_terms, profile_of
 from clicket.search.synthesis.statements import Statement, statements
 from clicket.search.text.names import flattened, is_cjk, name_key
 
-__all__ = ["Sentence", "SourceDocument", "mentions", "split_documents"]
+__all__ = ["Sentence", "SourceDocument", "mentions", "parts_read", "split_documents"]
 
 _MAX_READ = 6_000
 """Characters of one document that are read."""
@@ -64,7 +64,7 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
             continue
         found: list[Sentence] = []
         heading = document.title
-        for start, end in _parts(document):
+        for start, end in parts_read(document, _MAX_READ):
             part = document.text[start:end]
             found += [
                 Sentence(start + one.start, start + one.end, one, part, start)
@@ -97,13 +97,13 @@ def _own_names(
     return tuple([one for one in found if one[1]]), frozenset(name_terms(name)), name_key(name)
 
 
-def _parts(document: Document) -> list[Span]:
-    """The spans of a text that are read: those that were found, the best first until the limit, in the order of the text."""
+def parts_read(document: Document, most: int) -> list[Span]:
+    """The spans of a text that are read: those that were found, the best first until `most` characters, in the order of the text."""
     length = len(document.text)
-    if length <= _MAX_READ and document.spans in ((), ((0, length),)):
+    if length <= most and document.spans in ((), ((0, length),)):
         return [(0, length)]
     taken: list[Span] = []
-    left = _MAX_READ
+    left = most
     for first, last in document.spans or ((0, length),):
         start = max(first, 0)
         end = min(last, length, start + left)

@@ -26,30 +26,19 @@ _NUMBERED = re.compile(
 )
 """A numbered heading. A single number may be that of a step."""
 _UNDERLINE = re.compile(r"[=\-~^*]{3,}\s*$")
-_SIGNATURE = re.compile(r"(?:class |async |exception |classmethod |staticmethod |abstractmethod )*[A-Za-z_][\w.]*\(")
 _CODE = re.compile(r"(?:>>> |\.\.\. |\$ |# |    |\t)")
 _NAVIGATION = re.compile(r"(?:Chapter|Appendix|Section|Prev|Next|Home|Up|Part)\b")
 _TABLE_OF_CONTENTS = re.compile(r"(?:table of )?contents|目录", re.IGNORECASE)
 _MAX_HEADING = 150
 _MAX_LABEL = 80
-_MAX_SIGNATURE = 300
-_REPLY = re.compile(
-    r"(?:yes|no|maybe|perhaps|sometimes|not really|not yet|of course|是的?|不是|不能|不可以|可以|能)[.,!。，！]?",
-    re.IGNORECASE,
-)
-"""A reply that is read with the next sentence."""
-_MAX_REPLY = 12
-_MIN_LETTERS = 3
-"""Letters and digits of a statement; what has fewer is a rule, the number of a list item or a stray mark."""
-_LONG = 40
-"""Longer statements are not counted."""
+_MIN_LETTERS, _LONG = 3, 40
 _ENDS = ".!?…。！？；｡"
 _CLOSERS = "\"'”’»)]」』）】》*_` "
 
 
 class Statement(msgspec.Struct, frozen=True, gc=False):
-    """`start` and `end` are offsets in the text. `kind`: sentence, item, row, code, lead (with what follows), example (the same with
-    code), open (without it), label or heading."""
+    """`start` and `end` are offsets in the text. `kind`: sentence, item, row, code, lead (with what follows),
+    example (the same with code), open (without it), label or heading."""
 
     start: int
     end: int
@@ -155,11 +144,7 @@ class _Reader:
         if not ended and _TABLE_OF_CONTENTS.fullmatch(line):
             self._open = None
             return
-        if (
-            not ended
-            and (len(line) <= _MAX_LABEL or (len(line) <= _MAX_SIGNATURE and _SIGNATURE.match(line)))
-            and line[-1] not in ":：,，;；"
-        ):
+        if not ended and len(line) <= _MAX_LABEL and line[-1] not in ":：,，;；":
             completes = self._open is not None
             yield from self._after_open(start, end)
             yield from self._label(start, end, opens=not completes)
@@ -214,7 +199,10 @@ class _Reader:
         text = self._text[start:end]
         found = sentences(text)
         final = found[-1][1] if found else 0
-        spans = _with_replies(text, found)
+        # What has hardly a letter is a rule, the number of a list item or a stray mark. Longer ones are not counted.
+        spans = [
+            one for one in found if one[1] - one[0] > _LONG or sum(map(str.isalnum, text[slice(*one)])) >= _MIN_LETTERS
+        ]
         for (first, last), order in zip(spans, terms_of_spans(text, spans), strict=True):
             if last == final and self._is_open(start + first, start + last, kind):
                 self._open = start + first
@@ -254,22 +242,6 @@ class _Reader:
         place, self._place = self._place, self._place + 1
         lead_terms = self._lead_terms if lead else _NONE
         return Statement(start, end, order, frozenset(order), kind, self._heading_terms, place, lead, lead_terms)
-
-
-def _with_replies(text: str, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The sentences, each short reply joined with the next one, without those that have hardly a letter."""
-    spans: list[tuple[int, int]] = []
-    number = 0
-    while number < len(found):
-        first, last = found[number]
-        if last - first <= _MAX_REPLY and number + 1 < len(found) and _REPLY.fullmatch(text, first, last):
-            following = found[number + 1][1]
-            if following - first <= MAX_SENTENCE:
-                number, last = number + 1, following
-        number += 1
-        if last - first > _LONG or sum(map(str.isalnum, text[first:last])) >= _MIN_LETTERS:
-            spans.append((first, last))
-    return spans
 
 
 def _is_wrapped(lines: list[str]) -> bool:

@@ -227,7 +227,7 @@ def _fit_budget(budget: Budget, left: float | None) -> Budget:
 
 def _search_options(setup: Setup) -> dict[str, Any]:
     """The options of a search that the set-up has, without its engines."""
-    names = ("model", "brief", "planner", "analyzer", "synthesizer", "ranker", "embedder", "max_loop", "k", "budget")
+    names = ("model", "brief", "planner", "analyzer", "synthesizer", "ranker", "max_loop", "k", "budget")
     values = {name: getattr(setup, name) for name in (*names, "max_page_size")}
     return {name: value for name, value in values.items() if value is not None}
 

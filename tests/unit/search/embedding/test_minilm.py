@@ -160,7 +160,7 @@ def test_damaged_weights_get_a_clear_error(tmp_path: Path, content: bytes) -> No
 def test_what_is_missing_is_named(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"config\.json"):
         MiniLM(tmp_path)
-    monkeypatch.setattr(minilm, "_WHEELS", (("no_such_package", "model"),))
+    monkeypatch.setattr(minilm, "_WHEEL", "no_such_package")
     with pytest.raises(UsageError, match=r"clicket\[embeddings\]"):
         MiniLM()
     monkeypatch.setattr(minilm, "_bundled", lambda: folder)

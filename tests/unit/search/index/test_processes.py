@@ -39,7 +39,7 @@ with Index.open() as index:
     index.add(rows)
     found = [index.find(query, k=20) for query in ("common person 3 born", "title 2 word4", "浙江绍兴", "town")]
     print(json.dumps([[(one.id, one.score, one.spans) for one in each] for each in found]))
-    print(json.dumps([index.named(["person 3", "title 2"]), index.names(["d1"])]))
+    print(json.dumps(index.named(["person 3", "title 2"])))
 """
 
 

@@ -12,8 +12,7 @@ from clicket.errors import UsageError
 from clicket.model.chat import ChatReply, ChatRequest
 from clicket.model.document import Document
 from clicket.search import BriefSynthesizer, Budget, Findings, Index, Synthesis, deep_search
-from clicket.search.llm.context_budget import count_tokens
-from clicket.search.llm.passages import passages_of
+from clicket.search.llm.context_budget import count_tokens, passages_of
 from clicket.search.synthesis import ExtractiveSynthesizer
 from clicket.search.usage import StageUsage, track_usage
 from clicket.testing import ScriptedModel

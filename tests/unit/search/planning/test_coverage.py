@@ -43,5 +43,5 @@ async def test_the_score_is_made_of_its_components() -> None:
         findings = await searched(index, QUESTION, collection=index, rounds=2)
     analysis = findings.rounds[-1].analysis
     assert analysis is not None
-    assert set(analysis.components) == {"coverage", "borne", "second", "drop", "open", "new"}
+    assert set(analysis.components) == {"coverage", "borne", "second", "drop", "open"}
     assert all(round(figure, 6) == figure for figure in analysis.components.values())

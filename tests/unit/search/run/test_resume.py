@@ -239,7 +239,7 @@ def test_the_same_bytes_under_other_hash_seeds() -> None:
 
 @pytest.mark.parametrize("parts", ["built_in", "model"])
 async def test_checkpoints_of_an_older_version_are_understood(parts: str) -> None:
-    """The fixture was written before modules of the search were renamed: neither engine nor model is called again."""
+    """The fixture was written by an earlier version: neither engine nor model is called again."""
     stored = json.loads((Path(__file__).parent / "fixtures" / "checkpoints.json").read_text())[parts]
     checkpoints = MemoryCheckpoints()
     checkpoints.kept = {key: json.dumps(record).encode() for key, record in stored["checkpoints"].items()}

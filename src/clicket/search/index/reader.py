@@ -196,6 +196,12 @@ class IndexReader:
         with self.snapshot() as postings:
             return postings.frequencies(wanted)
 
+    def passages(self) -> int:
+        """Passages in all."""
+        if self._is_current():
+            return self._postings.size
+        return int(self._connection.execute("SELECT passages FROM totals").get)
+
     def similar_terms(self, term: str, min_count: int) -> list[tuple[str, int]]:
         first, size = term[:1], len(term)
         with self.snapshot():

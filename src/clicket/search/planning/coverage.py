@@ -37,9 +37,9 @@ class CoverageAnalyzer:
     - `new`: the share of the best documents that the last round found
     """
 
-    def __init__(self, collection: Collection | None = None) -> None:
+    def __init__(self, collection: Collection | None = None, *, term_weights: TermWeights | None = None) -> None:
         self._collection = collection
-        self._term_weights = TermWeights(collection)
+        self._term_weights = term_weights or TermWeights(collection)
         self._named: tuple[str, list[str]] | None = None
 
     async def analyze(self, findings: Findings) -> Analysis:

@@ -141,7 +141,7 @@ class FeatureExtractor:
                     anchor = max(anchor, 1.0 if name == profile.names[0] else 0.5)
                     rarity = max(rarity, weight / most)
                     whole += _NAME_FACTOR * weight
-                elif parts <= profile.all_terms and _mentions_name(profile, name):
+                elif parts <= profile.all_terms.keys() and _mentions_name(profile, name):
                     mentions += weight / self.total
                     whole += _NAME_FACTOR * weight
             own = shared = 0.0

@@ -6,7 +6,7 @@ with the document; `remember_packed` takes it, and `profile_of` need not read th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -46,8 +46,8 @@ class DocumentProfile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     terms: tuple[str, ...]
     """Of the text, in order."""
     title_terms: tuple[str, ...]
-    all_terms: frozenset[str]
-    """Terms of title and text."""
+    all_terms: Mapping[str, None]
+    """Terms of title and text. A mapping of texts is not tracked by the garbage collector, a set is."""
     unspaced: bool
     """Is it in a script without spaces between words?"""
     folded: str | None
@@ -59,9 +59,9 @@ class DocumentProfile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return _flat(self.text) if self.folded is None else self.folded
 
     @property
-    def words(self) -> frozenset[str]:
+    def words(self) -> KeysView[str]:
         """The words of `flat`."""
-        return _words(self.flat)
+        return _words(self.flat).keys()
 
     @property
     def mentions(self) -> tuple[tuple[str, str], ...]:
@@ -88,8 +88,8 @@ def _flat(text: str) -> str:
 
 
 @lru_cache(maxsize=_MAX_CACHED)
-def _words(flat: str) -> frozenset[str]:
-    return frozenset(flat.split(" "))
+def _words(flat: str) -> dict[str, None]:
+    return dict.fromkeys(flat.split(" "))
 
 
 @lru_cache(maxsize=_MAX_CACHED)
@@ -169,7 +169,7 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
         name_terms=name_terms(names[0]) if names else (),
         terms=tuple(text_terms),
         title_terms=tuple(title_terms),
-        all_terms=frozenset(text_terms).union(title_terms),
+        all_terms=dict.fromkeys(text_terms + title_terms),
         unspaced=is_cjk(text),
         folded=folded,
     )

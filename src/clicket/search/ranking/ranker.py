@@ -62,10 +62,16 @@ class LinkRanker:
     """The built-in `Ranker`. Term weights come from the collection, or from the documents found if there is none. `near` returns
     the similarities of documents to a text if the collection has no vectors."""
 
-    def __init__(self, collection: Collection | None = None, near: Similarity | None = None) -> None:
+    def __init__(
+        self,
+        collection: Collection | None = None,
+        near: Similarity | None = None,
+        *,
+        term_weights: TermWeights | None = None,
+    ) -> None:
         self._collection = collection
         self._near = near
-        self._term_weights = TermWeights(collection)
+        self._term_weights = term_weights or TermWeights(collection)
         self._extractor: FeatureExtractor | None = None
 
     def rank(self, findings: Findings) -> Sequence[tuple[str, float]]:

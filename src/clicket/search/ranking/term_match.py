@@ -104,7 +104,7 @@ def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) 
 
 def term_positions(profile: DocumentProfile, wanted: Collection[str]) -> list[tuple[int, str]]:
     """Where the terms are in the text of a document, counted in terms."""
-    if profile.all_terms.isdisjoint(wanted):
+    if profile.all_terms.keys().isdisjoint(wanted):
         return []
     return [(at, term) for at, term in enumerate(profile.terms) if term in wanted]
 

@@ -30,6 +30,8 @@ _MAX_CACHED = 64_000_000
 _MAX_FREQUENCIES = 200_000
 _SHORT = 256
 """A posting list up to this length is scanned without further thought."""
+_SORTED = 1_000
+"""Fewer numbers are sorted, which is faster than to pick the highest ones."""
 _MAX_MAPPING = 4_096
 """The weights of a list up to this length are a mapping, made when it is read; a longer one is read as bits."""
 _LIST_BYTES, _MAPPING_BYTES, _ENTRY_BYTES = 400, 104, 4
@@ -192,27 +194,31 @@ class Postings:
         most = bounds.highest_sum * bounds.unit if bounds else 0.0
         left = [*accumulate([each[0] for each in reversed(ordered[: len(short)])], initial=most)][::-1]
         rest = [*accumulate([each[1].size for each in reversed(ordered)])][::-1]
-        scores: dict[int, float] = {}
+        once: dict[int, float] = {}  # what the passages have of the first list that they are in
+        scores: dict[int, float] = {}  # of those in several lists: few, and nearly always the best ones
         threshold, guess = 0.0, inf
         for at, (_, one, count) in enumerate(ordered[: len(short)]):
             assert isinstance(one, _ShortList)
-            if threshold <= left[at] <= guess and len(scores) >= k and rest[at] > max(_SHORT, len(scores)):
+            if threshold <= left[at] <= guess and len(scores) >= k and rest[at] > max(_SHORT, len(once)):
                 threshold = max(threshold, _threshold(scores, ordered[at:], k) - _SLACK)
                 guess = threshold * _GROWTH  # not computed again before the remaining weights fall below it
-            if threshold > left[at] and len(scores) > _SHORT:
+            if threshold > left[at] and len(once) > _SHORT:
                 scores = _above(scores, threshold - left[at])
-            if threshold > left[at]:
-                one.add_to(scores, count)
-            elif scores:
-                _add(scores, one.weights, count)
-            else:
-                scores = _times(one.weights, count)
+                once = {**_above(once, threshold - left[at]), **scores}
+            weights = one.weights if count == 1 else {key: weight * count for key, weight in one.weights.items()}
+            for key in weights.keys() & once.keys():
+                scores[key] = scores.get(key, once[key]) + weights[key]
+            if threshold <= left[at]:
+                once.update(weights)
+        if bounds is None and len(scores) >= k:
+            threshold = max(threshold, _kth(scores, k) - _SLACK)
+        if short and threshold - most < ordered[0][0]:
+            scores = {**_above(once, threshold - most), **scores}
         if bounds is not None:
             scores, threshold = self._with_long(scores, long, bounds, most, k, threshold)
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
-        scores = _above(scores, threshold)
-        threshold = round(nlargest(k, scores.values())[-1], 6)
+        threshold = round(_kth(scores, k), 6)
         near = _above(scores, threshold - _SLACK)
         return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
 
@@ -320,23 +326,17 @@ def _counted(blocks: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
 
 def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> float:
     """A score that the best `k` reach at least: the k-th of the best so far, with all remaining terms added."""
-    best = _above(scores, nlargest(2 * k, scores.values())[-1])
+    best = _above(scores, _kth(scores, 2 * k))
     for _, one, count in rest:
         one.add_to(best, count)
-    return nlargest(k, best.values())[-1]
+    return _kth(best, k)
+
+
+def _kth(scores: dict[int, float], k: int) -> float:
+    """The k-th of the scores from the highest, or the lowest if there are fewer."""
+    values = scores.values()
+    return sorted(values)[-k:][0] if len(values) < _SORTED else nlargest(k, values)[-1]
 
 
 def _above(scores: dict[int, float], floor: float) -> dict[int, float]:
     return {key: score for key, score in scores.items() if score >= floor}
-
-
-def _times(weights: dict[int, float], count: int) -> dict[int, float]:
-    return weights.copy() if count == 1 else {key: weight * count for key, weight in weights.items()}
-
-
-def _add(scores: dict[int, float], weights: dict[int, float], count: int) -> None:
-    """Add the weights of a term. Most passages have one of two terms only, and those that have both are few."""
-    new = weights if count == 1 else _times(weights, count)
-    both = {key: scores[key] + new[key] for key in scores.keys() & new.keys()}
-    scores.update(new)
-    scores.update(both)

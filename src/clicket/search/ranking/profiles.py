@@ -13,9 +13,18 @@ import msgspec
 
 from clicket.model.document import Document
 from clicket.search.text.names import flattened, is_cjk, name_key, names, own_names
-from clicket.search.text.terms import terms
+from clicket.search.text.terms import terms, terms_of_each
 
-__all__ = ["LEAD", "DocumentProfile", "name_terms", "pack_profile", "profile_of", "remember_packed", "without_initials"]
+__all__ = [
+    "LEAD",
+    "DocumentProfile",
+    "name_terms",
+    "pack_profile",
+    "profile_of",
+    "remember_packed",
+    "terms_of_names",
+    "without_initials",
+]
 
 _FORMAT = 2
 """Of packed profiles. Raise it with every change of their fields, or of how names and terms are found: profiles of another
@@ -30,6 +39,7 @@ _MAX_NAME = 80
 LEAD = 400
 """Characters at the start of a document in which its own names are looked for."""
 _MAX_STORED = 8_192
+_MAX_NAME_TERMS = 16_384
 _INITIALS = frozenset([*"abcdefghijklmnopqrstuvwxyz", "jr", "sr"])
 
 
@@ -79,6 +89,7 @@ class _Packed(msgspec.Struct, array_like=True, frozen=True):
 
 
 _stored: dict[tuple[str, str], bytes] = {}
+_name_terms: dict[str, tuple[str, ...]] = {}
 _unpacked = msgspec.msgpack.Decoder(_Packed).decode
 
 
@@ -109,10 +120,22 @@ def without_initials(flat: str) -> str:
     return flat if _INITIALS.isdisjoint(words) else " ".join([word for word in words if word not in _INITIALS])
 
 
-@lru_cache(maxsize=16_384)
 def name_terms(name: str) -> tuple[str, ...]:
     """The terms of a name, each once."""
-    return tuple(dict.fromkeys(terms(name)))
+    found = _name_terms.get(name)
+    return terms_of_names((name,))[name] if found is None else found
+
+
+def terms_of_names(names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """The terms of each name, and of others."""
+    new = [name for name in names if name not in _name_terms]
+    if new:
+        if len(_name_terms) > _MAX_NAME_TERMS:
+            _name_terms.clear()
+            new = list(names)
+        for name, found in zip(new, terms_of_each(new), strict=True):
+            _name_terms[name] = tuple(dict.fromkeys(found))
+    return _name_terms
 
 
 def profile_of(document: Document) -> DocumentProfile:

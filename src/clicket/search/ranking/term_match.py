@@ -92,6 +92,8 @@ def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) 
     """The highest weight of terms within one window, each term counted once."""
     best = 0.0
     end, size = 0, len(positions)
+    if not size or positions[-1][0] - positions[0][0] < _WINDOW:  # all are in one window
+        return sum([weights[term] for term in dict.fromkeys([term for _, term in positions])])
     for first, (low, _) in enumerate(positions):
         before, end = end, max(end, first)
         while end < size and positions[end][0] - low < _WINDOW:

@@ -41,6 +41,8 @@ _TIERS = ((1, 1.0), (1, 0.5), (2, 0.5), (5, 0.5), (MAX_COUNT, 0.0))
 weight there."""
 _UNITS = 125
 """The bound of all weights together, as it is counted in bits."""
+_MAX_BOUNDS = 8
+"""Bounds in memory, each of about `passages` bytes."""
 _SEEDS = 4
 """Passages of the highest bounds that are scored to find the threshold, as a multiple of `k`."""
 _STEPS = 8
@@ -85,7 +87,7 @@ class _ShortList:
 class _LongList:
     """The passages that have a common term: as entries, for the weights of some, and as bits, for a bound of all weights."""
 
-    __slots__ = ("_entries", "_of", "_present", "_rarity", "bounds", "bytes", "max_weight", "size", "tiers")
+    __slots__ = ("_entries", "_of", "_present", "_rarity", "_repeated", "bounds", "bytes", "max_weight", "size", "tiers")
 
     def __init__(
         self, blocks: Sequence[tuple[bytes, bytes | None]], entries: array[int], rarity: float, of: Postings
@@ -98,23 +100,22 @@ class _LongList:
         self.bounds = [rarity * count / (count + of.norm(share)) for count, share in _TIERS]
         self.max_weight = self.bounds[-1]
         self.size = len(entries)
-        self.bytes = _LIST_BYTES + _ENTRY_BYTES * self.size + (len(self.tiers) + 1) * len(of.norms) // 7
+        self.bytes = _LIST_BYTES + _ENTRY_BYTES * self.size + (len(self.tiers) + 2) * len(of.norms) // 7
         self._entries, self._rarity, self._of = entries, rarity, of
-        self._present = once.to_bytes(len(of.norms) // 8 + 1, "little")
+        self._present, self._repeated = (bits.to_bytes(len(of.norms) // 8 + 1, "little") for bits in (once, twice))
 
     def add_to(self, scores: dict[int, float], times: int) -> None:
         """Add the weights to the passages that have a score already."""
-        entries, present, once, norms, factor = (
-            self._entries,
-            self._present,
-            self._of.once,
-            self._of.norms,
-            self._rarity * times,
-        )
+        entries, present, repeated = self._entries, self._present, self._repeated
+        once, norms, factor = self._of.once, self._of.norms, self._rarity * times
         for key in scores:
-            if present[key >> 3] >> (key & 7) & 1:
-                count = entries[bisect_left(entries, key << 4)] & 15
-                scores[key] += factor * once[key] if count == 1 else factor * count / (count + norms[key])
+            byte, bit = key >> 3, key & 7
+            if present[byte] >> bit & 1:
+                if repeated[byte] >> bit & 1:
+                    count = entries[bisect_left(entries, key << 4)] & 15
+                    scores[key] += factor * count / (count + norms[key])
+                else:
+                    scores[key] += factor * once[key]
 
 
 _Wanted = tuple[float, _ShortList | _LongList, int]
@@ -147,6 +148,7 @@ class Postings:
         self._cached = 0
         """Bytes of lists in memory, about."""
         self._frequencies: dict[str, int] = {}
+        self._last_bounds: dict[tuple[tuple[_ShortList | _LongList, int], ...], _Bounds] = {}
 
     def has_counted(self, terms: Sequence[str]) -> bool:
         """Are the frequencies of these terms in memory?"""
@@ -205,15 +207,20 @@ class Postings:
             if threshold > left[at] and len(once) > _SHORT:
                 scores = _above(scores, threshold - left[at])
                 once = {**_above(once, threshold - left[at]), **scores}
-            weights = one.weights if count == 1 else {key: weight * count for key, weight in one.weights.items()}
+            weights = _times(one.weights, count)
             for key in weights.keys() & once.keys():
                 scores[key] = scores.get(key, once[key]) + weights[key]
             if threshold <= left[at]:
                 once.update(weights)
-        if bounds is None and len(scores) >= k:
-            threshold = max(threshold, _kth(scores, k) - _SLACK)
-        if short and threshold - most < ordered[0][0]:
-            scores = {**_above(once, threshold - most), **scores}
+        if len(scores) >= k:
+            threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
+        single: dict[int, float] = {}
+        for highest, one, count in ordered[: len(short)]:
+            if highest + most < threshold:
+                break
+            assert isinstance(one, _ShortList)
+            single.update(_above(_times(one.weights, count), threshold - most))
+        scores = {**single, **scores}
         if bounds is not None:
             scores, threshold = self._with_long(scores, long, bounds, most, k, threshold)
         if len(scores) <= k:
@@ -242,7 +249,10 @@ class Postings:
         return scores, threshold
 
     def _bounds(self, long: Sequence[_Wanted]) -> _Bounds:
-        """The highest weight that the long lists may give to each passage."""
+        """The highest weight that the long lists may give to each passage. The queries of one question often have the same ones."""
+        lists = tuple([(one, count) for _, one, count in long])
+        if lists in self._last_bounds:
+            return self._last_bounds[lists]
         bounds = _Bounds((1 << len(self.norms)) - 1)
         bounds.unit = sum([each[0] for each in long]) / _UNITS
         for _, one, count in long:
@@ -252,6 +262,9 @@ class Postings:
                 units = ceil(bound * count / bounds.unit)
                 bounds.add(tier, units - before)
                 before = units
+        if len(self._last_bounds) >= _MAX_BOUNDS:
+            self._last_bounds.clear()
+        self._last_bounds[lists] = bounds
         return bounds
 
     def _reaching(self, scores: dict[int, float], bounds: _Bounds, threshold: float) -> dict[int, float]:
@@ -314,13 +327,17 @@ def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
 
 def _counted(blocks: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
     """For each of `COUNTS` the passages that have the term as often or more often, as bits."""
-    counted = [0] * len(COUNTS)
-    for data, stored in blocks:
-        entries = unpacked(data)
-        bits = count_bits(entries) if stored is None else stored
-        size = len(bits) // len(COUNTS)
-        for at in range(len(COUNTS)):
-            counted[at] |= int.from_bytes(bits[at * size : (at + 1) * size], "little") << (entries[0] >> 4)
+    firsts = [int.from_bytes(data[:4], "little") >> 4 for data, _ in blocks]
+    stored = [count_bits(unpacked(data)) if bits is None else bits for data, bits in blocks]
+    counted = []
+    for at in range(len(COUNTS)):
+        sizes = [len(bits) // len(COUNTS) for bits in stored]
+        parts = [int.from_bytes(bits[at * size : (at + 1) * size], "little") for bits, size in zip(stored, sizes, strict=True)]
+        places = firsts
+        while len(parts) > 1:  # neighbours are joined: to shift each part to its place by itself takes many times longer
+            joined = [one | other << second - first for one, other, first, second in zip(parts[::2], parts[1::2], places[::2], places[1::2])]
+            parts, places = joined + parts[2 * len(joined) :], places[::2]
+        counted.append(parts[0] << places[0])
     return counted
 
 
@@ -330,6 +347,10 @@ def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> flo
     for _, one, count in rest:
         one.add_to(best, count)
     return _kth(best, k)
+
+
+def _times(weights: dict[int, float], count: int) -> dict[int, float]:
+    return weights if count == 1 else {key: weight * count for key, weight in weights.items()}
 
 
 def _kth(scores: dict[int, float], k: int) -> float:

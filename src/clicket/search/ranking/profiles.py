@@ -126,7 +126,7 @@ def name_terms(name: str) -> tuple[str, ...]:
     return terms_of_names((name,))[name] if found is None else found
 
 
-def terms_of_names(names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+def terms_of_names(names: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """The terms of each name, and of others."""
     new = [name for name in names if name not in _name_terms]
     if new:

@@ -245,7 +245,9 @@ def _is_clean(one: Document) -> bool:
         return True
     fits = max(len(one.id), len(one.url), len(one.source)) <= _MAX_NAME and len(one.title) <= _MAX_TITLE
     clear = one.id.strip() and one.text.strip() and one.url == one.url.strip()
-    return bool(fits and clear and clean(whole) is whole and clean(one.url) is one.url and clean(one.source) is one.source)
+    return bool(
+        fits and clear and clean(whole) is whole and clean(one.url) is one.url and clean(one.source) is one.source
+    )
 
 
 def _from_fields(fields: Mapping[str, Any], engine: str, max_text: int | None) -> Document | None:

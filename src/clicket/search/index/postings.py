@@ -87,7 +87,18 @@ class _ShortList:
 class _LongList:
     """The passages that have a common term: as entries, for the weights of some, and as bits, for a bound of all weights."""
 
-    __slots__ = ("_entries", "_of", "_present", "_rarity", "_repeated", "bounds", "bytes", "max_weight", "size", "tiers")
+    __slots__ = (
+        "_entries",
+        "_of",
+        "_present",
+        "_rarity",
+        "_repeated",
+        "bounds",
+        "bytes",
+        "max_weight",
+        "size",
+        "tiers",
+    )
 
     def __init__(
         self, blocks: Sequence[tuple[bytes, bytes | None]], entries: array[int], rarity: float, of: Postings
@@ -332,10 +343,18 @@ def _counted(blocks: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
     counted = []
     for at in range(len(COUNTS)):
         sizes = [len(bits) // len(COUNTS) for bits in stored]
-        parts = [int.from_bytes(bits[at * size : (at + 1) * size], "little") for bits, size in zip(stored, sizes, strict=True)]
+        parts = [
+            int.from_bytes(bits[at * size : (at + 1) * size], "little")
+            for bits, size in zip(stored, sizes, strict=True)
+        ]
         places = firsts
-        while len(parts) > 1:  # neighbours are joined: to shift each part to its place by itself takes many times longer
-            joined = [one | other << second - first for one, other, first, second in zip(parts[::2], parts[1::2], places[::2], places[1::2])]
+        while (
+            len(parts) > 1
+        ):  # neighbours are joined: to shift each part to its place by itself takes many times longer
+            joined = [
+                one | other << second - first
+                for one, other, first, second in zip(parts[::2], parts[1::2], places[::2], places[1::2])
+            ]
             parts, places = joined + parts[2 * len(joined) :], places[::2]
         counted.append(parts[0] << places[0])
     return counted

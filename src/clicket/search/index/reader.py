@@ -168,7 +168,7 @@ class IndexReader:
         missing = [key for key in keys if key not in found]
         rows: list[Any] = self._connection.execute(_DOCUMENTS, (listed(missing),)).fetchall() if missing else []
         for key, *row, page in rows:
-            one, title, text, url, source = map(decoded, row)
+            one, title, text, url, source = [str(data, "utf-8", "surrogatepass") for data in row]
             found[key] = Document(id=one, title=title, text=text, url=url, source=source)
             remember_packed(found[key], page)
             self._characters += len(text)
@@ -235,7 +235,9 @@ class IndexReader:
                 found = [(new[at], _pairs(of_name)) for at, of_name in rows]
                 id_of = self._ids_of([key for _, pairs in found for _, key in pairs])
                 for name, pairs in found:
-                    known[name] = tuple(dict.fromkeys([one for _, one in sorted([(rank, id_of[key]) for rank, key in pairs])]))
+                    known[name] = tuple(
+                        dict.fromkeys([one for _, one in sorted([(rank, id_of[key]) for rank, key in pairs])])
+                    )
             return [known[name] for name in names]
 
     def names(self, ids: Sequence[str]) -> list[tuple[str, ...]]:

@@ -165,7 +165,7 @@ class FeatureExtractor:
             row = [words, whole, rest, one.proximity, title, length, thin, bearers_of_name, anchor, rarity]
             rows.append([*row, 0.0, mentions, meaning])
         for column in range(3):
-            highest = max((row[column] for row in rows), default=0.0) or 1.0
+            highest = max([row[column] for row in rows], default=0.0) or 1.0
             for row in rows:
                 row[column] /= highest
         return rows
@@ -177,7 +177,7 @@ class FeatureExtractor:
         term_weights, weights = self.term_weights, self.weights
         term_weights.learn([*weights, *[term for _, _, name, _ in mentions for term in words[name]]], profiles)
         known, most = term_weights.known, term_weights.max_weight
-        bearers = Counter(name for profile in profiles for name in profile.names)
+        bearers = Counter([name for profile in profiles for name in profile.names])
         siblings_of: dict[int, list[tuple[float, str, tuple[int, int, float, float, float, float, int]]]] = {}
         for source, target, name, rank in mentions:
             parts = words[name]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, KeysView, Mapping, Sequence
 from functools import lru_cache
+from itertools import filterfalse
 
 import msgspec
 
@@ -86,6 +87,8 @@ class _Packed(msgspec.Struct, array_like=True, frozen=True):
     names: tuple[str, ...]
     folded: str
     full_names: tuple[str, ...] = ()
+    name_terms: tuple[str, ...] = ()
+    """Terms of each of `full_names`. An index that was made before has none."""
 
 
 _stored: dict[tuple[str, str], bytes] = {}
@@ -117,7 +120,7 @@ def _mentions(text: str) -> tuple[tuple[str, str], ...]:
 def without_initials(flat: str) -> str:
     """The text without initials and "Jr.": "john f kennedy" becomes "john kennedy". It has a blank at both ends."""
     words = flat.split(" ")
-    return flat if _INITIALS.isdisjoint(words) else " ".join([word for word in words if word not in _INITIALS])
+    return flat if _INITIALS.isdisjoint(words) else " ".join(filterfalse(_INITIALS.__contains__, words))
 
 
 def name_terms(name: str) -> tuple[str, ...]:
@@ -158,6 +161,7 @@ def pack_profile(title: str, text: str, full_names: Sequence[str], found: list[s
         title_terms=" ".join(terms(title)),
         names=_distinct(full_names),
         full_names=tuple(full_names[:_MAX_FULL_NAMES]),
+        name_terms=tuple([" ".join(name_terms(name)) for name in full_names[:_MAX_FULL_NAMES]]),
         folded=without_initials(f" {flattened(text)} "),
     )
     try:
@@ -184,6 +188,8 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
     else:
         names, full_names, folded = packed.names, packed.full_names, packed.folded
         text_terms, title_terms = packed.terms.split(), packed.title_terms.split()
+        for name, found in zip(full_names, packed.name_terms, strict=False):
+            _name_terms.setdefault(name, tuple(found.split()))
     return DocumentProfile(
         id=id,
         text=text,

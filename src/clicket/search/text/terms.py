@@ -18,7 +18,18 @@ import apsw
 if TYPE_CHECKING:
     from apsw import FTS5Tokenizer
 
-__all__ = ["STOPWORDS", "all_terms", "fold", "identifiers", "is_unspaced", "singles", "stem", "terms", "terms_of_each", "terms_of_spans"]
+__all__ = [
+    "STOPWORDS",
+    "all_terms",
+    "fold",
+    "identifiers",
+    "is_unspaced",
+    "singles",
+    "stem",
+    "terms",
+    "terms_of_each",
+    "terms_of_spans",
+]
 
 # Han, kana, Hangul, Thai, Lao, Burmese, Khmer.
 _UNSPACED = (

@@ -338,26 +338,25 @@ def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
 
 def _counted(blocks: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
     """For each of `COUNTS` the passages that have the term as often or more often, as bits."""
-    firsts = [int.from_bytes(data[:4], "little") >> 4 for data, _ in blocks]
     stored = [count_bits(unpacked(data)) if bits is None else bits for data, bits in blocks]
+    firsts, sizes = [unpacked(data[:4])[0] >> 4 for data, _ in blocks], [len(bits) // len(COUNTS) for bits in stored]
     counted = []
     for at in range(len(COUNTS)):
-        sizes = [len(bits) // len(COUNTS) for bits in stored]
-        parts = [
+        sets = [
             int.from_bytes(bits[at * size : (at + 1) * size], "little")
             for bits, size in zip(stored, sizes, strict=True)
         ]
-        places = firsts
-        while (
-            len(parts) > 1
-        ):  # neighbours are joined: to shift each part to its place by itself takes many times longer
-            joined = [
-                one | other << second - first
-                for one, other, first, second in zip(parts[::2], parts[1::2], places[::2], places[1::2])
-            ]
-            parts, places = joined + parts[2 * len(joined) :], places[::2]
-        counted.append(parts[0] << places[0])
+        first, joined = _joined(list(zip(firsts, sets, strict=True)))
+        counted.append(joined << first)
     return counted
+
+
+def _joined(sets: list[tuple[int, int]]) -> tuple[int, int]:
+    """Sets of bits, each with the number of its first bit, as one. Halves are joined: to move each set to its place takes far longer."""
+    if len(sets) == 1:
+        return sets[0]
+    (first, one), (second, other) = _joined(sets[: len(sets) // 2]), _joined(sets[len(sets) // 2 :])
+    return first, one | other << second - first
 
 
 def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> float:

@@ -64,8 +64,10 @@ class CoverageAnalyzer:
         wanted = list(dict.fromkeys(terms(findings.question)))
         profiles = [profile_of(one) for one in findings.documents.values()] if self._collection is None else []
         self._term_weights.learn(wanted, profiles)
-        total = sum(self._term_weights[term] for term in wanted)
-        has = sum(self._term_weights[term] for term in wanted if any(term in profile.all_terms for profile in best))
+        weights = [self._term_weights[term] for term in wanted]
+        there = {term for profile in best for term in wanted if term in profile.all_terms}
+        total = sum(weights)
+        has = sum([weight for term, weight in zip(wanted, weights, strict=True) if term in there])
         return has / total if total else 0.0
 
     def _borne(self, findings: Findings, best: list[DocumentProfile]) -> float:

@@ -105,7 +105,7 @@ def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) 
         inside[term] = before + 1
         if not before:
             together += weights[term]
-            if together > best:
+            if together > best:  # noqa: PLR1730 - hot, and max() is slower
                 best = together
     return round(best, 9)  # without the rounding errors of adding and subtracting
 

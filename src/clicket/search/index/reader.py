@@ -211,7 +211,7 @@ class IndexReader:
     def passages(self) -> int:
         """Passages in all."""
         if self._is_current():
-            return self._postings.size
+            return int(self._postings.size)
         return int(self._connection.execute("SELECT passages FROM totals").get)
 
     def similar_terms(self, term: str, min_count: int) -> list[tuple[str, int]]:

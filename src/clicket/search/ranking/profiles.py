@@ -52,6 +52,8 @@ class DocumentProfile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Keys of its own names, the surest first."""
     full_names: tuple[str, ...]
     """The surest of them, with initials and "Jr."."""
+    full_name_terms: tuple[tuple[str, ...], ...]
+    """Terms of each of them."""
     name_terms: tuple[str, ...]
     """Terms of the first name."""
     terms: tuple[str, ...]
@@ -88,7 +90,7 @@ class _Packed(msgspec.Struct, array_like=True, frozen=True):
     folded: str
     full_names: tuple[str, ...] = ()
     name_terms: tuple[str, ...] = ()
-    """Terms of each of `full_names`. An index that was made before has none."""
+    """Terms of each of `full_names`; none in an index that was made before they were stored."""
 
 
 _stored: dict[tuple[str, str], bytes] = {}
@@ -188,14 +190,17 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
     else:
         names, full_names, folded = packed.names, packed.full_names, packed.folded
         text_terms, title_terms = packed.terms.split(), packed.title_terms.split()
-        for name, found in zip(full_names, packed.name_terms, strict=False):
-            _name_terms.setdefault(name, tuple(found.split()))
+    if packed is not None and len(packed.name_terms) == len(full_names):
+        full_name_terms = tuple([tuple(found.split()) for found in packed.name_terms])
+    else:
+        full_name_terms = tuple([name_terms(name) for name in full_names])
     return DocumentProfile(
         id=id,
         text=text,
         names=names,
         full_names=full_names,
-        name_terms=name_terms(names[0]) if names else (),
+        full_name_terms=full_name_terms,
+        name_terms=() if not names else full_name_terms[0] if names[0] == full_names[0] else name_terms(names[0]),
         terms=tuple(text_terms),
         title_terms=tuple(title_terms),
         all_terms=dict.fromkeys(text_terms + title_terms),

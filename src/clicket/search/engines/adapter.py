@@ -211,9 +211,9 @@ async def _entries(answer: Any) -> Sequence[Any]:
 
 
 def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
-    """The entry as a document, or None. Without `max_text` it is of a collection, and ASCII text needs no check."""
+    """The entry as a document, or None. Without `max_text` it is of a collection, and only its encoding is checked."""
     if isinstance(entry, Document):
-        if max_text is None and entry.text.isascii() and entry.title.isascii() and entry.id.isascii():
+        if max_text is None and _is_clean(entry):
             return entry if entry.source else msgspec.structs.replace(entry, source=engine)
         fields: Mapping[str, Any] = msgspec.structs.asdict(entry)
     elif isinstance(entry, Mapping):
@@ -227,6 +227,18 @@ def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
         return _from_fields(fields, engine, max_text)
     except Exception:  # a mapping of another library may raise anything
         return None
+
+
+def _is_clean(one: Document) -> bool:
+    """Is it ASCII, or has it a text and no lone surrogate, and nothing in it is too long?"""
+    whole = f"{one.id}{one.title}{one.text}"
+    if whole.isascii():
+        return True
+    fits = max(len(one.id), len(one.url), len(one.source)) <= _MAX_NAME and len(one.title) <= _MAX_TITLE
+    clear = one.id.strip() and one.text.strip() and one.url == one.url.strip()
+    return bool(
+        fits and clear and clean(whole) is whole and clean(one.url) is one.url and clean(one.source) is one.source
+    )
 
 
 def _from_fields(fields: Mapping[str, Any], engine: str, max_text: int | None) -> Document | None:

@@ -204,7 +204,7 @@ class Index:
 
     def size(self) -> int:
         """Passages in all."""
-        return self._read(lambda: int(self._read_connection.execute("SELECT passages FROM totals").get))
+        return self._read(self._reader.passages)
 
     def frequencies(self, terms: Sequence[str]) -> Sequence[int]:
         return self._read(lambda: self._reader.frequencies(terms))

@@ -30,6 +30,8 @@ _MAX_CACHED = 64_000_000
 _MAX_FREQUENCIES = 200_000
 _SHORT = 256
 """A posting list up to this length is scanned without further thought."""
+_SORTED = 1_000
+"""Fewer numbers are sorted, which is faster than to pick the highest ones."""
 _MAX_MAPPING = 4_096
 """The weights of a list up to this length are a mapping, made when it is read; a longer one is read as bits."""
 _LIST_BYTES, _MAPPING_BYTES, _ENTRY_BYTES = 400, 104, 4
@@ -39,6 +41,8 @@ _TIERS = ((1, 1.0), (1, 0.5), (2, 0.5), (5, 0.5), (MAX_COUNT, 0.0))
 weight there."""
 _UNITS = 125
 """The bound of all weights together, as it is counted in bits."""
+_MAX_BOUNDS = 8
+"""Bounds in memory, each of about `passages` bytes."""
 _SEEDS = 4
 """Passages of the highest bounds that are scored to find the threshold, as a multiple of `k`."""
 _STEPS = 8
@@ -83,7 +87,18 @@ class _ShortList:
 class _LongList:
     """The passages that have a common term: as entries, for the weights of some, and as bits, for a bound of all weights."""
 
-    __slots__ = ("_entries", "_of", "_present", "_rarity", "bounds", "bytes", "max_weight", "size", "tiers")
+    __slots__ = (
+        "_entries",
+        "_of",
+        "_present",
+        "_rarity",
+        "_repeated",
+        "bounds",
+        "bytes",
+        "max_weight",
+        "size",
+        "tiers",
+    )
 
     def __init__(
         self, blocks: Sequence[tuple[bytes, bytes | None]], entries: array[int], rarity: float, of: Postings
@@ -96,23 +111,22 @@ class _LongList:
         self.bounds = [rarity * count / (count + of.norm(share)) for count, share in _TIERS]
         self.max_weight = self.bounds[-1]
         self.size = len(entries)
-        self.bytes = _LIST_BYTES + _ENTRY_BYTES * self.size + (len(self.tiers) + 1) * len(of.norms) // 7
+        self.bytes = _LIST_BYTES + _ENTRY_BYTES * self.size + (len(self.tiers) + 2) * len(of.norms) // 7
         self._entries, self._rarity, self._of = entries, rarity, of
-        self._present = once.to_bytes(len(of.norms) // 8 + 1, "little")
+        self._present, self._repeated = (bits.to_bytes(len(of.norms) // 8 + 1, "little") for bits in (once, twice))
 
     def add_to(self, scores: dict[int, float], times: int) -> None:
         """Add the weights to the passages that have a score already."""
-        entries, present, once, norms, factor = (
-            self._entries,
-            self._present,
-            self._of.once,
-            self._of.norms,
-            self._rarity * times,
-        )
+        entries, present, repeated = self._entries, self._present, self._repeated
+        once, norms, factor = self._of.once, self._of.norms, self._rarity * times
         for key in scores:
-            if present[key >> 3] >> (key & 7) & 1:
-                count = entries[bisect_left(entries, key << 4)] & 15
-                scores[key] += factor * once[key] if count == 1 else factor * count / (count + norms[key])
+            byte, bit = key >> 3, key & 7
+            if present[byte] >> bit & 1:
+                if repeated[byte] >> bit & 1:
+                    count = entries[bisect_left(entries, key << 4)] & 15
+                    scores[key] += factor * count / (count + norms[key])
+                else:
+                    scores[key] += factor * once[key]
 
 
 _Wanted = tuple[float, _ShortList | _LongList, int]
@@ -145,6 +159,7 @@ class Postings:
         self._cached = 0
         """Bytes of lists in memory, about."""
         self._frequencies: dict[str, int] = {}
+        self._last_bounds: dict[tuple[tuple[_ShortList | _LongList, int], ...], _Bounds] = {}
 
     def has_counted(self, terms: Sequence[str]) -> bool:
         """Are the frequencies of these terms in memory?"""
@@ -192,27 +207,36 @@ class Postings:
         most = bounds.highest_sum * bounds.unit if bounds else 0.0
         left = [*accumulate([each[0] for each in reversed(ordered[: len(short)])], initial=most)][::-1]
         rest = [*accumulate([each[1].size for each in reversed(ordered)])][::-1]
-        scores: dict[int, float] = {}
+        once: dict[int, float] = {}  # what the passages have of the first list that they are in
+        scores: dict[int, float] = {}  # of those in several lists: few, and nearly always the best ones
         threshold, guess = 0.0, inf
         for at, (_, one, count) in enumerate(ordered[: len(short)]):
             assert isinstance(one, _ShortList)
-            if threshold <= left[at] <= guess and len(scores) >= k and rest[at] > max(_SHORT, len(scores)):
+            if threshold <= left[at] <= guess and len(scores) >= k and rest[at] > max(_SHORT, len(once)):
                 threshold = max(threshold, _threshold(scores, ordered[at:], k) - _SLACK)
                 guess = threshold * _GROWTH  # not computed again before the remaining weights fall below it
-            if threshold > left[at] and len(scores) > _SHORT:
+            if threshold > left[at] and len(once) > _SHORT:
                 scores = _above(scores, threshold - left[at])
-            if threshold > left[at]:
-                one.add_to(scores, count)
-            elif scores:
-                _add(scores, one.weights, count)
-            else:
-                scores = _times(one.weights, count)
+                once = {**_above(once, threshold - left[at]), **scores}
+            weights = _times(one.weights, count)
+            for key in weights.keys() & once.keys():
+                scores[key] = scores.get(key, once[key]) + weights[key]
+            if threshold <= left[at]:
+                once.update(weights)
+        if len(scores) >= k:
+            threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
+        single: dict[int, float] = {}
+        for highest, one, count in ordered[: len(short)]:
+            if highest + most < threshold:
+                break
+            assert isinstance(one, _ShortList)
+            single.update(_above(_times(one.weights, count), threshold - most))
+        scores = {**single, **scores}
         if bounds is not None:
             scores, threshold = self._with_long(scores, long, bounds, most, k, threshold)
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
-        scores = _above(scores, threshold)
-        threshold = round(nlargest(k, scores.values())[-1], 6)
+        threshold = round(_kth(scores, k), 6)
         near = _above(scores, threshold - _SLACK)
         return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
 
@@ -236,7 +260,10 @@ class Postings:
         return scores, threshold
 
     def _bounds(self, long: Sequence[_Wanted]) -> _Bounds:
-        """The highest weight that the long lists may give to each passage."""
+        """The highest weight that the long lists may give to each passage. The queries of one question often have the same ones."""
+        lists = tuple([(one, count) for _, one, count in long])
+        if lists in self._last_bounds:
+            return self._last_bounds[lists]
         bounds = _Bounds((1 << len(self.norms)) - 1)
         bounds.unit = sum([each[0] for each in long]) / _UNITS
         for _, one, count in long:
@@ -246,6 +273,9 @@ class Postings:
                 units = ceil(bound * count / bounds.unit)
                 bounds.add(tier, units - before)
                 before = units
+        if len(self._last_bounds) >= _MAX_BOUNDS:
+            self._last_bounds.clear()
+        self._last_bounds[lists] = bounds
         return bounds
 
     def _reaching(self, scores: dict[int, float], bounds: _Bounds, threshold: float) -> dict[int, float]:
@@ -308,35 +338,44 @@ def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
 
 def _counted(blocks: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
     """For each of `COUNTS` the passages that have the term as often or more often, as bits."""
-    counted = [0] * len(COUNTS)
-    for data, stored in blocks:
-        entries = unpacked(data)
-        bits = count_bits(entries) if stored is None else stored
-        size = len(bits) // len(COUNTS)
-        for at in range(len(COUNTS)):
-            counted[at] |= int.from_bytes(bits[at * size : (at + 1) * size], "little") << (entries[0] >> 4)
+    stored = [count_bits(unpacked(data)) if bits is None else bits for data, bits in blocks]
+    firsts, sizes = [unpacked(data[:4])[0] >> 4 for data, _ in blocks], [len(bits) // len(COUNTS) for bits in stored]
+    counted = []
+    for at in range(len(COUNTS)):
+        sets = [
+            int.from_bytes(bits[at * size : (at + 1) * size], "little")
+            for bits, size in zip(stored, sizes, strict=True)
+        ]
+        first, joined = _joined(list(zip(firsts, sets, strict=True)))
+        counted.append(joined << first)
     return counted
+
+
+def _joined(sets: list[tuple[int, int]]) -> tuple[int, int]:
+    """Sets of bits, each with the number of its first bit, as one. Halves are joined: to move each set to its place takes far longer."""
+    if len(sets) == 1:
+        return sets[0]
+    (first, one), (second, other) = _joined(sets[: len(sets) // 2]), _joined(sets[len(sets) // 2 :])
+    return first, one | other << second - first
 
 
 def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> float:
     """A score that the best `k` reach at least: the k-th of the best so far, with all remaining terms added."""
-    best = _above(scores, nlargest(2 * k, scores.values())[-1])
+    best = _above(scores, _kth(scores, 2 * k))
     for _, one, count in rest:
         one.add_to(best, count)
-    return nlargest(k, best.values())[-1]
+    return _kth(best, k)
+
+
+def _times(weights: dict[int, float], count: int) -> dict[int, float]:
+    return weights if count == 1 else {key: weight * count for key, weight in weights.items()}
+
+
+def _kth(scores: dict[int, float], k: int) -> float:
+    """The k-th of the scores from the highest, or the lowest if there are fewer."""
+    values = scores.values()
+    return sorted(values)[-k:][0] if len(values) < _SORTED else nlargest(k, values)[-1]
 
 
 def _above(scores: dict[int, float], floor: float) -> dict[int, float]:
     return {key: score for key, score in scores.items() if score >= floor}
-
-
-def _times(weights: dict[int, float], count: int) -> dict[int, float]:
-    return weights.copy() if count == 1 else {key: weight * count for key, weight in weights.items()}
-
-
-def _add(scores: dict[int, float], weights: dict[int, float], count: int) -> None:
-    """Add the weights of a term. Most passages have one of two terms only, and those that have both are few."""
-    new = weights if count == 1 else _times(weights, count)
-    both = {key: scores[key] + new[key] for key in scores.keys() & new.keys()}
-    scores.update(new)
-    scores.update(both)

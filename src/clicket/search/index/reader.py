@@ -27,14 +27,14 @@ _DOCUMENTS = """SELECT key, id, title, text, url, source, page FROM documents
     WHERE key IN (SELECT value FROM json_each(?))"""
 _IDS = "SELECT key, id FROM documents WHERE key IN (SELECT value FROM json_each(?))"
 _SPANS = "SELECT key, start, stop FROM passages WHERE key IN (SELECT value FROM json_each(?))"
-_NAMED = """SELECT d.id FROM (SELECT rank, document FROM names WHERE name = ? ORDER BY rank, document LIMIT ?) n
-    JOIN documents d ON d.key = n.document ORDER BY n.rank, d.id"""
-_EXISTING_NAMES = """SELECT json_group_array(j.key) FROM json_each(?) j
-    WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
+_NAMED = """SELECT j.key, (SELECT json_group_array(json_array(rank, document)) FROM
+        (SELECT rank, document FROM names WHERE name = j.value ORDER BY rank, document LIMIT ?))
+    FROM json_each(?) j WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
+"""Most texts that are looked up are no names. For each that is one: its number, and the documents with their ranks."""
 _SIMILAR = """SELECT term, sum(size) AS passages FROM posting_lists
     WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? GROUP BY term HAVING passages >= ?"""
 _DATA_VERSION = "PRAGMA data_version"
-_integers = msgspec.json.Decoder(list[int]).decode
+_pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _MAX_NAMED = 32
 _MAX_NAMES = 100_000
 _MAX_TEXT = 20_000_000
@@ -62,6 +62,7 @@ class IndexReader:
         self._documents: dict[int, Document] = {}
         self._spans: dict[int, Span] = {}
         self._keys: dict[str, int | None] = {}
+        self._ids: dict[int, str] = {}
         self._characters = 0
         self._query_vectors: dict[str, Any] = {}
 
@@ -87,7 +88,7 @@ class IndexReader:
             if version != self._version:
                 self._postings = Postings(self._connection)
                 self._vectors: Vectors | None = None
-                for cache in (self._names, self._documents, self._spans, self._keys):
+                for cache in (self._names, self._documents, self._spans, self._keys, self._ids):
                     cache.clear()
                 self._characters = 0
                 self._version = version
@@ -137,7 +138,7 @@ class IndexReader:
         threshold = scores[k - 1] if len(scores) > k else float("-inf")
         chosen = [(key, score, passages) for key, (score, passages) in ranked.items() if score >= threshold]
         if len(chosen) > 4 * k:  # many are equal: compare their ids before reading their texts
-            id_of: dict[int, bytes] = dict(self._connection.execute(_IDS, (listed([one[0] for one in chosen]),)))
+            id_of = self._ids_of([one[0] for one in chosen])
             chosen.sort(key=lambda one: (-one[1], id_of[one[0]]))
             del chosen[k:]
         documents = self._load([key for key, _, _ in chosen])
@@ -167,7 +168,7 @@ class IndexReader:
         missing = [key for key in keys if key not in found]
         rows: list[Any] = self._connection.execute(_DOCUMENTS, (listed(missing),)).fetchall() if missing else []
         for key, *row, page in rows:
-            one, title, text, url, source = map(decoded, row)
+            one, title, text, url, source = [str(data, "utf-8", "surrogatepass") for data in row]
             found[key] = Document(id=one, title=title, text=text, url=url, source=source)
             remember_packed(found[key], page)
             self._characters += len(text)
@@ -176,6 +177,17 @@ class IndexReader:
                 self._characters = len(text)
             self._documents[key] = found[key]
         return found
+
+    def _ids_of(self, keys: Sequence[int]) -> dict[int, str]:
+        known = self._ids
+        missing = [key for key in keys if key not in known]
+        if missing:
+            if len(known) > _MAX_NAMES:
+                known.clear()
+                missing = list(keys)
+            rows: list[Any] = self._connection.execute(_IDS, (listed(missing),)).fetchall()
+            known.update({key: decoded(one) for key, one in rows})
+        return known
 
     def _key(self, one: str) -> int | None:
         if one not in self._keys:
@@ -196,6 +208,12 @@ class IndexReader:
         with self.snapshot() as postings:
             return postings.frequencies(wanted)
 
+    def passages(self) -> int:
+        """Passages in all."""
+        if self._is_current():
+            return int(self._postings.size)
+        return int(self._connection.execute("SELECT passages FROM totals").get)
+
     def similar_terms(self, term: str, min_count: int) -> list[tuple[str, int]]:
         first, size = term[:1], len(term)
         with self.snapshot():
@@ -208,15 +226,18 @@ class IndexReader:
         with self.snapshot():
             if len(self._names) > _MAX_NAMES:
                 self._names.clear()
-            known, execute = self._names, self._connection.execute
+            known = self._names
             new = [name for name in dict.fromkeys(names) if name not in known]
             if new:
                 known.update(dict.fromkeys(new, ()))
-                # Most texts asked for are no names, and one query finds those that are.
-                asked = [name.encode(errors="replace").decode() for name in new]
-                for place in _integers(execute(_EXISTING_NAMES, (listed(asked),)).get):
-                    rows: list[Any] = execute(_NAMED, (asked[place], _MAX_NAMED)).fetchall()
-                    known[new[place]] = tuple(dict.fromkeys(decoded(one) for (one,) in rows))
+                asked = [name if name.isascii() else name.encode(errors="replace").decode() for name in new]
+                rows: list[Any] = self._connection.execute(_NAMED, (_MAX_NAMED, listed(asked))).fetchall()
+                found = [(new[at], _pairs(of_name)) for at, of_name in rows]
+                id_of = self._ids_of([key for _, pairs in found for _, key in pairs])
+                for name, pairs in found:
+                    known[name] = tuple(
+                        dict.fromkeys([one for _, one in sorted([(rank, id_of[key]) for rank, key in pairs])])
+                    )
             return [known[name] for name in names]
 
     def similarities(self, text: str, ids: Sequence[str]) -> list[float] | None:

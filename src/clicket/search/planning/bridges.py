@@ -11,7 +11,13 @@ import msgspec
 
 from clicket.search.findings import Findings
 from clicket.search.protocols import Collection
-from clicket.search.ranking.profiles import DocumentProfile, name_terms, profile_of, without_initials
+from clicket.search.ranking.profiles import (
+    DocumentProfile,
+    name_terms,
+    profile_of,
+    terms_of_names,
+    without_initials,
+)
 from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
 from clicket.search.ranking.term_weights import TermWeights
@@ -187,18 +193,19 @@ def _add_bridges(
     if not keys:
         return
     profiles = [] if collection is not None else [profile_of(one) for one in findings.documents.values()]
-    term_weights.learn([*question.terms, *(term for key in keys for term in name_terms(key))], profiles)
+    parts_of = terms_of_names(keys)
+    term_weights.learn([*question.terms, *[term for key in keys for term in parts_of[key]]], profiles)
     documents_named: dict[str, Sequence[str]] = {}
     if collection is not None:
         documents_named = dict(zip(keys, collection.named(keys), strict=True))
     weights = {term: term_weights[term] for term in question.terms}
     total = sum(weights.values()) or 1.0
-    known, most = term_weights.known, term_weights.max_weight
+    known, most, given = term_weights.known, term_weights.max_weight, findings.documents.keys()
     for (strength, profile), each in zip(sources, mentions, strict=True):
         positions = term_positions(profile, weights)
         missing_terms = tuple(term for term in question.terms if term not in profile.all_terms)
         for key, name in each:
-            parts = name_terms(key)
+            parts = parts_of[key]
             rarest = max([known.get(term, most) for term in parts], default=0.0) / most
             if rarest < _COMMON:
                 continue
@@ -207,7 +214,7 @@ def _add_bridges(
             ids = documents_named.get(key, ())
             if ids:
                 score /= len(ids) ** 0.25
-                if all(one in findings.documents for one in ids):
+                if given >= set(ids):
                     score *= 0.5
             elif collection is not None:
                 score *= 0.6

@@ -36,9 +36,9 @@ class CoverageAnalyzer:
     - `open`: the score of the best bridge
     """
 
-    def __init__(self, collection: Collection | None = None) -> None:
+    def __init__(self, collection: Collection | None = None, *, term_weights: TermWeights | None = None) -> None:
         self._collection = collection
-        self._term_weights = TermWeights(collection)
+        self._term_weights = term_weights or TermWeights(collection)
         self._named: tuple[str, list[str]] | None = None
 
     async def analyze(self, findings: Findings) -> Analysis:
@@ -62,8 +62,10 @@ class CoverageAnalyzer:
         wanted = list(dict.fromkeys(terms(findings.question)))
         profiles = [profile_of(one) for one in findings.documents.values()] if self._collection is None else []
         self._term_weights.learn(wanted, profiles)
-        total = sum(self._term_weights[term] for term in wanted)
-        has = sum(self._term_weights[term] for term in wanted if any(term in profile.all_terms for profile in best))
+        weights = [self._term_weights[term] for term in wanted]
+        there = {term for profile in best for term in wanted if term in profile.all_terms}
+        total = sum(weights)
+        has = sum([weight for term, weight in zip(wanted, weights, strict=True) if term in there])
         return has / total if total else 0.0
 
     def _borne(self, findings: Findings, best: list[DocumentProfile]) -> float:

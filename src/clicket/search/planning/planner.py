@@ -33,9 +33,9 @@ _FUNCTION_WORDS = re.compile(
 class BridgePlanner:
     """The built-in `Planner`. With a collection it prefers names that are names of documents."""
 
-    def __init__(self, collection: Collection | None = None) -> None:
+    def __init__(self, collection: Collection | None = None, *, term_weights: TermWeights | None = None) -> None:
         self._collection = collection
-        self._term_weights = TermWeights(collection)
+        self._term_weights = term_weights or TermWeights(collection)
 
     async def plan(self, findings: Findings) -> Sequence[str]:
         return fresh(self._planned(findings), findings.searched, MAX_QUERIES)

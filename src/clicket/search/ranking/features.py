@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from clicket.search.ranking.profiles import DocumentProfile, name_terms
+from clicket.search.ranking.profiles import DocumentProfile, name_terms, terms_of_names
 from clicket.search.ranking.term_match import (
     QuestionTerms,
     TermMatch,
@@ -106,14 +106,22 @@ class FeatureExtractor:
         """For each profile, the highest share of a query that is close together in it (`asked`)."""
         wanted = [name_terms(query) for query in queries]
         self.term_weights.learn([*self.question.terms, *(term for each in wanted for term in each)], profiles)
+        having = {
+            term: [at for at, profile in enumerate(profiles) if term in profile.all_terms]
+            for term in dict.fromkeys([term for each in wanted for term in each])
+        }
         found = [0.0] * len(profiles)
         for each in wanted:
             weights = {term: self.term_weights[term] for term in each}
             total = sum(weights.values())
-            for at, profile in enumerate(profiles):
-                there = [term for term in each if term in profile.all_terms]
-                if there and sum([weights[term] for term in there]) > found[at] * total:
-                    together = best_window(term_positions(profile, there), weights) / total
+            shares = dict.fromkeys([at for term in each for at in having[term]], 0.0)
+            for term in each:
+                weight = weights[term]
+                for at in having[term]:
+                    shares[at] += weight
+            for at, share in shares.items():
+                if share > found[at] * total:
+                    together = best_window(term_positions(profiles[at], weights), weights) / total
                     found[at] = max(found[at], together)
         return found
 
@@ -141,7 +149,7 @@ class FeatureExtractor:
                     anchor = max(anchor, 1.0 if name == profile.names[0] else 0.5)
                     rarity = max(rarity, weight / most)
                     whole += _NAME_FACTOR * weight
-                elif parts <= profile.all_terms and _mentions_name(profile, name):
+                elif parts <= profile.all_terms.keys() and _mentions_name(profile, name):
                     mentions += weight / self.total
                     whole += _NAME_FACTOR * weight
             own = shared = 0.0
@@ -157,7 +165,7 @@ class FeatureExtractor:
             row = [words, whole, rest, one.proximity, title, length, thin, bearers_of_name, anchor, rarity]
             rows.append([*row, 0.0, mentions, meaning])
         for column in range(3):
-            highest = max((row[column] for row in rows), default=0.0) or 1.0
+            highest = max([row[column] for row in rows], default=0.0) or 1.0
             for row in rows:
                 row[column] /= highest
         return rows
@@ -165,11 +173,11 @@ class FeatureExtractor:
     def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
         profiles = [one.profile for one in matches]
         mentions = _find_mentions(matches, sources)
-        words = {name: name_terms(name) for _, _, name, _ in mentions}
+        words = terms_of_names(list(dict.fromkeys([name for _, _, name, _ in mentions])))
         term_weights, weights = self.term_weights, self.weights
-        term_weights.learn([*weights, *(term for each in words.values() for term in each)], profiles)
+        term_weights.learn([*weights, *[term for _, _, name, _ in mentions for term in words[name]]], profiles)
         known, most = term_weights.known, term_weights.max_weight
-        bearers = Counter(name for profile in profiles for name in profile.names)
+        bearers = Counter([name for profile in profiles for name in profile.names])
         siblings_of: dict[int, list[tuple[float, str, tuple[int, int, float, float, float, float, int]]]] = {}
         for source, target, name, rank in mentions:
             parts = words[name]

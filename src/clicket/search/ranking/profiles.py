@@ -6,16 +6,26 @@ with the document; `remember_packed` takes it, and `profile_of` need not read th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from functools import lru_cache
+from itertools import filterfalse
 
 import msgspec
 
 from clicket.model.document import Document
 from clicket.search.text.names import flattened, is_cjk, name_key, names, own_names
-from clicket.search.text.terms import terms
+from clicket.search.text.terms import terms, terms_of_each
 
-__all__ = ["LEAD", "DocumentProfile", "name_terms", "pack_profile", "profile_of", "remember_packed", "without_initials"]
+__all__ = [
+    "LEAD",
+    "DocumentProfile",
+    "name_terms",
+    "pack_profile",
+    "profile_of",
+    "remember_packed",
+    "terms_of_names",
+    "without_initials",
+]
 
 _FORMAT = 2
 """Of packed profiles. Raise it with every change of their fields, or of how names and terms are found: profiles of another
@@ -30,6 +40,7 @@ _MAX_NAME = 80
 LEAD = 400
 """Characters at the start of a document in which its own names are looked for."""
 _MAX_STORED = 8_192
+_MAX_NAME_TERMS = 16_384
 _INITIALS = frozenset([*"abcdefghijklmnopqrstuvwxyz", "jr", "sr"])
 
 
@@ -41,13 +52,15 @@ class DocumentProfile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Keys of its own names, the surest first."""
     full_names: tuple[str, ...]
     """The surest of them, with initials and "Jr."."""
+    full_name_terms: tuple[tuple[str, ...], ...]
+    """Terms of each of them."""
     name_terms: tuple[str, ...]
     """Terms of the first name."""
     terms: tuple[str, ...]
     """Of the text, in order."""
     title_terms: tuple[str, ...]
-    all_terms: frozenset[str]
-    """Terms of title and text."""
+    all_terms: Mapping[str, None]
+    """Terms of title and text. A mapping of texts is not tracked by the garbage collector, a set is."""
     unspaced: bool
     """Is it in a script without spaces between words?"""
     folded: str | None
@@ -59,9 +72,9 @@ class DocumentProfile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return _flat(self.text) if self.folded is None else self.folded
 
     @property
-    def words(self) -> frozenset[str]:
+    def words(self) -> KeysView[str]:
         """The words of `flat`."""
-        return _words(self.flat)
+        return _words(self.flat).keys()
 
     @property
     def mentions(self) -> tuple[tuple[str, str], ...]:
@@ -76,9 +89,12 @@ class _Packed(msgspec.Struct, array_like=True, frozen=True):
     names: tuple[str, ...]
     folded: str
     full_names: tuple[str, ...] = ()
+    name_terms: tuple[str, ...] = ()
+    """Terms of each of `full_names`; none in an index that was made before they were stored."""
 
 
 _stored: dict[tuple[str, str], bytes] = {}
+_name_terms: dict[str, tuple[str, ...]] = {}
 _unpacked = msgspec.msgpack.Decoder(_Packed).decode
 
 
@@ -88,8 +104,8 @@ def _flat(text: str) -> str:
 
 
 @lru_cache(maxsize=_MAX_CACHED)
-def _words(flat: str) -> frozenset[str]:
-    return frozenset(flat.split(" "))
+def _words(flat: str) -> dict[str, None]:
+    return dict.fromkeys(flat.split(" "))
 
 
 @lru_cache(maxsize=_MAX_CACHED)
@@ -106,13 +122,25 @@ def _mentions(text: str) -> tuple[tuple[str, str], ...]:
 def without_initials(flat: str) -> str:
     """The text without initials and "Jr.": "john f kennedy" becomes "john kennedy". It has a blank at both ends."""
     words = flat.split(" ")
-    return flat if _INITIALS.isdisjoint(words) else " ".join([word for word in words if word not in _INITIALS])
+    return flat if _INITIALS.isdisjoint(words) else " ".join(filterfalse(_INITIALS.__contains__, words))
 
 
-@lru_cache(maxsize=16_384)
 def name_terms(name: str) -> tuple[str, ...]:
     """The terms of a name, each once."""
-    return tuple(dict.fromkeys(terms(name)))
+    found = _name_terms.get(name)
+    return terms_of_names((name,))[name] if found is None else found
+
+
+def terms_of_names(names: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """The terms of each name, and of others."""
+    new = [name for name in names if name not in _name_terms]
+    if new:
+        if len(_name_terms) > _MAX_NAME_TERMS:
+            _name_terms.clear()
+            new = list(names)
+        for name, found in zip(new, terms_of_each(new), strict=True):
+            _name_terms[name] = tuple(dict.fromkeys(found))
+    return _name_terms
 
 
 def profile_of(document: Document) -> DocumentProfile:
@@ -135,6 +163,7 @@ def pack_profile(title: str, text: str, full_names: Sequence[str], found: list[s
         title_terms=" ".join(terms(title)),
         names=_distinct(full_names),
         full_names=tuple(full_names[:_MAX_FULL_NAMES]),
+        name_terms=tuple([" ".join(name_terms(name)) for name in full_names[:_MAX_FULL_NAMES]]),
         folded=without_initials(f" {flattened(text)} "),
     )
     try:
@@ -161,15 +190,20 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
     else:
         names, full_names, folded = packed.names, packed.full_names, packed.folded
         text_terms, title_terms = packed.terms.split(), packed.title_terms.split()
+    if packed is not None and len(packed.name_terms) == len(full_names):
+        full_name_terms = tuple([tuple(found.split()) for found in packed.name_terms])
+    else:
+        full_name_terms = tuple([name_terms(name) for name in full_names])
     return DocumentProfile(
         id=id,
         text=text,
         names=names,
         full_names=full_names,
-        name_terms=name_terms(names[0]) if names else (),
+        full_name_terms=full_name_terms,
+        name_terms=() if not names else full_name_terms[0] if names[0] == full_names[0] else name_terms(names[0]),
         terms=tuple(text_terms),
         title_terms=tuple(title_terms),
-        all_terms=frozenset(text_terms).union(title_terms),
+        all_terms=dict.fromkeys(text_terms + title_terms),
         unspaced=is_cjk(text),
         folded=folded,
     )

@@ -56,9 +56,9 @@ _ALONE = 13
 class LinkRanker:
     """The built-in `Ranker`. Term weights come from the collection, or from the documents found if there is none."""
 
-    def __init__(self, collection: Collection | None = None) -> None:
+    def __init__(self, collection: Collection | None = None, *, term_weights: TermWeights | None = None) -> None:
         self._collection = collection
-        self._term_weights = TermWeights(collection)
+        self._term_weights = term_weights or TermWeights(collection)
         self._extractor: FeatureExtractor | None = None
 
     def rank(self, findings: Findings) -> Sequence[tuple[str, float]]:

@@ -90,21 +90,29 @@ def match_terms(
 
 def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) -> float:
     """The highest weight of terms within one window, each term counted once."""
-    best = 0.0
-    end, size = 0, len(positions)
-    for first, (low, _) in enumerate(positions):
-        before, end = end, max(end, first)
-        while end < size and positions[end][0] - low < _WINDOW:
-            end += 1
-        if end > before:  # else the window is a part of the one before it
-            together = sum([weights[term] for term in dict.fromkeys([term for _, term in positions[first:end]])])
-            best = max(best, together)
-    return best
+    if not positions or positions[-1][0] - positions[0][0] < _WINDOW:  # all are in one window
+        return sum([weights[term] for term in dict.fromkeys([term for _, term in positions])])
+    inside: dict[str, int] = {}
+    first, together, best = 0, 0.0, 0.0
+    for at, term in positions:
+        while at - positions[first][0] >= _WINDOW:
+            gone = positions[first][1]
+            first += 1
+            inside[gone] -= 1
+            if not inside[gone]:
+                together -= weights[gone]
+        before = inside.get(term, 0)
+        inside[term] = before + 1
+        if not before:
+            together += weights[term]
+            if together > best:  # noqa: PLR1730 - hot, and max() is slower
+                best = together
+    return round(best, 9)  # without the rounding errors of adding and subtracting
 
 
 def term_positions(profile: DocumentProfile, wanted: Collection[str]) -> list[tuple[int, str]]:
     """Where the terms are in the text of a document, counted in terms."""
-    if profile.all_terms.isdisjoint(wanted):
+    if profile.all_terms.keys().isdisjoint(wanted):
         return []
     return [(at, term) for at, term in enumerate(profile.terms) if term in wanted]
 

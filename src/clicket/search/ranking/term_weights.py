@@ -22,6 +22,7 @@ class TermWeights:
     def __init__(self, collection: Collection | None = None) -> None:
         self._collection = collection
         self._size = -1
+        self._idf_of: dict[int, float] = {}
         self._found: tuple[str, ...] | None = None
         self.known: dict[str, float] = {}
         """The weights of all terms that were learnt, for hot loops; other terms weigh `max_weight`."""
@@ -49,11 +50,15 @@ class TermWeights:
             known.clear()
             self._reset(size)
             new = list(wanted)
+        idf_of = self._idf_of
         for term, count in zip(new, self._collection.frequencies(new), strict=True):
-            known[term] = self._weight_of(term, count)
+            if count not in idf_of:
+                idf_of[count] = self._idf(count)
+            known[term] = idf_of[count] if count else self._weight_of(term, count)
 
     def _reset(self, size: int) -> None:
         self._size = size
+        self._idf_of = {}
         self.max_weight = max(self._idf(1), 1e-6)
 
     def _weight_of(self, term: str, count: int) -> float:

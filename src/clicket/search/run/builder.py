@@ -19,6 +19,7 @@ from clicket.search.planning.question_reading import read_question
 from clicket.search.protocols import Collection, is_collection
 from clicket.search.ranking import LinkRanker
 from clicket.search.ranking.ranker import MAX_READ
+from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.run.budget import Budget
 from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
 from clicket.search.run.machine import Machine
@@ -75,10 +76,12 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
         max_page_size=_page_size(options.get("max_page_size")),
         merge_similar=collection is None,
     )
+    # Without a collection, each part counts in the documents that it is given.
+    term_weights = None if collection is None else TermWeights(collection)
     defaults: dict[str, Any] = {
-        "planner": BridgePlanner(collection),
-        "ranker": LinkRanker(collection),
-        "analyzer": CoverageAnalyzer(collection),
+        "planner": BridgePlanner(collection, term_weights=term_weights),
+        "ranker": LinkRanker(collection, term_weights=term_weights),
+        "analyzer": CoverageAnalyzer(collection, term_weights=term_weights),
         # A planner of the caller's own links documents by what the words of the question do not show.
         "synthesizer": ExtractiveSynthesizer(collection, judges=options.get("planner") is None),
     }

@@ -71,7 +71,8 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 for one in statements(part)
                 if one.end - one.start != len(heading) or part[one.start : one.end] != heading
             ]
-        names, title, same = _own_names(heading, profile_of(document).full_names)
+        profile = profile_of(document)
+        names, title, same = _own_names(heading, profile.full_names, profile.full_name_terms)
         sources.append(
             SourceDocument(
                 document=document,
@@ -89,11 +90,11 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
 
 @lru_cache(maxsize=4096)
 def _own_names(
-    title: str, names: tuple[str, ...]
+    title: str, names: tuple[str, ...], terms: tuple[tuple[str, ...], ...]
 ) -> tuple[tuple[tuple[str, frozenset[str]], ...], frozenset[str], str]:
     """The names of a document with their terms, the terms of its title, and the key of its name."""
     name = title or (names[0] if names else "")
-    found = [(one, frozenset(name_terms(one))) for one in names]
+    found = [(one, frozenset(needed)) for one, needed in zip(names, terms, strict=True)]
     return tuple([one for one in found if one[1]]), frozenset(name_terms(name)), name_key(name)
 
 

@@ -58,7 +58,7 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
 _NONE: frozenset[str] = frozenset()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)  # more would cost more in garbage collections than it saves
 def statements(text: str) -> tuple[Statement, ...]:
     """All statements of a text, in order. One with what follows it and those that follow may overlap."""
     return tuple(_Reader(text).read())

@@ -18,7 +18,18 @@ import apsw
 if TYPE_CHECKING:
     from apsw import FTS5Tokenizer
 
-__all__ = ["STOPWORDS", "all_terms", "fold", "identifiers", "is_unspaced", "singles", "stem", "terms", "terms_of_spans"]
+__all__ = [
+    "STOPWORDS",
+    "all_terms",
+    "fold",
+    "identifiers",
+    "is_unspaced",
+    "singles",
+    "stem",
+    "terms",
+    "terms_of_each",
+    "terms_of_spans",
+]
 
 # Han, kana, Hangul, Thai, Lao, Burmese, Khmer.
 _UNSPACED = (
@@ -87,9 +98,17 @@ def terms_of_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[list[str
         for sign in _SIGNS:
             plain = plain.replace(sign, " ")
     if not plain.isascii():
-        return [terms(text[start:end]) for start, end in spans]
+        return terms_of_each([text[start:end] for start, end in spans])
     plain = plain.translate(_PLAIN)
-    parts = [plain[start:end].split() for start, end in spans]
+    return _terms_of_words([plain[start:end].split() for start, end in spans])
+
+
+def terms_of_each(texts: Iterable[str]) -> list[list[str]]:
+    """`terms` of each text, faster: words that are new are stemmed together."""
+    return _terms_of_words([_words(text) for text in texts])
+
+
+def _terms_of_words(parts: list[list[str]]) -> list[list[str]]:
     try:
         return [list(filter(None, map(_known.__getitem__, words))) for words in parts]
     except KeyError:

@@ -172,3 +172,26 @@ class _AlsoAnswers(_Sync):
 
 async def test_an_ask_that_is_not_ours_is_left_alone() -> None:
     assert [one.id for one in await ask(_AlsoAnswers())] == ["1"]
+
+
+class _Collected:
+    """A collection, whose documents are taken as they are."""
+
+    def __init__(self, *documents: Document) -> None:
+        self.documents = list(documents)
+
+    async def search(self, query: str, *, k: int = 10, deadline: float | None = None) -> list[Document]:
+        return self.documents
+
+    def size(self) -> int:
+        return 1
+
+    frequencies = named = fetch = similarities = size
+
+
+async def test_documents_of_a_collection_are_taken_as_they_are_unless_they_must_be_changed() -> None:
+    plain = Document(id="1", title="Żółw", text="Größe – 3 m.", source="files", score=1.5, spans=((0, 3),))
+    broken = Document(id="2", title="x" * 2_000, text="Café \ud800", source="files")
+    taken, mended = await ask(_Collected(plain, broken))
+    assert taken is plain
+    assert (mended.text, len(mended.title)) == ("Café \N{REPLACEMENT CHARACTER}", 1_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,7 +44,8 @@ def test_a_packed_profile_equals_the_profile_of_the_text(title: str, text: str) 
     stored = profile(title, text, packed(title, text))
     assert (stored.flat, stored.words, stored.mentions) == (read.flat, read.words, read.mentions)
     assert stored.names == read.names
-    assert stored.full_names == read.full_names
+    assert (stored.full_names, stored.full_name_terms) == (read.full_names, read.full_name_terms)
+    assert stored.name_terms == read.name_terms
     assert (stored.terms, stored.title_terms, stored.all_terms) == (read.terms, read.title_terms, read.all_terms)
 
 
@@ -52,6 +54,17 @@ def test_damaged_or_foreign_bytes_are_ignored() -> None:
     read = profile(title, text, DAMAGED)
     for data in (b"\x91\x01", packed(title, text)[:-3]):
         assert profile(title, text, data).terms == read.terms == tuple(terms(text))
+
+
+def test_a_profile_without_terms_of_names_is_read_as_one_with_them() -> None:
+    """An index that was made before they were stored has none."""
+    title, text = "Ada Lovelace", "Ada Lovelace wrote programmes."
+    *before, names = msgspec.msgpack.decode(packed(title, text))
+    assert names, "the last field has the terms of names"
+    assert (
+        profile(title, text, msgspec.msgpack.encode(before)).full_name_terms
+        == profile(title, text, DAMAGED).full_name_terms
+    )
 
 
 def test_of_a_long_text_only_what_was_found_is_remembered() -> None:

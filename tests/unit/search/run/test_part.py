@@ -78,7 +78,7 @@ async def test_a_ranker_that_fails_is_replaced_and_one_that_forgets_is_completed
 
 async def test_a_default_part_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
-        def __init__(self, collection: Any) -> None: ...
+        def __init__(self, *given: Any, **options: Any) -> None: ...
 
         async def plan(self, findings: Any) -> Any:
             raise RuntimeError("boom")

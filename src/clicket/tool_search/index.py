@@ -9,9 +9,10 @@ tool that lists every word it can think of is found for none of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
-from heapq import nlargest
+from bisect import insort
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from math import log
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from clicket.tool_search.operations import operation_of, wanted_operations
@@ -193,51 +194,58 @@ class ToolIndex:
         """The names of at most `limit` tools that fit a request, the best first. `among`: the tools that may be found."""
         asked = read_request(request[:_MAX_QUERY])
         scores: dict[int, float] = {}
-        covered: dict[int, float] = {}
-        known = 1e-9
+        parts: list[tuple[Collection[int], float]] = []
         named = self._services.named(asked.words)
         for numbers in named.joined.values():
-            value = self._rarity(numbers) * _OF_SERVICE
-            known += value / _OF_SERVICE
+            rarity = self._rarity(numbers)
+            parts.append((numbers, rarity))
             for number in numbers:
-                scores[number] = scores.get(number, 0.0) + value
-                covered[number] = covered.get(number, 0.0) + value / _OF_SERVICE
+                scores[number] = scores.get(number, 0.0) + rarity * _OF_SERVICE
         for term, given in list(asked.terms.items())[:_MAX_QUERY_TERMS]:
             best, rarity = self._best(term)
             weight = given * _PART_OF_NAME if term in named.parts else given
             if self._services.of_term(term):
                 best = self._of_service(term, best, rarity, named.terms)
             if best:
-                known += weight * rarity
+                parts.append((best, weight * rarity))
                 for number, value in best.items():
                     scores[number] = scores.get(number, 0.0) + weight * value
-                    covered[number] = covered.get(number, 0.0) + weight * rarity
         texts = None if 0 < len(named.counts) <= limit else self._texts  # all of them are found anyway
         self._add_similar(scores, None if texts is None else texts.to(request[:_MAX_QUERY]), asked.terms, named)
-        self._weigh(scores, named.counts, wanted_operations(asked))
-        return self._first(scores, covered, known, max(limit, 0), among)
+        if among is not None:
+            scores = {number: score for number, score in scores.items() if self._names[number] in among}
+        return self._first(scores, limit, self._share_of(parts, named, wanted_operations(asked)))
 
-    def _first(
-        self,
-        scores: Mapping[int, float],
-        covered: Mapping[int, float],
-        known: float,
-        limit: int,
-        among: Collection[str] | None,
-    ) -> list[str]:
-        """The names of the best, those with short names first among equals. `covered`: how much of the request each has, of `known`."""
-        names, part = self._names, _COVERAGE / known
-        weighed = [
-            (score * (1.0 - _COVERAGE + part * covered.get(number, 0.0)), number)
-            for number, score in scores.items()
-            if among is None or names[number] in among
-        ]
-        best = nlargest(limit, weighed)
-        if best:
-            least = best[-1][0]
-            best = [each for each in weighed if each[0] >= least]
-        ranked = sorted((-score, len(names[number]), names[number]) for score, number in best)
-        return [name for _, _, name in ranked[:limit]]
+    def _share_of(
+        self, parts: Sequence[tuple[Collection[int], float]], named: Named, wanted: Collection[str]
+    ) -> Callable[[int], float]:
+        """What a tool keeps of its score, from 0 to 1: less if it has few `parts` of the request (its tools, and what each counts), if it
+        is of another service than the one that is named, or if it does something else than is wanted."""
+        known = 1e-9 + sum(value for _, value in parts)
+        most = max(named.counts.values(), default=0)
+
+        def share_of(number: int) -> float:
+            covered = sum(value for numbers, value in parts if number in numbers)
+            share = 1.0 - _COVERAGE + _COVERAGE * covered / known
+            count = named.counts.get(number, 0)
+            if count < most:
+                share *= _PARTLY if count else _OTHERS
+            if wanted and self._operations.get(number, "") not in ("", *wanted):
+                share *= _CONTRARY
+            return share
+
+        return share_of
+
+    def _first(self, scores: Mapping[int, float], limit: int, share_of: Callable[[int], float]) -> list[str]:
+        """The names of the best, the shortest first among equals. The share is asked for only of tools that may still be among them."""
+        best: list[tuple[float, int, str]] = []
+        for number, score in sorted(scores.items(), key=itemgetter(1), reverse=True):
+            if len(best) >= limit and (not best or score < -best[-1][0]):
+                break
+            name = self._names[number]
+            insort(best, (-score * share_of(number), len(name), name))
+            del best[max(limit, 0) :]
+        return [name for _, _, name in best]
 
     def _of_service(self, term: str, best: dict[int, float], rarity: float, named: Collection[str]) -> dict[int, float]:
         """What a term counts that names a service. All tools of a service that is named are of it to the same degree; if the term is
@@ -262,8 +270,8 @@ class ToolIndex:
             found, whole, alone = self._similar(terms, named), _SIMILAR, _ALIKE_ALONE
         else:
             found, whole, alone = of_texts, _SIMILAR_TEXT, _TEXT_ALONE
-        gain = whole * self._rarity(())
-        for number in named.counts or found:
+        gain, most = whole * self._rarity(()), max(named.counts.values(), default=0)
+        for number in [number for number, count in named.counts.items() if count == most] or found:
             similarity = found.get(number, 0.0)
             if similarity > 0.0 and (number in scores or similarity > alone):
                 scores[number] = scores.get(number, 0.0) + gain * similarity
@@ -273,19 +281,6 @@ class ToolIndex:
         name = named.terms | named.parts
         vector = text_vector((term, weight) for term, weight in terms.items() if weight >= _SAID and term not in name)
         return {} if vector is None else self._similarities.to(vector)
-
-    def _weigh(self, scores: dict[int, float], named: Mapping[int, int], wanted: Collection[str]) -> None:
-        """Tools of other services than the one that is named count less, and tools that do something else than is wanted."""
-        most = max(named.values(), default=0)
-        if most:
-            for number in scores:
-                count = named.get(number, 0)
-                if count < most:
-                    scores[number] *= _PARTLY if count else _OTHERS
-        if wanted:
-            for number, operation in self._operations.items():
-                if operation not in wanted and number in scores:
-                    scores[number] *= _CONTRARY
 
     def _best(self, term: str) -> tuple[dict[int, float], float]:
         """For each tool what the term, a word of the same meaning or a corrected spelling counts in it; and how rare the term is. Kept

@@ -17,8 +17,6 @@ _LEAST = 2
 """Tools whose names begin with the same word, from which on that word is the name of a service."""
 _SHORTEST_JOINED = 4
 """Letters of a name that a request writes in two words (`Argo CD` for `argocd`), at least."""
-_SHORTEST_OWN = 3
-"""Letters of a word that is no English and that only one service uses (`jql`), at least."""
 _WRAPPERS = frozenset(["mcp", "tool", "function", "api"])
 """First words of names that say how a tool is called, and not of which service it is: `mcp__github__create_issue`."""
 _BEFORE_A_NAME = frozenset("in on via with using from to at by through into".split())
@@ -116,7 +114,10 @@ class Services:
         for lead, numbers in leads.items():
             group = self._leads[lead][""]
             is_title = len(numbers) >= _LEAST and 2 * len(numbers) >= len(group)
-            if is_title or (len(leads) == 1 and len(group) >= _LEAST and not is_ordinary(term)):
+            is_own = (
+                len(leads) == 1 and len(group) >= _LEAST and not is_ordinary(term)
+            )  # Firestore, in tools of Firebase only
+            if is_title or is_own:
                 found |= group
         return found
 
@@ -154,7 +155,4 @@ def _read(name: str, description: str) -> _Read:
     if not first or is_verb(first):
         return _Read((), frozenset())
     leads = (("", first), (first, second)) if second and not is_verb(second) else (("", first),)
-    own = {
-        term for term in terms[len(leads) :] if len(term) >= _SHORTEST_OWN and not is_ordinary(term) and term.isalpha()
-    }
-    return _Read(leads, frozenset(own | proper_names(description)))
+    return _Read(leads, frozenset(proper_names(description)))

@@ -7,6 +7,7 @@
     operations    what a tool does, and what a request wants done
     word_vectors  the meaning of a text as a vector, from `word_vectors.bin`
     similarity    how similar a request is to each tool, by these vectors
+    text_similarity  the same by vectors of whole texts, from an embedder, as an option
     index         the index over names, descriptions and parameters, changed tool by tool
     find_tools    the tool, and the names in its results
     offered       which tools a thread is offered: those it found or used last

@@ -16,9 +16,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from clicket import private_files
 from clicket.bridge import Workers
 from clicket.ports import Embedder
+from clicket.private_files import make_folder, opener
 
 __all__ = ["TextSimilarity", "cache_file"]
 
@@ -119,8 +119,8 @@ class TextSimilarity:
         data = b"".join(digest + vector for digest, vector in list(kept.items())[-_MAX_CACHED:])
         beside = file.with_name(f"{file.name}.{os.getpid()}")
         try:
-            private_files.make_folder(file.parent)
-            with open(beside, "wb", opener=private_files.opener) as out:
+            make_folder(file.parent)
+            with open(beside, "wb", opener=opener) as out:
                 out.write(data)
             beside.replace(file)
         except OSError as error:

@@ -161,6 +161,7 @@ SETTINGS = {
     "webhooks": "Endpoints that get notices: `[[webhooks]]` of the file, or a JSON list in the environment. Never shown.",
     "notice_retention": "Seconds for which notices to webhooks are kept that were delivered or given up.",
     "public_url": "Where the server is reached from outside: for links to the approver page. Needs `secret_key`.",
+    "tool_ranking": "How `find_tools` ranks: `words` needs nothing; `embeddings` also compares whole texts, and needs that extra.",
     "approval_link_timeout": "Seconds for which a link to the approver page works.",
     "providers": "Services for which callers have credentials: `[[providers]]` of the file, or JSON in the environment. Never shown.",
     "credential_timeout": "Seconds for which a call waits for a credential of its caller. Empty: without a limit.",

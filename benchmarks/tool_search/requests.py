@@ -1,12 +1,12 @@
 """Requests in plain language, and for each the tool that can do it.
 
-`requests.txt` (300), `judged.txt` (100) and `heldback.txt` (210) are what the search was tuned on; the last was held back until it had
-judged an earlier ranking. `heldback2.txt` (200) was written from the catalog alone before the ranking was changed again, for tools that no
-other request is about, drawn at random: `random.Random(20261118).sample(tools_without_request, 200)`. No miss of it was looked at. Put no
-miss of it into a table: once it was looked at, it belongs to the tuned ones, and new requests are due.
+`requests.txt` (300), `judged.txt` (100), `heldback.txt` (210) and `heldback2.txt` (200) are what the search was tuned on; the last two
+were held back until they had judged an earlier ranking. `heldback3.txt` (200) was written from the catalog alone before the ranking was
+changed again, for tools that no other request is about, drawn at random: `random.Random(20261120).sample(tools_without_request, 200)`. No
+miss of it was looked at. Put no miss of it into a table: once it was looked at, it belongs to the tuned ones, and new requests are due.
 
-`other.txt` (117) is for the second catalog, of services that the first does not have; it was written before the change too. Every second
-request (the first, the third, …) was looked at while the ranking was changed, the others were not.
+`other.txt` (117) is for the second catalog, of services that the first does not have. Every second request (the first, the third, …) was
+looked at while the ranking was changed, the others were not.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 __all__ = ["HELD_BACK", "OTHER", "TUNED", "Request", "requests"]
 
-TUNED = ("requests.txt", "judged.txt", "heldback.txt")
-HELD_BACK = "heldback2.txt"
+TUNED = ("requests.txt", "judged.txt", "heldback.txt", "heldback2.txt")
+HELD_BACK = "heldback3.txt"
 OTHER = "other.txt"
 _HERE = Path(__file__).parent
 

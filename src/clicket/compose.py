@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from clicket.notices import Carrier
     from clicket.pipeline import Policy
     from clicket.spend import BudgetReached
+    from clicket.tool_search.text_similarity import TextSimilarity
     from clicket.tools import Registry, Tool
     from clicket.vault import Vault
 
@@ -175,6 +176,9 @@ async def compose(
     observers = Observers() if observers is None else observers
     if tracing is not None:
         tracing.install(observers, registry)
+    by_text = (
+        _text_similarity() if settings.tool_ranking == "embeddings" else None
+    )  # before anything is open: it may be missing
     opened, owner = store, owner_of(settings)
     await wait_for_store(lambda: opened.open(owner), settings.open_timeout)
     engine = Engine(
@@ -201,7 +205,7 @@ async def compose(
         raise_budget = RaiseBudget(engine.book)
         registry.lend(raise_budget)
         registry.add_inner(raise_budget)  # every runtime continues its calls, also one that leaves others to workers
-    _add_tool_search(engine, registry)
+    _add_tool_search(engine, registry, by_text=by_text)
     engine.background.every(SPEND_EVERY, "spend", partial(engine.book.sweep, settings.spend_retention))
     sampler = Sampler(store, engine.clock.now, retention=settings.series_retention)
     engine.background.every(SAMPLE_EVERY, "series", sampler.sample)
@@ -218,8 +222,19 @@ async def compose(
     return engine
 
 
-def _add_tool_search(engine: Engine, registry: Registry) -> None:
-    """Lend `find_tools` when it is first named. Its index is made when it is called first."""
+def _text_similarity() -> TextSimilarity:
+    from clicket.search.embedding.minilm import MiniLM
+    from clicket.tool_search.text_similarity import TextSimilarity, cache_file
+
+    try:
+        embedder = MiniLM(max_tokens=64, quantized=True)
+    except UsageError as error:
+        raise UsageError(f"tool_ranking = 'embeddings': {error} Or leave it at 'words'.") from None
+    return TextSimilarity(embedder, cache_file(embedder))
+
+
+def _add_tool_search(engine: Engine, registry: Registry, *, by_text: TextSimilarity | None) -> None:
+    """Lend `find_tools` when it is first named. Its index is made when it is called first. `by_text`: tools are encoded before."""
     from clicket.hub import ThreadHub
     from clicket.tool_search import FIND_TOOLS, FindTools
 
@@ -231,7 +246,12 @@ def _add_tool_search(engine: Engine, registry: Registry) -> None:
     def only_of(agent: str) -> frozenset[str] | None:
         return getattr(registry.get(f"agent:{agent}"), "only", None)
 
-    registry.lend_later(FIND_TOOLS, lambda: FindTools(registry, offered_to, only_of))
+    if by_text is None:
+        registry.lend_later(FIND_TOOLS, lambda: FindTools(registry, offered_to, only_of))
+        return
+    find_tools = FindTools(registry, offered_to, only_of, by_text=by_text)
+    registry.lend_later(FIND_TOOLS, lambda: find_tools)
+    engine.tasks.spawn(find_tools.prepare())
 
 
 async def _add_webhooks(engine: Engine, settings: Settings, observers: Observers, vault: Vault) -> None:

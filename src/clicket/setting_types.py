@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-__all__ = ["CacheScope", "Durability", "Engine", "RuntimeOptions", "Telemetry"]
+__all__ = ["CacheScope", "Durability", "Engine", "RuntimeOptions", "Telemetry", "ToolRanking"]
 
 Durability = Literal["process", "power"]
 Engine = Literal["local", "workers"]
 CacheScope = Literal["caller", "thread"]
 Telemetry = Literal["auto", "off", "otel"]
+ToolRanking = Literal["words", "embeddings"]
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -46,6 +47,7 @@ class RuntimeOptions(TypedDict, total=False):
     search: dict[str, Any]
     agents: dict[str, Any]
     default_agent: str | None
+    tool_ranking: ToolRanking
     health_retention: float
     memory_retention: float
     series_retention: float

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from clicket.errors import UsageError, did_you_mean
-from clicket.setting_types import CacheScope, Durability, Engine, RuntimeOptions, Telemetry
+from clicket.setting_types import CacheScope, Durability, Engine, RuntimeOptions, Telemetry, ToolRanking
 
 # The rest is imported where it is used: every command reads settings, and few need a policy or an engine.
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ _CHOICES = (
     ("engine", Engine),
     ("cache_scope", CacheScope),
     ("telemetry", Telemetry),
+    ("tool_ranking", ToolRanking),
 )
 
 
@@ -111,6 +112,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `max_seconds`, `max_repeats`), and `window` (tokens of one request)."""
     default_agent: str | None = None
     """The agent for requests that name none; else the only one, else the one named "default"."""
+    tool_ranking: ToolRanking = "words"
+    """How `find_tools` ranks: `words` needs nothing, `embeddings` also compares whole texts, and needs the extra `embeddings`."""
     health_retention: float = 7 * 24 * 3600.0
     """Seconds after their last change until a thread's tool states are removed."""
     memory_retention: float = 30 * 24 * 3600.0

@@ -19,6 +19,7 @@ from clicket.tools.defaults import ToolDefaults
 
 if TYPE_CHECKING:  # loaded with the first search
     from clicket.tool_search.index import ToolIndex
+    from clicket.tool_search.text_similarity import TextSimilarity
 
 __all__ = ["FIND_OFFER", "FIND_TOOLS", "FindTools", "found_names"]
 
@@ -41,7 +42,8 @@ OfferedTo = Callable[[str, frozenset[str], str], Awaitable[Sequence[Tool]]]
 
 
 class FindTools(ToolDefaults):
-    """`tools`: every registered tool. `only_of(agent)`: the names to which an agent is limited; None: to none."""
+    """`tools`: every registered tool. `only_of(agent)`: the names to which an agent is limited; None: to none. `by_text`: compares whole
+    texts, too, once `prepare` has encoded the tools."""
 
     name = FIND_TOOLS
     description = _DESCRIPTION
@@ -74,10 +76,13 @@ class FindTools(ToolDefaults):
         tools: Iterable[Tool],
         offered_to: OfferedTo,
         only_of: Callable[[str], Collection[str] | None] = lambda agent: None,
+        *,
+        by_text: TextSimilarity | None = None,
     ) -> None:
         self._tools = tools
         self._offered_to = offered_to
         self._only_of = only_of
+        self._by_text = by_text
         self._index: ToolIndex | None = None
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -89,18 +94,28 @@ class FindTools(ToolDefaults):
         agent = agent_of(ctx.call_id)
         only = self._only_of(agent) if agent else None
         among = by_name.keys() if only is None else by_name.keys() & set(only)
+        await self.prepare()
         names = self.ranked(bound["query"], among, bound.get("limit", 5))
         found: dict[str, Any] = {"found": names, "tools": [_shown(by_name[name]) for name in names]}
         return found if names else {**found, "note": _NONE}
 
+    async def prepare(self) -> None:
+        """Encode the tools that are new or have changed, if whole texts are compared."""
+        if self._by_text is not None:
+            self._current_index()
+            await self._by_text.prepare()
+
     def ranked(self, request: str, among: Collection[str], limit: int) -> list[str]:
         """The names of the tools that fit a request, the best first. Tools that have joined or changed are read first."""
+        return self._current_index().search(request, limit=limit, among=among)
+
+    def _current_index(self) -> ToolIndex:
         if self._index is None:
             from clicket.tool_search.index import ToolIndex
 
-            self._index = ToolIndex()
+            self._index = ToolIndex(texts=self._by_text)
         self._index.sync(self._tools)
-        return self._index.search(request, limit=limit, among=among)
+        return self._index
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"

@@ -9,15 +9,17 @@ tool that lists every word it can think of is found for none of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
-from heapq import nsmallest
+from bisect import insort
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from math import log
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from clicket.tool_search.operations import operation_of, wanted_operations
 from clicket.tool_search.related import related
-from clicket.tool_search.services import Services
+from clicket.tool_search.services import Named, Services
 from clicket.tool_search.similarity import Similarities
+from clicket.tool_search.text_similarity import TextSimilarity
 from clicket.tool_search.word_vectors import text_vector
 from clicket.tool_search.words import (
     plain_terms,
@@ -25,6 +27,7 @@ from clicket.tool_search.words import (
     read_request,
     spellings,
     variants,
+    words_of_name,
 )
 
 __all__ = ["Indexed", "ToolIndex"]
@@ -34,6 +37,7 @@ _MAX_TERMS = 300
 _MAX_QUERY = 2_000
 _MAX_QUERY_TERMS = 40
 _MAX_NODES = 200
+_MAX_ENCODED = 400
 _FIRST = 160
 """Characters of a description that say what the tool is for."""
 _SATURATION = 1.2
@@ -44,7 +48,7 @@ _RELATED = 0.7
 _OF_SERVICE = 5.0
 _UNNAMED = 0.5
 _RARE = 2
-_PARTLY = 0.75
+_PARTLY = 0.6
 """What a tool of a service counts that is named with fewer words than another (Google, and not Google Calendar)."""
 _OTHERS = 0.5
 """What a tool of another service than the one that is named counts."""
@@ -52,14 +56,15 @@ _CONTRARY = 0.7
 """What a tool counts that does something else than the request wants."""
 _PART_OF_NAME = 0.3
 """What a word counts that is part of a service's name, which is counted as a whole."""
-_SIMILAR = 2.5
+_SIMILAR = 4.0
 """What a tool counts whose text means the same as the request, whatever words they share: as so many rare words."""
 _SAID = 0.5
 """Words that count less (those that a request only passes on) say nothing about the meaning of the request."""
-_ALIKE = 0.15
-"""Less similar ones count nothing: all texts about computers are a little alike."""
 _ALIKE_ALONE = 0.35
-"""The same for tools that share no word with the request, nor a related one."""
+"""Less similar ones count nothing if they share no word with the request, nor a related one: all texts about computers are a little
+alike."""
+_SIMILAR_TEXT, _TEXT_ALONE = 10.0, 0.2
+"""The same two for vectors of whole texts, which are better."""
 _COVERAGE = 0.3
 _MAX_KEPT = 500_000
 """Weights that are kept for words of requests."""
@@ -98,9 +103,11 @@ class _Entry(NamedTuple):
 
 
 class ToolIndex:
-    """`index.sync(tools)`, then `index.search("rain tomorrow?", among=names)`: names, the best first."""
+    """`index.sync(tools)`, then `index.search("rain tomorrow?", among=names)`: names, the best first. `texts`: compares whole texts,
+    if it has their vectors, instead of sums of word vectors."""
 
-    def __init__(self, tools: Iterable[Indexed] = ()) -> None:
+    def __init__(self, tools: Iterable[Indexed] = (), *, texts: TextSimilarity | None = None) -> None:
+        self._texts = texts
         self._entries: dict[str, _Entry] = {}
         self._names: dict[int, str] = {}
         self._weights: dict[str, dict[int, float]] = {}
@@ -150,6 +157,8 @@ class ToolIndex:
         vector = text_vector(_said_of(tool))
         if vector is not None:
             self._similarities.put(number, vector)
+        if self._texts is not None:
+            self._texts.put(number, _encoded_text(tool))
         operation = operation_of(tool.name)
         if operation is not None:
             self._operations[number] = operation
@@ -166,6 +175,8 @@ class ToolIndex:
         del self._names[entry.number]
         self._services.remove(entry.number)
         self._similarities.remove(entry.number)
+        if self._texts is not None:
+            self._texts.remove(entry.number)
         self._operations.pop(entry.number, None)
         for term in entry.terms:
             found = self._weights[term]
@@ -183,41 +194,58 @@ class ToolIndex:
         """The names of at most `limit` tools that fit a request, the best first. `among`: the tools that may be found."""
         asked = read_request(request[:_MAX_QUERY])
         scores: dict[int, float] = {}
-        covered: dict[int, float] = {}
-        known = 1e-9
+        parts: list[tuple[Collection[int], float]] = []
         named = self._services.named(asked.words)
         for numbers in named.joined.values():
-            value = self._rarity(numbers) * _OF_SERVICE
-            known += value / _OF_SERVICE
+            rarity = self._rarity(numbers)
+            parts.append((numbers, rarity))
             for number in numbers:
-                scores[number] = scores.get(number, 0.0) + value
-                covered[number] = covered.get(number, 0.0) + value / _OF_SERVICE
+                scores[number] = scores.get(number, 0.0) + rarity * _OF_SERVICE
         for term, given in list(asked.terms.items())[:_MAX_QUERY_TERMS]:
             best, rarity = self._best(term)
             weight = given * _PART_OF_NAME if term in named.parts else given
             if self._services.of_term(term):
                 best = self._of_service(term, best, rarity, named.terms)
             if best:
-                known += weight * rarity
+                parts.append((best, weight * rarity))
                 for number, value in best.items():
                     scores[number] = scores.get(number, 0.0) + weight * value
-                    covered[number] = covered.get(number, 0.0) + weight * rarity
-        self._add_similar(scores, asked.terms, named.counts)
-        self._weigh(scores, named.counts, wanted_operations(asked))
-        names = self._names
-        ranked = nsmallest(
-            max(limit, 0),
-            (
-                (
-                    -score * (1.0 - _COVERAGE + _COVERAGE * covered.get(number, 0.0) / known),
-                    len(names[number]),
-                    names[number],
-                )
-                for number, score in scores.items()
-                if among is None or names[number] in among
-            ),
-        )
-        return [name for _, _, name in ranked]
+        texts = None if 0 < len(named.counts) <= limit else self._texts  # all of them are found anyway
+        self._add_similar(scores, None if texts is None else texts.to(request[:_MAX_QUERY]), asked.terms, named)
+        if among is not None:
+            scores = {number: score for number, score in scores.items() if self._names[number] in among}
+        return self._first(scores, limit, self._share_of(parts, named, wanted_operations(asked)))
+
+    def _share_of(
+        self, parts: Sequence[tuple[Collection[int], float]], named: Named, wanted: Collection[str]
+    ) -> Callable[[int], float]:
+        """What a tool keeps of its score, from 0 to 1: less if it has few `parts` of the request (its tools, and what each counts), if it
+        is of another service than the one that is named, or if it does something else than is wanted."""
+        known = 1e-9 + sum(value for _, value in parts)
+        most = max(named.counts.values(), default=0)
+
+        def share_of(number: int) -> float:
+            covered = sum(value for numbers, value in parts if number in numbers)
+            share = 1.0 - _COVERAGE + _COVERAGE * covered / known
+            count = named.counts.get(number, 0)
+            if count < most:
+                share *= _PARTLY if count else _OTHERS
+            if wanted and self._operations.get(number, "") not in ("", *wanted):
+                share *= _CONTRARY
+            return share
+
+        return share_of
+
+    def _first(self, scores: Mapping[int, float], limit: int, share_of: Callable[[int], float]) -> list[str]:
+        """The names of the best, the shortest first among equals. The share is asked for only of tools that may still be among them."""
+        best: list[tuple[float, int, str]] = []
+        for number, score in sorted(scores.items(), key=itemgetter(1), reverse=True):
+            if len(best) >= limit and (not best or score < -best[-1][0]):
+                break
+            name = self._names[number]
+            insort(best, (-score * share_of(number), len(name), name))
+            del best[max(limit, 0) :]
+        return [name for _, _, name in best]
 
     def _of_service(self, term: str, best: dict[int, float], rarity: float, named: Collection[str]) -> dict[int, float]:
         """What a term counts that names a service. All tools of a service that is named are of it to the same degree; if the term is
@@ -230,28 +258,29 @@ class ToolIndex:
                 changed.update({number: best[number] * _UNNAMED for number in numbers})
         return changed
 
-    def _add_similar(self, scores: dict[int, float], terms: Mapping[str, float], named: Mapping[int, int]) -> None:
-        """If a service is named, only its tools are compared."""
-        vector = text_vector((term, weight) for term, weight in terms.items() if weight >= _SAID)
-        if vector is not None:
-            whole = _SIMILAR * self._rarity(())
-            for number, similarity in self._similarities.to(vector).items():
-                least = _ALIKE if number in scores else _ALIKE_ALONE
-                if similarity > least and (not named or number in named):
-                    scores[number] = scores.get(number, 0.0) + whole * similarity
+    def _add_similar(
+        self,
+        scores: dict[int, float],
+        of_texts: Mapping[int, float] | None,
+        terms: Mapping[str, float],
+        named: Named,
+    ) -> None:
+        """If a service is named, only its tools are compared. `of_texts`: their similarity as whole texts; None: it is not known."""
+        if of_texts is None:
+            found, whole, alone = self._similar(terms, named), _SIMILAR, _ALIKE_ALONE
+        else:
+            found, whole, alone = of_texts, _SIMILAR_TEXT, _TEXT_ALONE
+        gain, most = whole * self._rarity(()), max(named.counts.values(), default=0)
+        for number in [number for number, count in named.counts.items() if count == most] or found:
+            similarity = found.get(number, 0.0)
+            if similarity > 0.0 and (number in scores or similarity > alone):
+                scores[number] = scores.get(number, 0.0) + gain * similarity
 
-    def _weigh(self, scores: dict[int, float], named: Mapping[int, int], wanted: Collection[str]) -> None:
-        """Tools of other services than the one that is named count less, and tools that do something else than is wanted."""
-        most = max(named.values(), default=0)
-        if most:
-            for number in scores:
-                count = named.get(number, 0)
-                if count < most:
-                    scores[number] *= _PARTLY if count else _OTHERS
-        if wanted:
-            for number, operation in self._operations.items():
-                if operation not in wanted and number in scores:
-                    scores[number] *= _CONTRARY
+    def _similar(self, terms: Mapping[str, float], named: Named) -> Mapping[int, float]:
+        """By word vectors, without the name of a service: it says nothing about which of the service's tools is meant."""
+        name = named.terms | named.parts
+        vector = text_vector((term, weight) for term, weight in terms.items() if weight >= _SAID and term not in name)
+        return {} if vector is None else self._similarities.to(vector)
 
     def _best(self, term: str) -> tuple[dict[int, float], float]:
         """For each tool what the term, a word of the same meaning or a corrected spelling counts in it; and how rare the term is. Kept
@@ -318,6 +347,11 @@ def _text(description: Any) -> str:
 def _said_of(tool: Indexed) -> list[tuple[str, float]]:
     """The words that say what a tool does."""
     return [(term, 1.0) for term in plain_terms(f"{tool.name} {_text(tool.description)[:_FIRST]}")[:_MAX_TERMS]]
+
+
+def _encoded_text(tool: Indexed) -> str:
+    """What an encoder reads of a tool."""
+    return f"{' '.join(words_of_name(tool.name))}: {_text(tool.description)[:_MAX_ENCODED]}"
 
 
 def _weights_of(tool: Indexed) -> dict[str, float]:

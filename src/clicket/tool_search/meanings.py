@@ -321,6 +321,9 @@ own owns assets debts liabilities > assets liabilities equity balance ; unpayabl
 arabic bulgarian catalan croatian czech danish dutch english estonian finnish greek hebrew hindi indonesian korean latin latvian
   lithuanian malay mandarin norwegian persian polish portuguese romanian russian serbian slovak slovenian swahili swedish tagalog
   thai turkish ukrainian urdu vietnamese welsh > translate language ;
-plane planes jet airliner aircraft > flight aircraft
+plane planes jet airliner aircraft > flight aircraft ;
+mp4 mkv mov avi webm wmv > video file ; mp3 wav flac ogg m4a aac > audio file ; png jpg jpeg gif webp svg heic > image picture ;
+txt md log ini conf yaml yml toml > text file ; csv tsv xlsx xls > spreadsheet file csv ; docx odt rtf > document file ;
+pptx > document presentation ; zip tar gz rar > archive compress zip ; html htm > web page html ; mr mrs > merge request
 """
 """What people say, and the words that tools have for it. Only read from left to right."""

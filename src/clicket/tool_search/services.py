@@ -13,7 +13,7 @@ from clicket.tool_search.words import RequestWord, is_verb, plain_terms, proper_
 
 __all__ = ["Named", "Services"]
 
-_LEAST = 3
+_LEAST = 2
 """Tools whose names begin with the same word, from which on that word is the name of a service."""
 _SHORTEST_JOINED = 4
 """Letters of a name that a request writes in two words (`Argo CD` for `argocd`), at least."""
@@ -110,9 +110,14 @@ class Services:
     def _named_by(self, term: str) -> set[int]:
         names = (term,) if is_ordinary(term) else (term, *variants(term))
         found = {number for name in names for numbers in self.of_term(name) for number in numbers}
-        for lead, numbers in self._titles.get(term, {}).items():
+        leads = self._titles.get(term, {})
+        for lead, numbers in leads.items():
             group = self._leads[lead][""]
-            if len(numbers) >= _LEAST and 2 * len(numbers) >= len(group):
+            is_title = len(numbers) >= _LEAST and 2 * len(numbers) >= len(group)
+            is_own = (
+                len(leads) == 1 and len(group) >= _LEAST and not is_ordinary(term)
+            )  # Firestore, in tools of Firebase only
+            if is_title or is_own:
                 found |= group
         return found
 

@@ -22,13 +22,18 @@ __all__ = [
     "read_request",
     "spellings",
     "variants",
+    "words_of_name",
 ]
 
 _LONGEST = 40
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SIGNS = re.compile(r"[\W_]+")
 _BRAND = re.compile(r"\b[A-Za-z][a-z0-9]{1,20}[A-Z][A-Za-z0-9]{1,20}\b")
+_TITLE = re.compile(r"\b[A-Z][a-z0-9]{1,20}[A-Z][A-Za-z0-9]{1,20}\b")
+_SUFFIX = re.compile(r"(?<=[A-Za-z0-9])\.(?:com|org|net|io|co|dev|app|ai|eu|de|uk|gov|edu|info)\b", re.IGNORECASE)
 _QUOTED = re.compile(r"\"[^\"]{1,500}\"|“[^”]{1,500}”|„[^“”]{1,500}[“”]|«[^»]{1,500}»|(?<!\w)'[^']{1,500}'(?!\w)")
+_KEY = re.compile(r"[A-Z]{2,10}-(?=\w*\d)[0-9A-Z]{1,10}\Z")
+"""The key of a ticket: PROJ-123."""
 _WORD = re.compile(r"[^\W_]{1,40}")
 _BEFORE_COLON = 2
 """Words with a meaning before a colon, from which on what follows it is content."""
@@ -92,6 +97,11 @@ def _split(text: str) -> str:
     return _SIGNS.sub(" ", fold(_BOUNDARY.sub(" ", text)))
 
 
+def words_of_name(name: str) -> list[str]:
+    """The words of an identifier, folded."""
+    return _split(name).split()
+
+
 def _brands(text: str) -> list[str]:
     """Words with a capital inside, such as GitHub, as one term: in names of tools they are often written so."""
     return [_stemmed(word.lower()) for word in _BRAND.findall(text)]
@@ -106,8 +116,8 @@ def plain_terms(text: str) -> list[str]:
 
 
 def prose_terms(text: str) -> list[str]:
-    """The terms of a description."""
-    return [*plain_terms(text), *_brands(text)]
+    """The terms of a description. A name such as WordPress is one term: its parts are words that mean something else."""
+    return [*plain_terms(_TITLE.sub(" ", text)), *_brands(text)]
 
 
 class RequestWord(NamedTuple):
@@ -159,7 +169,7 @@ def read_request(text: str) -> RequestText:
 
 
 def _said_terms(text: str) -> dict[str, float]:
-    folded = _split(text)
+    folded = _split(_SUFFIX.sub(" ", text))
     if not folded.isascii():
         return dict.fromkeys(plain_terms(text), 1.0)
     weights: dict[str, float] = {}
@@ -237,7 +247,9 @@ def _hinted(text: str) -> list[str]:
             hints += "subreddit "
         elif word[:1] in "$€£" and word[1:2].isdigit():
             hints += "amount payment "
-        elif word.partition("-")[0].isupper() and word.partition("-")[2].isdigit():
+        elif word.startswith(("/", "~/")) and word[-1:].isalnum():
+            hints += "file path "
+        elif _KEY.match(word):
             hints += "issue ticket "
     return [_stemmed(hint) for hint in hints.split()]
 

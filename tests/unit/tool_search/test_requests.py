@@ -160,3 +160,61 @@ def test_related_words_of_general_english_are_enough(request_: str, name: str) -
         Made("buy_car", "Order an automobile."),
     ]
     assert ToolIndex(tools).search(request_, limit=1) == [name]
+
+
+def store(service: str, title: str, *, about: str) -> list[Made]:
+    return [
+        Made(f"{service}_{verb}_record", f"{title}: {verb} a record{about}.") for verb in ("create", "get", "delete")
+    ]
+
+
+def test_a_name_that_only_one_service_has_stands_for_that_service() -> None:
+    tools = [*store("firebase", "Firebase", about=" of Firestore"), *store("airtable", "Airtable", about="")]
+    tools[1] = Made("firebase_get_record", "One record.")
+    assert ToolIndex(tools).search("Read the Firestore record of Anna", limit=1) == ["firebase_get_record"]
+
+
+def test_a_service_of_two_tools_may_be_named() -> None:
+    tools = [
+        Made("newrelicRunNrql", "Run a query over telemetry."),
+        Made("newrelicListApplications", "Monitored applications."),
+        Made("bank_average_duration", "The average duration of a transaction."),
+    ]
+    found = ToolIndex(tools).search("Ask New Relic: average duration of a transaction", limit=2)
+    assert set(found) == {"newrelicRunNrql", "newrelicListApplications"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "name"),
+    [
+        ("Make an mp4 out of this mkv", "convert_video"),
+        ("What is in /etc/fstab?", "read_text_file"),
+        ("What does report.txt say?", "read_text_file"),
+        ("Tell me more about SHOP-4F2", "get_issue"),
+    ],
+)
+def test_what_a_request_shows_instead_of_naming_it(request_: str, name: str) -> None:
+    tools = [
+        Made("convert_video", "Transcode a video."),
+        Made("convert_units", "Convert units."),
+        Made("read_text_file", "Read a file."),
+        Made("get_host", "One host of a listing."),
+        Made("get_issue", "One issue."),
+        Made("get_shop", "One seller."),
+    ]
+    assert ToolIndex(tools).search(request_, limit=1) == [name]
+
+
+def test_a_part_of_a_brand_is_no_word_of_a_description() -> None:
+    tools = [Made("blog_create", "Create an article in WordPress."), Made("browser_click", "Click a button.")]
+    assert ToolIndex(tools).search("press the button", limit=1) == ["browser_click"]
+    assert ToolIndex(tools).search("an entry for WordPress", limit=1) == ["blog_create"]
+
+
+def test_the_end_of_a_domain_names_no_service() -> None:
+    tools = [
+        *(Made(f"monday_{verb}_item", f"monday.com: {verb} an item.") for verb in ("create", "list", "delete")),
+        Made("browser_open_page", "Go to an address."),
+    ]
+    assert ToolIndex(tools).search("go to example.com", limit=1) == ["browser_open_page"]
+    assert ToolIndex(tools).search("new item on monday.com", limit=1) == ["monday_create_item"]

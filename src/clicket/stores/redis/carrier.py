@@ -45,15 +45,17 @@ class PubSubCarrier:
 
     def start(self, space: str, me: int, on_text: OnText) -> None:
         self._space = self._base + b":" + space.encode()
-        channels = {self._space: 0, b"%b:%d" % (self._space, me): me}
+        channels = {self.channel(to): to for to in (0, me)}
         self._task = asyncio.get_running_loop().create_task(self._work(channels, on_text), name="clicket-redis-notices")
+
+    def channel(self, to: int) -> bytes:
+        """The name of the channel of a process, or of all (0)."""
+        return b"%b:%d" % (self._space, to) if to else self._space
 
     async def send(self, messages: Sequence[tuple[int, bytes]]) -> None:
         if self.trouble is not None:
             return
-        commands = [
-            packed(b"PUBLISH", b"%b:%d" % (self._space, to) if to else self._space, text) for to, text in messages
-        ]
+        commands = [packed(b"PUBLISH", self.channel(to), text) for to, text in messages]
         try:
             await self._sending.execute(commands)
         except (Lost, ClicketError) as trouble:

@@ -44,7 +44,10 @@ class Line(asyncio.Protocol):
             return answer
         self._answer, self._found, self._count = answer, [], count
         self._due = self._loop.time() + timeout
-        if self._timer is None:  # one timer for many questions: it looks again when it is early
+        timer = self._timer  # one for many questions: it looks again when it is early
+        if timer is None or timer.when() > self._due:
+            if timer is not None:
+                timer.cancel()
             self._timer = self._loop.call_at(self._due, self._look_at_clock)
         self._transport.write(data)
         return answer

@@ -278,8 +278,10 @@ class _Parts:
         self.membership = membership
         self.notices = notices
         self.calls = Calls(pool)
-        self.ownership = Ownership(pool, membership, self.calls, notices, on_hint)
-        self.appender = Appender(server, membership, notices, channel, self.ownership.look_later)
+        self.appender = Appender(server, membership, notices, channel, lambda: self.ownership.look_later())
+        self.ownership = Ownership(
+            pool, membership, self.calls, notices, on_hint, warm_up=self.appender.warm_up
+        )
         self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
         self.queues = Queues(pool)
         self.artifacts = Artifacts(pool, membership)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -94,6 +96,18 @@ class Appender:
         self._told = 0
         self._on_claim_lost = on_claim_lost
         self._connection: Connection | None = None
+        self._busy = asyncio.Lock()
+        self._warming: asyncio.Task[None] | None = None
+
+    def warm_up(self) -> None:
+        """Calls may be claimed soon: connect now, and let the server prepare the append, so that the first start does not wait for it."""
+        if self._connection is None and self._warming is None:
+            self._warming = asyncio.get_running_loop().create_task(self._warm_up(), name="clicket-postgres-writer")
+
+    async def _warm_up(self) -> None:
+        with contextlib.suppress(Lost, Refused, ClicketError):  # the first append has the same trouble, and says so
+            nothing: list[Param] = [False, "[]", None, b"", None, None, True, None]
+            await self._membership.run(self._send, _APPEND, *nothing)
 
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[_Outcome]:
         outcomes: list[_Outcome] = [None] * len(units)
@@ -121,6 +135,8 @@ class Appender:
             await self._membership.run(self._send, _ERASE, _encode(rows).decode(), bodies, runs, sums)
 
     def close(self) -> None:
+        if self._warming is not None:
+            self._warming.cancel()
         if self._connection is not None:
             self._connection.close()
 
@@ -217,13 +233,14 @@ class Appender:
         )
 
     async def _send(self, sql: str, *params: Param, then: Statement | None = None) -> list[Row]:
-        connection = self._connection
-        if connection is None or connection.broken is not None:
-            connection = self._connection = await self._server.connect()
-        try:
-            return await connection.run(sql, params, limit=self._server.limit, then=then)
-        finally:
-            self._server.judge(connection)
+        async with self._busy:
+            connection = self._connection
+            if connection is None or connection.broken is not None:
+                connection = self._connection = await self._server.connect()
+            try:
+                return await connection.run(sql, params, limit=self._server.limit, then=then)
+            finally:
+                self._server.judge(connection)
 
 
 def _refusal(change: Append, body: bytes) -> Unstorable | None:

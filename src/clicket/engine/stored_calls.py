@@ -24,6 +24,7 @@ _MAX_UNCHANGED = 10_000
 """Calls that are remembered as unchanged; of the others the store is asked."""
 _MAX_EARLY = 300
 """Calls whose events are kept although this process does not know them: as many as may be in a commit that is under way."""
+_UNREAD: tuple[str, list[Event]] = ("", [])
 _MOST_NAMED = 1_000
 """Calls of a thread, the newest first, among which a short name is looked for."""
 
@@ -183,6 +184,7 @@ class StoredCalls:
     def taken_back(self, key: int) -> None:
         """This process claimed a call: it gets no notices of what it writes itself."""
         self._unchanged.pop(key, None)
+        self._early.pop(key, None)
 
     def close(self) -> None:
         """The runtime is closed: followers get an error, and nothing is read any more."""
@@ -198,9 +200,12 @@ class StoredCalls:
         """The store hints at new events of a call; None: of any."""
         if key is None:
             self._unchanged.clear()
+            self._early = dict.fromkeys(self._early, _UNREAD)
             self._look_at_all()
         else:
             self._unchanged.pop(key, None)
+            if key in self._early:  # there is more than was heard
+                self._early[key] = _UNREAD
             self._look_at(key)
 
     def on_events(self, key: int, id: str, events: list[Event]) -> None:

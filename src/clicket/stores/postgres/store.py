@@ -279,9 +279,7 @@ class _Parts:
         self.notices = notices
         self.calls = Calls(pool)
         self.appender = Appender(server, membership, notices, channel, lambda: self.ownership.look_later())
-        self.ownership = Ownership(
-            pool, membership, self.calls, notices, on_hint, warm_up=self.appender.warm_up
-        )
+        self.ownership = Ownership(pool, membership, self.calls, notices, on_hint, warm_up=self.appender.warm_up)
         self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
         self.queues = Queues(pool)
         self.artifacts = Artifacts(pool, membership)

@@ -23,8 +23,8 @@ __all__ = ["Appender"]
 _APPEND = """SELECT outcomes, followed, givers FROM append(
     $1::bigint, $2::bigint, $3::boolean, $4::json, $5::json, $6::bytea, $7::json, $8::json, $9::boolean, $10::text)"""
 _TELL = "SELECT tell($1::text, $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[])"
-_TELL_ONE = """SELECT set_config('synchronous_commit', 'off', true),
-        pg_notify($2::text, CASE WHEN $4::boolean THEN '+' || split_part(a.applied, ' ', 2) || E'\\n' ELSE '' END || $3::text)
+_TELL_ONE = """SELECT pg_notify($2::text, CASE WHEN $4::boolean THEN '+' || split_part(a.applied, ' ', 2) || E'\\n' ELSE '' END
+        || $3::text), set_config('synchronous_commit', 'off', true)
     FROM current_setting('clicket.applied', true) AS a(applied)
     WHERE split_part(a.applied, ' ', 1) = $1::text AND split_part(a.applied, ' ', 2)::bigint > 0"""
 _ERASE = "SELECT erase($1::bigint, $2::bigint, $3::json, $4::bytea, $5::json, $6::json)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from clicket.ports import Notices, OnHint, Owner, Presence, Stored
 from clicket.stores.liveness import process_gone
@@ -30,25 +30,14 @@ _LOCKED = 0.01
 
 
 class Ownership:
-    """`on_hint("work", 0)` is called when waiting calls were locked by others, some time later. `warm_up` is called before waiting calls
-    are claimed: they will be started."""
+    """`on_hint("work", 0)` is called when waiting calls were locked by others, some time later."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        membership: Membership,
-        calls: Calls,
-        notices: Notices,
-        on_hint: OnHint,
-        *,
-        warm_up: Callable[[], None],
-    ) -> None:
+    def __init__(self, pool: Pool, membership: Membership, calls: Calls, notices: Notices, on_hint: OnHint) -> None:
         self._pool = pool
         self._membership = membership
         self._calls = calls
         self._notices = notices
         self._on_hint = on_hint
-        self._warm_up = warm_up
         self._later: asyncio.TimerHandle | None = None
         self._undelivered: set[int] = set()
         self._claiming = asyncio.Lock()
@@ -72,10 +61,7 @@ class Ownership:
         return await self._claim("orphans", await self._gone(), sorted(tools), limit)
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        if not tools:
-            return []
-        self._warm_up()
-        return await self._claim_waiting(sorted(tools), limit)
+        return await self._claim_waiting(sorted(tools), limit) if tools else []
 
     async def claim(self, key: int) -> Stored | None:
         taken = await self._claim("one", await self._gone(), [], 1, key)

@@ -156,7 +156,10 @@ class PostgresStore:
         return await self._open.ownership.claim_orphans(tools, limit)
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        return await self._open.ownership.claim_waiting(tools, limit)
+        parts = self._open
+        if tools:
+            parts.appender.warm_up()  # what is claimed will be started
+        return await parts.ownership.claim_waiting(tools, limit)
 
     async def claim(self, key: int) -> Stored | None:
         return await self._open.ownership.claim(key)
@@ -278,8 +281,8 @@ class _Parts:
         self.membership = membership
         self.notices = notices
         self.calls = Calls(pool)
-        self.appender = Appender(server, membership, notices, channel, lambda: self.ownership.look_later())
-        self.ownership = Ownership(pool, membership, self.calls, notices, on_hint, warm_up=self.appender.warm_up)
+        self.ownership = Ownership(pool, membership, self.calls, notices, on_hint)
+        self.appender = Appender(server, membership, notices, channel, self.ownership.look_later)
         self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
         self.queues = Queues(pool)
         self.artifacts = Artifacts(pool, membership)

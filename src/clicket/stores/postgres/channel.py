@@ -2,7 +2,8 @@
 
 A commit that notifies holds a lock of the whole server until it is on the disk, so notices go out afterwards, in a transaction that
 waits for no disk: from here, or, if they are urgent, by the statement that follows the append on its own connection. Each process
-listens to a channel for all and to one of its own. The server wakes every listening connection of the database at each NOTIFY, whatever its channel: with many workers a bus costs it less.
+listens to a channel for all and to one of its own. The server wakes every listening connection of the database at each NOTIFY, whatever
+its channel: with many workers a bus costs it less.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 `--fleet` runs submit calls from two processes to workers over a store and a bus. Each run has four faults of
 `tests.crash.fleet_scene.FAULTS`: workers, submitters, the bus and the store's server are killed, workers are paused, connections broken,
-and the network between workers and the store or the bus is cut. The bus drops, doubles, delays and reorders messages in each run.
+and the network between workers and the store or the bus is cut. The bus drops, doubles, delays and reorders messages. In runs with an even
+seed the store carries the notices itself.
 
 Prints a table: runs, kills, calls, acknowledged calls, and of those lost, repeated, of unknown outcome (as they must be when
 no record tells), wrong. Each finding is printed with the seed that repeats it. Exit code 1 if there is any.

@@ -83,6 +83,23 @@ async def test_a_claim_needs_the_call_as_it_was_offered(make: Callable[[], Store
         assert after is None
 
 
+async def test_offers_go_with_the_commit_and_only_for_units_that_were_applied(make: Callable[[], Store]) -> None:
+    async with opened(make) as giver, opened(make) as worker:
+        heard: list[tuple[str, int]] = []
+        worker.notices.hear = lambda kind, key, body: heard.append((kind, key))
+        await eventually(lambda: giver.notices.trouble is None and worker.notices.trouble is None)
+        groups = (("a",), ("b", "c"), ("d", "a", "e"))  # the last one has an id that is taken
+        for ids in groups:
+            offered = [waiting(id) for id in ids]
+            for change in offered:
+                change.to = worker.notices.me
+            answers = await append(giver, *offered)
+            assert [error is None for error in answers] == [ids == ("a",) or id != "a" for id in ids]
+            expected = [("work", change.key) for change in offered if change.key]
+            await eventually(lambda expected=expected: heard == expected)  # type: ignore[misc]
+            heard.clear()
+
+
 async def test_a_claim_may_end_the_call(make: Callable[[], Store]) -> None:
     async with opened(make) as giver, opened(make) as worker:
         given = waiting("a")

@@ -139,6 +139,7 @@ async def test_one_call_on_postgres_costs_at_most_seven_statements(postgres: Pos
     looks = 2 * (seconds / 0.25 + 1)  # polls of the two processes, with or without calls
     assert 3 * calls <= kinds["append"] <= 3.2 * calls, "accept, claim and start, outcome"
     assert len(statements) - 3 * looks <= 7 * calls, kinds
+    assert 2 * calls <= kinds["pg_notify"] <= 2.5 * calls + looks, "one for the offer, one for start and outcome"
 
 
 @pytest.mark.parametrize("store", ["postgres", "redis"])
@@ -168,9 +169,11 @@ async def test_one_call_on_redis_costs_three_scripts_and_few_messages(redis_stor
             for n in range(3):
                 await giver.call("work", {"x": n})
             calls, start, before = 20, time.monotonic(), raw.info("commandstats")
+            read = raw.info("stats")["total_reads_processed"]
             for n in range(calls):
                 assert (await giver.call("work", {"x": n})).output == {"x": n}
             seconds, after = time.monotonic() - start, raw.info("commandstats")
+            read = raw.info("stats")["total_reads_processed"] - read
 
     def count(name: str) -> int:
         return sum(
@@ -180,6 +183,7 @@ async def test_one_call_on_redis_costs_three_scripts_and_few_messages(redis_stor
     looks = 2 * (seconds / 0.25 + 1)
     assert count("evalsha") - 3 * looks <= 3.2 * calls
     assert count("publish") <= 3.2 * calls + looks
+    assert read - 4 * looks <= 3.5 * calls, "offer and outcome go with the commits, not in commands of their own"
 
 
 @pytest.mark.parametrize("store", ["postgres", "redis"])

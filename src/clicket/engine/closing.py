@@ -35,7 +35,8 @@ class _Closed(Protocol):
 
 
 class Closing:
-    """`closing`: parts that start nothing new after the first step. `closed`: parts that do nothing after the last step."""
+    """`closing`: parts that start nothing new after the first step. `closed`: parts that do nothing after the last step. `stop_chores`
+    is called before the store closes: no chore asks a closed store."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Closing:
         stopping: Stopping,
         tasks: Tasks,
         *,
+        stop_chores: Callable[[], None],
         shares: bool,
         cancel_grace: float,
         closing: Sequence[_Closable],
@@ -66,6 +68,7 @@ class Closing:
         self._ending = ending
         self._stopping = stopping
         self._tasks = tasks
+        self._stop_chores = stop_chores
         self._shares = shares
         self._cancel_grace = cancel_grace
         self._closing = closing
@@ -87,6 +90,7 @@ class Closing:
                 stop(call, "shutdown", _WHY)
         await self._until_done(self._cancel_grace + 5.0)
         await self._close_parts()
+        self._stop_chores()
         if self._tasks.running:
             await asyncio.wait(self._tasks.running, timeout=1.0)
         await self._store.close()

@@ -37,6 +37,8 @@ class Placement:
         self._clock = clock
         self._workers: dict[int, _Worker] = {}
         self._placed: dict[int, int] = {}
+        self._ended: dict[int, bool] = {}
+        """Calls that ended before this process knew that they were placed."""
         self._turn = 0
         self._next_turn_at = float("-inf")
         self._has_asked = False
@@ -88,12 +90,23 @@ class Placement:
 
     def placed(self, key: int, worker: int) -> None:
         """The call is durable, and the worker was told of it."""
+        if self._ended.pop(key, None):
+            self._free(worker)
+            return
         self._placed[key] = worker
         if len(self._placed) > _MAX_PLACED:  # notices of their ends were lost
             del self._placed[next(iter(self._placed))]
 
     def ended(self, key: int) -> None:
         """A call of this process has ended: its worker has room again."""
-        worker = self._workers.get(self._placed.pop(key, 0))
+        if key in self._placed:
+            self._free(self._placed.pop(key))
+        else:  # its worker was faster than the store's answer; or it was not placed
+            self._ended[key] = True
+            if len(self._ended) > _MAX_PLACED:
+                del self._ended[next(iter(self._ended))]
+
+    def _free(self, number: int) -> None:
+        worker = self._workers.get(number)
         if worker is not None and worker.given > 0:  # else it was given the call before it said how much room it has
             worker.given -= 1

@@ -22,6 +22,9 @@ _MAX_INBOX = 1_000
 """Events that wait for one reader; a slower one reads the rest from the store."""
 _MAX_UNCHANGED = 10_000
 """Calls that are remembered as unchanged; of the others the store is asked."""
+_MAX_EARLY = 300
+"""Calls whose events are kept although this process does not know them: as many as may be in a commit that is under way."""
+_UNREAD: tuple[str, list[Event]] = ("", [])
 _MOST_NAMED = 1_000
 """Calls of a thread, the newest first, among which a short name is looked for."""
 
@@ -61,6 +64,10 @@ class _Follower:
         self.last = fresh[-1].seq
         self._news.set()
         return True
+
+    def take_early(self, heard: tuple[str, list[Event]] | None) -> bool:
+        """As `take`, of what was heard before there was a follower. False: the store must be read."""
+        return heard is not None and heard[0] == self.id and self.take(heard[1])
 
     def fail(self, error: ClicketError) -> None:
         self._error = error
@@ -102,6 +109,9 @@ class StoredCalls:
         self._delay = POLL_MOST
         self._unchanged: dict[int, None] = {}
         """Calls that this process gave away and of which it has heard nothing since: a follower need not read them at once."""
+        self._early: dict[int, tuple[str, list[Event]]] = {}
+        """Ids and events of calls that this process did not know as its own when it heard of them: the store sends a notice with
+        the commit, so a worker may have done its part before this process has read the answer."""
         self._is_closed = False
 
     async def find(self, id: str, thread: str | None, caller: str | None) -> Stored:
@@ -164,7 +174,9 @@ class StoredCalls:
     # Following.
 
     def given_away(self, key: int) -> None:
-        """This process has just left a call to other processes; every notice of it is still to come."""
+        """This process has just left a call to other processes; every notice of it is still to come, unless it was faster."""
+        if key in self._early:
+            return
         self._unchanged[key] = None
         if len(self._unchanged) > _MAX_UNCHANGED:
             del self._unchanged[next(iter(self._unchanged))]
@@ -172,6 +184,7 @@ class StoredCalls:
     def taken_back(self, key: int) -> None:
         """This process claimed a call: it gets no notices of what it writes itself."""
         self._unchanged.pop(key, None)
+        self._early.pop(key, None)
 
     def close(self) -> None:
         """The runtime is closed: followers get an error, and nothing is read any more."""
@@ -187,14 +200,23 @@ class StoredCalls:
         """The store hints at new events of a call; None: of any."""
         if key is None:
             self._unchanged.clear()
+            self._early = dict.fromkeys(self._early, _UNREAD)
             self._look_at_all()
         else:
             self._unchanged.pop(key, None)
+            if key in self._early:  # there is more than was heard
+                self._early[key] = _UNREAD
             self._look_at(key)
 
     def on_events(self, key: int, id: str, events: list[Event]) -> None:
         """A notice brought events of a call. If some before them are missing, the store is read."""
-        self._unchanged.pop(key, None)
+        if key in self._unchanged:
+            del self._unchanged[key]
+        elif key not in self.followers:
+            _, before = self._early.pop(key, (id, []))
+            self._early[key] = id, before + events
+            if len(self._early) > _MAX_EARLY:
+                del self._early[next(iter(self._early))]
         for follower in self.followers.get(key, ()):
             if follower.id == id and not follower.take(events):
                 self._look_at(key)
@@ -227,7 +249,7 @@ class StoredCalls:
                 if found[-1].state.is_terminal:
                     yield follower.take_events()
                     return
-            elif key not in self._unchanged:
+            elif key not in self._unchanged and not follower.take_early(self._early.pop(key, None)):
                 self._look_at(key)
             self._look_later()
             while True:

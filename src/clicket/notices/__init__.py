@@ -12,5 +12,6 @@ from __future__ import annotations
 from clicket.notices.carrier import Carrier, OnText
 from clicket.notices.channel import Channel
 from clicket.notices.secret import notice_secret, space_of
+from clicket.notices.signing import Notice
 
-__all__ = ["Carrier", "Channel", "OnText", "notice_secret", "space_of"]
+__all__ = ["Carrier", "Channel", "Notice", "OnText", "notice_secret", "space_of"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from clicket.notices.carrier import Carrier
-from clicket.notices.signing import Notice, read, written
+from clicket.notices.signing import Notice, read, sealed, written
 from clicket.ports.notices import Hear
 
 __all__ = ["Channel"]
@@ -85,6 +85,21 @@ class Channel:
             self._wake.set()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_GATHER, self._wake.set)
+
+    def seal(self, to: int, notices: Sequence[Notice], new: int = 0) -> tuple[list[Notice], bytes] | None:
+        """A message to one process, for the store to send with a commit: notices to it that wait here, which are taken out, and these.
+        `new`: how many of them have no key yet. None: nothing is carried now, or it would be too long for one message."""
+        if self._task is None or self._carrier.trouble is not None:
+            return None
+        waiting = self._waiting.get(to, [])
+        text = sealed([*waiting, *notices], self.me, to, self._secret, self._carrier.max_size, new)
+        if text is None:
+            return None
+        if waiting:
+            del self._waiting[to]
+            self._count -= len(waiting)
+            self._plain.difference_update((to, notice.kind, notice.key) for notice in waiting)
+        return waiting, text
 
     async def _send(self) -> None:
         while True:

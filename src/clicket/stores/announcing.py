@@ -1,29 +1,134 @@
-"""Which notices an append causes, once it is durable."""
+"""Which notices an append causes. The urgent ones go out with the commit itself, if the store can send them: a process that waits for
+them need not wait until this one has read the store's answer. The others are posted once the append is durable."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
 from msgspec import Raw
 from msgspec.json import encode
 
+from clicket.notices import Notice
 from clicket.ports import Append, Notices
+from clicket.stores.remote import Unit
 
-__all__ = ["announce"]
+__all__ = ["Announcer", "Enclosure", "Outbox"]
+
+_MAX_GIVERS = 10_000
+"""Calls whose givers are remembered; of the others the giver hears once the outcome is durable."""
 
 
-def announce(notices: Notices, change: Append, body: bytes, giver: int) -> None:
-    """Post what others want to know of a unit that was just written. `giver`: the process that left the call to others; 0: none."""
-    key, ends = change.key, change.ended_at is not None
-    if not change.owned and not ends:
-        to = change.to
-        if to > 0 and change.expect == 0:
-            call = change.call
-            offer = encode((call.id, change.fence, call.created_at, Raw(body)))
-            notices.post("work", key, to, offer)
-        else:
-            notices.post("work", 0 if to else key, abs(to), soon=to == 0)
-    elif giver and giver != notices.me and change.unit is not None:
-        notices.post("events", key, giver, encode((change.id, Raw(body))), soon=ends)
-    if change.request:
-        notices.post("request", key)
-    if change.stats is not None and change.stats.effect == "failed":
-        notices.post("health", 0)
+class Outbox(Notices, Protocol):
+    """Notices of a process whose store can send messages itself."""
+
+    def seal(self, to: int, notices: Sequence[Notice], new: int = 0) -> tuple[list[Notice], bytes] | None:
+        """A message to one process, for the store to send: notices to it that waited, which are taken out, and these. `new`: how many
+        of them have no key yet. None: it cannot be one message now."""
+        ...
+
+
+class Enclosure(msgspec.Struct, frozen=True, gc=False):
+    """A message that the store sends with a commit, if all these units of the group are applied by it."""
+
+    to: int
+    text: bytes
+    units: list[int]
+    new: list[int]
+    """Those of the units that create a call: the store puts the keys of their calls in front of the text."""
+    taken: list[Notice]
+    """Notices that waited, and went into it."""
+
+    def is_sent(self, applied: Sequence[bool]) -> bool:
+        return all(applied[number] for number in self.units)
+
+
+class Announcer:
+    """`encloses`: the store sends messages with a commit. False: a bus carries them."""
+
+    def __init__(self, notices: Outbox, *, encloses: bool) -> None:
+        self._notices = notices
+        self._encloses = encloses
+        self._givers: dict[int, int] = {}
+        """The process that waits for the outcome of a call that runs here."""
+
+    def enclose(self, units: Sequence[Unit]) -> list[Enclosure]:
+        """The messages that go with the commit of a group."""
+        if not self._encloses:
+            return []
+        found: dict[int, list[tuple[int, Notice]]] = {}
+        for number, (change, body) in enumerate(units):
+            if change.ended_at is not None:
+                giver = self._givers.get(change.key, 0)
+                if giver and change.unit is not None:
+                    notice = Notice("events", change.key, Raw(encode((change.id, Raw(body)))))
+                    found.setdefault(giver, []).append((number, notice))
+            elif not change.owned and change.to > 0 and change.expect == 0:
+                found.setdefault(change.to, []).append((number, Notice("work", -1, Raw(_offer(change, body)))))
+        enclosures = []
+        for to, numbered in found.items():
+            new = [number for number, notice in numbered if notice.key < 0]
+            sealed = self._notices.seal(to, [notice for _, notice in numbered], len(new))
+            if sealed is not None:
+                taken, text = sealed
+                enclosures.append(Enclosure(to, text, [number for number, _ in numbered], new, taken))
+        return enclosures
+
+    def give_back(self, enclosures: Sequence[Enclosure]) -> None:
+        """These were not sent: post what waited for them."""
+        for enclosure in enclosures:
+            for notice in enclosure.taken:
+                body = bytes(notice.body)
+                self._notices.post(notice.kind, notice.key, enclosure.to, b"" if body == b"null" else body)
+
+    def announce(
+        self,
+        units: Sequence[Unit],
+        applied: Sequence[bool],
+        givers: Sequence[int],
+        enclosures: Sequence[Enclosure] = (),
+    ) -> None:
+        """Post what others want to know of the units that were just written. `givers`: the processes that left their calls to others;
+        0: none."""
+        told: set[int] = set()
+        for enclosure in enclosures:
+            if enclosure.is_sent(applied):
+                told.update(enclosure.units)
+            else:
+                self.give_back((enclosure,))
+        for number, (change, body) in enumerate(units):
+            if applied[number]:
+                self._announce(change, body, givers[number], told=number in told)
+
+    def _announce(self, change: Append, body: bytes, giver: int, *, told: bool) -> None:
+        notices, key, ends = self._notices, change.key, change.ended_at is not None
+        if giver == notices.me:
+            giver = 0
+        if not change.owned and not ends:
+            to = change.to
+            if to > 0 and change.expect == 0:
+                if not told:
+                    notices.post("work", key, to, _offer(change, body))
+            else:
+                notices.post("work", 0 if to else key, abs(to), soon=to == 0)
+            self._givers.pop(key, None)
+        elif ends:
+            if giver and change.unit is not None and not told:
+                notices.post("events", key, giver, encode((change.id, Raw(body))))
+            self._givers.pop(key, None)
+        elif giver:
+            if change.unit is not None:
+                notices.post("events", key, giver, encode((change.id, Raw(body))), soon=False)
+            self._givers[key] = giver
+            if len(self._givers) > _MAX_GIVERS:  # of calls that other processes took over since
+                del self._givers[next(iter(self._givers))]
+        if change.request:
+            notices.post("request", key)
+        if change.stats is not None and change.stats.effect == "failed":
+            notices.post("health", 0)
+
+
+def _offer(change: Append, body: bytes) -> bytes:
+    call = change.call
+    return encode((call.id, change.fence, call.created_at, Raw(body)))

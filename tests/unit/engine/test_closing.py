@@ -64,6 +64,7 @@ class Parts(Lower):
                 self.journal, self.pipeline, self.limiter, self.ending, self.external, expire_input=lambda call: None
             ),
             self.tasks,
+            stop_chores=lambda: self.order.append("chores"),
             shares=shares,
             cancel_grace=grace,
             closing=(self.admission,),
@@ -75,7 +76,7 @@ class Parts(Lower):
 async def test_an_idle_runtime_closes_its_parts_in_order() -> None:
     parts = Parts()
     await parts.closing.close(patience=10.0)
-    assert parts.order == ["processes", "runner", "store"]
+    assert parts.order == ["processes", "runner", "chores", "store"], "a chore would find the store closed"
     assert (parts.admission.closing, parts.first.closed, parts.last.closed) == (True, True, True)
 
 
@@ -154,7 +155,7 @@ async def test_a_part_that_cannot_be_closed_does_not_keep_the_others_open(caplog
     registered.close = broken  # type: ignore[method-assign]
     parts.closing.on_close += [broken, feature]
     await parts.closing.close(patience=0.0)
-    assert parts.order == ["feature", "processes", "runner", "store"]
+    assert parts.order == ["feature", "processes", "runner", "chores", "store"]
     assert "tool echo could not be closed" in caplog.text
     assert "a part of the runtime could not be closed" in caplog.text
 

@@ -85,3 +85,12 @@ def test_what_is_no_room_is_ignored() -> None:
     for body in (b"", b"[]", b'{"a":"x"}', b"\xff"):
         place.on_room(5, body)
     assert place.choose("a") == 0
+
+
+def test_a_call_that_ended_before_the_answer_of_its_commit_takes_no_room() -> None:
+    place, _, _ = placement()
+    place.on_room(5, b'{"a":1}')
+    for key in range(3):
+        assert place.choose("a") == 5
+        place.ended(key)
+        place.placed(key, 5)

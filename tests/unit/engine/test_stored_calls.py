@@ -157,6 +157,25 @@ async def test_a_call_that_was_given_away_is_read_at_once_if_a_notice_of_it_came
     assert (await late).output == (await early).output == "done"
 
 
+@pytest.mark.parametrize("also", ["nothing", "a hint", "a hint of anything"])
+async def test_a_notice_that_comes_before_the_answer_of_the_commit_is_not_lost(also: str) -> None:
+    low, stored = parts()
+    call = low.running("echo")
+    given, key = low.store.of(call), call.entry.key
+    reads = Reads(low)
+    low.finish(call)
+    start, *outcome = low.store.events_of(call)[given.events[-1].seq :]
+    stored.on_events(key, "a", [start])
+    stored.on_events(key, "a", outcome)
+    if also != "nothing":
+        stored.on_news(key if also == "a hint" else None)
+    stored.given_away(key)
+    result = asyncio.ensure_future(stored.result(given, "a"))
+    await low.settle()  # the clock stands still
+    assert (result.done(), reads.count) == (True, 0 if also == "nothing" else 1)
+    assert (await result).output == "done"
+
+
 @pytest.mark.parametrize("source", ["hint", "any hint", "a read", "taken back", "found only"])
 async def test_a_call_of_which_something_may_have_been_missed_is_read_at_once(source: str) -> None:
     low, stored = parts()

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
+from tests.kit.waiting import eventually
 
 from clicket.notices import Channel, OnText
 from clicket.notices.signing import Notice, read, written
@@ -167,3 +169,46 @@ def test_a_message_is_read_with_its_own_secret_alone(other: bytes) -> None:
     assert read(text, 0, SECRET) == (5, [Notice("work", 1)])
     assert read(text, 0, other) is None
     assert read(text, 3, SECRET) is None
+
+
+async def test_a_message_that_the_store_sends_takes_what_waited_along() -> None:
+    line = Line()
+    async with ends(line) as (one, two):
+        one.channel.post("events", 7, 2, b'["start"]', soon=False)
+        one.channel.post("health", 0, 2, soon=False)
+        sealed = one.channel.seal(2, [Notice("events", 7, msgspec.Raw(b'["end"]'))])
+        assert sealed is not None
+        taken, text = sealed
+        assert [notice.kind for notice in taken] == ["events", "health"]
+        line.ends[2](2, text)
+        assert two.bodies == [("events", 7, b'["start"]'), ("events", 7, b'["end"]')]
+        assert two.hints == [("health", 0)]
+        one.channel.post("health", 0, 2)
+        await eventually(lambda: len(two.hints) == 2)
+        assert len(two.bodies) == 2, "what was taken along is not sent again"
+
+
+async def test_the_store_puts_the_keys_of_new_calls_in_front() -> None:
+    line = Line()
+    async with ends(line) as (one, two):
+        offers = [Notice("work", -1, msgspec.Raw(b"[%d]" % n)) for n in range(2)]
+        sealed = one.channel.seal(2, [offers[0], Notice("events", 7, msgspec.Raw(b"[]")), offers[1]], new=2)
+        assert sealed is not None
+        line.ends[2](2, b"+41,42\n" + sealed[1])
+        assert two.bodies == [("work", 41, b"[0]"), ("events", 7, b"[]"), ("work", 42, b"[1]")]
+        for keys in (b"+41", b"+41,42,43", b"+", b"+a,b"):
+            line.ends[2](2, keys + b"\n" + sealed[1])
+        assert (len(two.bodies), two.channel.forged) == (3, 4)
+
+
+async def test_a_message_that_cannot_be_one_is_not_sealed() -> None:
+    line = Line(max_size=300)
+    async with ends(line) as (one, _):
+        one.channel.post("events", 7, 2, b'["start"]', soon=False)
+        assert one.channel.seal(2, [Notice("events", 7, msgspec.Raw(b'"%b"' % (b"x" * 300)))]) is None
+        line.trouble = "away"
+        assert one.channel.seal(2, [Notice("events", 7)]) is None
+        line.trouble = None
+        sealed = one.channel.seal(2, [])
+        assert sealed is not None
+        assert len(sealed[0]) == 1, "what waits stays until it is taken"

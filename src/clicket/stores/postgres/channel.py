@@ -1,8 +1,9 @@
 """NOTIFY as the carrier of notices: sent beside the commit and never in it, received on a connection of its own.
 
 A commit that notifies holds a lock of the whole server until it is on the disk, so notices go out afterwards, in a transaction that
-waits for no disk. Each process listens to a channel for all and to one of its own. The server wakes every listening connection of
-the database at each NOTIFY, whatever its channel: with many workers a bus costs it less.
+waits for no disk: from here, or, if they are urgent, by the statement that follows the append on its own connection. Each process
+listens to a channel for all and to one of its own. The server wakes every listening connection of the database at each NOTIFY, whatever
+its channel: with many workers a bus costs it less.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class NotifyCarrier:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._space = ""
         self._connection: Connection | None = None
         self._lost = asyncio.Event()
         self._sending = asyncio.Lock()
@@ -41,22 +43,26 @@ class NotifyCarrier:
         self.trouble: str | None = "it is not connected yet"
 
     def start(self, space: str, me: int, on_text: OnText) -> None:
-        channels = {f"clicket {space}": 0, f"clicket {space} {me}": me}
+        self._space = space
+        channels = {self.channel(to): to for to in (0, me)}
 
         def on_notification(channel: str, text: str) -> None:
             if channel in channels:
                 on_text(channels[channel], text.encode())
 
-        self._space = space
         self._task = asyncio.get_running_loop().create_task(
             self._work(list(channels), on_notification), name="clicket-postgres-notices"
         )
+
+    def channel(self, to: int) -> str:
+        """The name of the channel of a process, or of all (0)."""
+        return f"clicket {self._space} {to}" if to else f"clicket {self._space}"
 
     async def send(self, messages: Sequence[tuple[int, bytes]]) -> None:
         connection = self._connection
         if connection is None:
             return
-        channels = [f"clicket {self._space} {to}" if to else f"clicket {self._space}" for to, _ in messages]
+        channels = [self.channel(to) for to, _ in messages]
         texts = [text.decode() for _, text in messages]
         with contextlib.suppress(Lost, Refused):
             async with self._sending:

@@ -7,6 +7,8 @@ caller waits for a server that hangs. The server may still run the statement: th
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,10 +17,13 @@ from psycopg.adapt import Transformer
 
 from clicket.stores.remote import Lost
 
-__all__ = ["Connection", "Hopeless", "Param", "Refused", "Row"]
+__all__ = ["Connection", "Hopeless", "Param", "Refused", "Row", "Statement"]
+
+logger = logging.getLogger("clicket.stores.postgres")
 
 Param = str | bytes | int | float | bool | Sequence[int] | Sequence[str] | None
 Row = tuple[Any, ...]
+Statement = tuple[str, Sequence[Param]]
 
 # The server could not do it now, and did nothing; the same statement may succeed later.
 _LATER = {
@@ -74,7 +79,7 @@ class Refused(Exception):
 
 
 class Connection:
-    """One statement at a time. `on_notification` gets the channel and the text of each notification."""
+    """One statement at a time, or two that follow each other. `on_notification` gets the channel and the text of each notification."""
 
     def __init__(self, pgconn: pq.abc.PGconn) -> None:
         self.on_notification: Callable[[str, str], None] | None = None
@@ -85,9 +90,10 @@ class Connection:
         self._pg = pgconn
         self._fd = pgconn.socket
         self._loop = asyncio.get_running_loop()
-        self._answer: asyncio.Future[pq.abc.PGresult] | None = None
+        self._asked: deque[tuple[asyncio.Future[pq.abc.PGresult] | None, asyncio.TimerHandle | None]] = deque()
+        """Statements under way: in a pipeline several, else one. None: the answer interests no caller."""
         self._results: list[pq.abc.PGresult] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._in_pipeline = False
         self._free: Callable[[], None] | None = None
         self._prepared: dict[str, bytes] = {}
         self._loader = Transformer()
@@ -116,20 +122,32 @@ class Connection:
 
     @property
     def busy(self) -> bool:
-        return self._answer is not None
+        return bool(self._asked)
 
-    async def run(self, sql: str, params: Sequence[Param] = (), *, limit: float) -> list[Row]:
-        """One statement, prepared once. Raises `Lost` or `Refused`. Cancelling it leaves the connection busy."""
-        name = self._prepared.get(sql)
-        if name is None:
-            name = f"s{len(self._prepared)}".encode()
-            await self._ask(limit, self._pg.send_prepare, name, sql.encode())
-            self._prepared[sql] = name
-        values = [_encoded(param) for param in params]
-        formats = [int(type(param) is bytes) for param in params]
-        result = await self._ask(limit, self._pg.send_query_prepared, name, values, formats, pq.Format.BINARY)
+    async def run(
+        self, sql: str, params: Sequence[Param] = (), *, limit: float, then: Statement | None = None
+    ) -> list[Row]:
+        """One statement, prepared once. Raises `Lost` or `Refused`. Cancelling it leaves the connection busy.
+
+        `then`: a statement that the server runs right after it, in a transaction of its own, without waiting for us. It is also run if
+        the first one is refused, and its answer is dropped."""
+        name = self._prepared.get(sql) or await self._prepare(sql, limit)
+        after = (self._prepared.get(then[0]) or await self._prepare(then[0], limit)) if then is not None else b""
+        if then is not None and not self._in_pipeline and not self._asked and self.broken is None:
+            self._pg.enter_pipeline_mode()
+            self._in_pipeline = True
+        answer = self._ask(limit, self._pg.send_query_prepared, name, *_bound(params), pq.Format.BINARY)
+        if then is not None and self.broken is None:
+            self._send(None, None, self._pg.send_query_prepared, after, *_bound(then[1]), pq.Format.BINARY)
+        result = await answer  # cancelling the caller cancels this future, not the statement
         self._loader.set_pgresult(result)
         return self._loader.load_rows(0, result.ntuples, tuple)
+
+    async def _prepare(self, sql: str, limit: float) -> bytes:
+        name = f"s{len(self._prepared)}".encode()
+        await self._ask(limit, self._pg.send_prepare, name, sql.encode())
+        self._prepared[sql] = name
+        return name
 
     async def script(self, sql: str, *, limit: float) -> None:
         """Several statements without parameters, in one transaction unless they say otherwise."""
@@ -148,21 +166,30 @@ class Connection:
         """At once: a statement under way is left to the server."""
         self._break(Lost(why))
 
-    async def _ask(self, limit: float, send: Callable[..., None], *args: Any) -> pq.abc.PGresult:
+    def _ask(self, limit: float, send: Callable[..., None], *args: Any) -> asyncio.Future[pq.abc.PGresult]:
         if self.broken is not None:
             raise Lost(str(self.broken))
-        assert self._answer is None, "one statement at a time"
+        assert self._in_pipeline or not self._asked, "one statement at a time"
         answer: asyncio.Future[pq.abc.PGresult] = self._loop.create_future()
-        self._answer = answer
-        self._results = []
-        self._timer = self._loop.call_later(limit, self._overdue, limit)
+        self._send(answer, self._loop.call_later(limit, self._overdue, limit), send, *args)
+        return answer
+
+    def _send(
+        self,
+        answer: asyncio.Future[pq.abc.PGresult] | None,
+        timer: asyncio.TimerHandle | None,
+        send: Callable[..., None],
+        *args: Any,
+    ) -> None:
+        self._asked.append((answer, timer))
         try:
             send(*args)
+            if self._in_pipeline:
+                self._pg.pipeline_sync()
             if self._pg.flush():
                 self._loop.add_writer(self._fd, self._writable)
         except Error as error:
             self._break(Lost(_words(error)))
-        return await answer  # cancelling the caller cancels this future, not the statement
 
     def _writable(self) -> None:
         try:
@@ -178,14 +205,22 @@ class Connection:
             while (note := pg.notifies()) is not None:
                 if self.on_notification is not None:
                     self.on_notification(note.relname.decode(errors="replace"), note.extra.decode(errors="replace"))
-            if self._answer is None:
-                return
-            while not pg.is_busy():
+            ended = False
+            while self._asked and not pg.is_busy():
                 result = pg.get_result()
                 if result is None:
+                    if not self._in_pipeline:
+                        self._answered()
+                        return
+                    if ended:  # nothing more has arrived
+                        return
+                    ended = True
+                elif self._in_pipeline and result.status == pq.ExecStatus.PIPELINE_SYNC:
                     self._answered()
-                    return
-                self._results.append(result)
+                    ended = False
+                else:
+                    self._results.append(result)
+                    ended = False
         except Error as error:
             # Keep the server's last message before the connection closes, if there is one.
             self._break(
@@ -193,21 +228,25 @@ class Connection:
             )
 
     def _answered(self) -> None:
-        answer, self._answer = self._answer, None
+        answer, timer = self._asked.popleft()
         results, self._results = self._results, []
         error = next((e for e in map(_error, results) if e is not None), None)
-        if self._timer is not None:
-            self._timer.cancel()
+        if timer is not None:
+            timer.cancel()
         if self._pg.status != pq.ConnStatus.OK or isinstance(error, _Forget):
             self._break(error if isinstance(error, Lost) else Lost("the connection broke off"))
-        if answer is not None and not answer.done():
+        if answer is None:
+            if error is not None:
+                logger.info("a statement that followed another had no effect: %s", error)
+        elif not answer.done():
             if error is not None:
                 answer.set_exception(error)
             elif results:
                 answer.set_result(results[-1])
             else:
                 answer.set_exception(self.broken or Lost("the connection broke off"))
-        self._now_free()
+        if not self._asked:
+            self._now_free()
 
     def _now_free(self) -> None:
         if self._free is not None:
@@ -222,14 +261,15 @@ class Connection:
         if self.broken is not None:
             return
         self.broken = why
-        if self._timer is not None:
-            self._timer.cancel()
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         self._pg.finish()
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_exception(why)
+        asked, self._asked = self._asked, deque()
+        for answer, timer in asked:
+            if timer is not None:
+                timer.cancel()
+            if answer is not None and not answer.done():
+                answer.set_exception(why)
         self._now_free()
         if self.left is not None:
             self.left()
@@ -282,6 +322,10 @@ def _error(result: pq.abc.PGresult) -> Exception | None:
 
 def _words(error: Error) -> str:
     return " ".join(str(error).split()).rstrip(".") or "the connection broke off"
+
+
+def _bound(params: Sequence[Param]) -> tuple[list[bytes | None], list[int]]:
+    return [_encoded(param) for param in params], [int(type(param) is bytes) for param in params]
 
 
 def _encoded(param: Param) -> bytes | None:

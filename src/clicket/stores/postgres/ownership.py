@@ -25,7 +25,7 @@ _CLAIM_WAITING = """SELECT key, id, fence, claims, owner, taken_from, bodies, pa
     $1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::text[], $6::text, $7::integer)"""
 _HOLD = "SELECT granted, freed FROM hold($1::bigint, $2::bigint, $3::text, $4::integer, $5::bigint)"
 _MOST = 2**31 - 1
-_LOCKED = 0.02
+_LOCKED = 0.01
 """Seconds after which waiting calls are looked for again that other transactions had locked."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event
@@ -80,8 +80,10 @@ class PostgresStore:
         except BaseException:
             pool.close()
             raise
-        channel = Channel(self._bus or NotifyCarrier(self._server), self._tell)
-        parts = _Parts(self._server, pool, membership, channel, self._tell)
+        own = NotifyCarrier(self._server)
+        channel = Channel(self._bus or own, self._tell)
+        sends = own.channel if self._bus is None else None
+        parts = _Parts(self._server, pool, membership, channel, sends, self._tell)
         try:
             secret = await notice_secret(parts.records)
         except BaseException:
@@ -154,7 +156,10 @@ class PostgresStore:
         return await self._open.ownership.claim_orphans(tools, limit)
 
     async def claim_waiting(self, tools: frozenset[str], limit: int) -> list[Stored]:
-        return await self._open.ownership.claim_waiting(tools, limit)
+        parts = self._open
+        if tools:
+            parts.appender.warm_up()  # what is claimed will be started
+        return await parts.ownership.claim_waiting(tools, limit)
 
     async def claim(self, key: int) -> Stored | None:
         return await self._open.ownership.claim(key)
@@ -263,13 +268,21 @@ class PostgresStore:
 class _Parts:
     """All that an open store has."""
 
-    def __init__(self, server: Server, pool: Pool, membership: Membership, notices: Channel, on_hint: OnHint) -> None:
+    def __init__(
+        self,
+        server: Server,
+        pool: Pool,
+        membership: Membership,
+        notices: Channel,
+        channel: Callable[[int], str] | None,
+        on_hint: OnHint,
+    ) -> None:
         self.pool = pool
         self.membership = membership
         self.notices = notices
         self.calls = Calls(pool)
         self.ownership = Ownership(pool, membership, self.calls, notices, on_hint)
-        self.appender = Appender(server, membership, notices, self.ownership.look_later)
+        self.appender = Appender(server, membership, notices, channel, self.ownership.look_later)
         self.writer = GroupWriter(server.name, self.appender, patience=server.timeout)
         self.queues = Queues(pool)
         self.artifacts = Artifacts(pool, membership)

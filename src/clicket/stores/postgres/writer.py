@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.ports import Append, Duplicate, Notices, Stale, Unstorable
-from clicket.stores.announcing import announce
-from clicket.stores.postgres.connection import Connection, Param, Refused, Row
+from clicket.ports import Append, Duplicate, Stale, Unstorable
+from clicket.stores.announcing import Announcer, Enclosure, Outbox
+from clicket.stores.postgres.connection import Connection, Param, Refused, Row, Statement
 from clicket.stores.postgres.membership import Membership
 from clicket.stores.postgres.outcome_stats import NOT_ALL_COUNT, place_of, runs_of
 from clicket.stores.postgres.pool import Server
@@ -18,7 +21,12 @@ from clicket.stores.remote import Lost, Unit
 __all__ = ["Appender"]
 
 _APPEND = """SELECT outcomes, followed, givers FROM append(
-    $1::bigint, $2::bigint, $3::boolean, $4::json, $5::json, $6::bytea, $7::json, $8::json, $9::boolean)"""
+    $1::bigint, $2::bigint, $3::boolean, $4::json, $5::json, $6::bytea, $7::json, $8::json, $9::boolean, $10::text)"""
+_TELL = "SELECT tell($1::text, $2::text[], $3::text[], $4::integer[], $5::integer[], $6::boolean[])"
+_TELL_ONE = """SELECT pg_notify($2::text, CASE WHEN $4::boolean THEN '+' || split_part(a.applied, ' ', 2) || E'\\n' ELSE '' END
+        || $3::text), set_config('synchronous_commit', 'off', true)
+    FROM current_setting('clicket.applied', true) AS a(applied)
+    WHERE split_part(a.applied, ' ', 1) = $1::text AND split_part(a.applied, ' ', 2)::bigint > 0"""
 _ERASE = "SELECT erase($1::bigint, $2::bigint, $3::json, $4::bytea, $5::json, $6::json)"
 _MAX_BYTES = 8 * 1024 * 1024
 _MAX_BODY = 256 * 1024 * 1024
@@ -69,16 +77,37 @@ class _Use(msgspec.Struct, gc=False):
 
 
 class Appender:
-    """The writing connection; what `GroupWriter` asks of a backend."""
+    """The writing connection; what `GroupWriter` asks of a backend. `channel(to)`: the name of the channel of a process; None: a bus
+    carries notices."""
 
     def __init__(
-        self, server: Server, membership: Membership, notices: Notices, on_claim_lost: Callable[[], None]
+        self,
+        server: Server,
+        membership: Membership,
+        notices: Outbox,
+        channel: Callable[[int], str] | None,
+        on_claim_lost: Callable[[], None],
     ) -> None:
         self._server = server
         self._membership = membership
         self._notices = notices
+        self._channel = channel
+        self._announcer = Announcer(notices, encloses=channel is not None)
+        self._told = 0
         self._on_claim_lost = on_claim_lost
         self._connection: Connection | None = None
+        self._busy = asyncio.Lock()
+        self._warming: asyncio.Task[None] | None = None
+
+    def warm_up(self) -> None:
+        """Calls may be claimed soon: connect now, and let the server prepare the append, so that the first start does not wait for it."""
+        if self._connection is None and self._warming is None:
+            self._warming = asyncio.get_running_loop().create_task(self._warm_up(), name="clicket-postgres-writer")
+
+    async def _warm_up(self) -> None:
+        with contextlib.suppress(Lost, Refused, ClicketError):  # the first append has the same trouble, and says so
+            nothing: list[Param] = [False, "[]", None, b"", None, None, True, None]
+            await self._membership.run(self._send, _APPEND, *nothing)
 
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[_Outcome]:
         outcomes: list[_Outcome] = [None] * len(units)
@@ -106,6 +135,8 @@ class Appender:
             await self._membership.run(self._send, _ERASE, _encode(rows).decode(), bodies, runs, sums)
 
     def close(self) -> None:
+        if self._warming is not None:
+            self._warming.cancel()
         if self._connection is not None:
             self._connection.close()
 
@@ -119,28 +150,64 @@ class Appender:
             _encode(uses).decode() if uses else None,
             b"".join(pieces),
         ]
+        changes, enclosures = [change for change, _ in units], self._announcer.enclose(units)
         try:
-            keys, followed, givers = await self._ask(params, [change for change, _ in units], turns)
+            keys, followed, givers = await self._ask(params, changes, turns, enclosures)
         except Refused as refused:
+            self._announcer.give_back(enclosures)
             if len(units) > 1:  # one member cannot be stored: the others must not suffer for it
                 return [outcome for unit in units for outcome in await self._apply([unit], [0], again)]
             return [self._not_stored(units[0][0], refused, again)]
+        except BaseException:
+            self._announcer.give_back(enclosures)
+            raise
         for key in followed:
             self._notices.post("events", key)
-        outcomes = [self._outcome(change, key) for (change, _), key in zip(units, keys, strict=True)]
-        for (change, body), outcome, giver in zip(units, outcomes, givers, strict=True):
-            if outcome is None:
-                announce(self._notices, change, body, giver)
+        outcomes = [self._outcome(change, key) for change, key in zip(changes, keys, strict=True)]
+        self._announcer.announce(units, [outcome is None for outcome in outcomes], givers, enclosures)
         return outcomes
 
-    async def _ask(self, params: Sequence[Param], changes: Sequence[Append], turns: Sequence[int]) -> Row:
+    async def _ask(
+        self,
+        params: Sequence[Param],
+        changes: Sequence[Append],
+        turns: Sequence[int],
+        enclosures: Sequence[Enclosure],
+    ) -> Row:
+        ticket, send = None, self._send
+        if enclosures:
+            self._told += 1
+            ticket = f"{self._membership.id}.{self._told}"
+            send = partial(self._send, then=self._telling(ticket, len(changes), enclosures))
+        run = self._membership.run
         try:
-            rows = await self._membership.run(self._send, _APPEND, *params, *runs_of(changes, turns))
+            rows = await run(send, _APPEND, *params, *runs_of(changes, turns), ticket)
         except Refused as refused:
             if refused.code != NOT_ALL_COUNT:
                 raise
-            rows = await self._membership.run(self._send, _APPEND, *params, *runs_of(changes, turns, alone=True))
+            rows = await run(send, _APPEND, *params, *runs_of(changes, turns, alone=True), ticket)
         return rows[0]
+
+    def _telling(self, ticket: str, units: int, enclosures: Sequence[Enclosure]) -> Statement:
+        """The statement that sends the messages of an append of so many units. For several units, each unit of a message has the
+        message's place, its own, and whether it is new."""
+        assert self._channel is not None
+        if units == 1:
+            only = enclosures[0]
+            return _TELL_ONE, (ticket, self._channel(only.to), only.text.decode(), bool(only.new))
+        parts = [
+            (place, unit, unit in enclosure.new)
+            for place, enclosure in enumerate(enclosures, start=1)
+            for unit in enclosure.units
+        ]
+        return _TELL, (
+            ticket,
+            [self._channel(enclosure.to) for enclosure in enclosures],
+            [enclosure.text.decode() for enclosure in enclosures],
+            [place for place, _, _ in parts],
+            [unit + 1 for _, unit, _ in parts],
+            ["t" if new else "f" for _, _, new in parts],
+        )
 
     def _outcome(self, change: Append, key: int) -> _Outcome:
         if key == -1:
@@ -165,14 +232,15 @@ class Appender:
             code=refused.code,
         )
 
-    async def _send(self, sql: str, *params: Param) -> list[Row]:
-        connection = self._connection
-        if connection is None or connection.broken is not None:
-            connection = self._connection = await self._server.connect()
-        try:
-            return await connection.run(sql, params, limit=self._server.limit)
-        finally:
-            self._server.judge(connection)
+    async def _send(self, sql: str, *params: Param, then: Statement | None = None) -> list[Row]:
+        async with self._busy:
+            connection = self._connection
+            if connection is None or connection.broken is not None:
+                connection = self._connection = await self._server.connect()
+            try:
+                return await connection.run(sql, params, limit=self._server.limit, then=then)
+            finally:
+                self._server.judge(connection)
 
 
 def _refusal(change: Append, body: bytes) -> Unstorable | None:

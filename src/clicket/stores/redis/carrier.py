@@ -7,6 +7,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from redis.exceptions import ResponseError
+
 from clicket.errors import ClicketError
 from clicket.notices import OnText
 from clicket.stores.redis.address import Address, address
@@ -39,18 +41,21 @@ class PubSubCarrier:
         self._space = b""
         self._task: asyncio.Task[None] | None = None
         self._warned = False
+        self._heard = False
 
     def start(self, space: str, me: int, on_text: OnText) -> None:
         self._space = self._base + b":" + space.encode()
-        channels = {self._space: 0, b"%b:%d" % (self._space, me): me}
+        channels = {self.channel(to): to for to in (0, me)}
         self._task = asyncio.get_running_loop().create_task(self._work(channels, on_text), name="clicket-redis-notices")
+
+    def channel(self, to: int) -> bytes:
+        """The name of the channel of a process, or of all (0)."""
+        return b"%b:%d" % (self._space, to) if to else self._space
 
     async def send(self, messages: Sequence[tuple[int, bytes]]) -> None:
         if self.trouble is not None:
             return
-        commands = [
-            packed(b"PUBLISH", b"%b:%d" % (self._space, to) if to else self._space, text) for to, text in messages
-        ]
+        commands = [packed(b"PUBLISH", self.channel(to), text) for to, text in messages]
         try:
             await self._sending.execute(commands)
         except (Lost, ClicketError) as trouble:
@@ -67,21 +72,27 @@ class PubSubCarrier:
         delay = _WAIT_FIRST
         try:
             while True:
+                subscribed = 0
+
+                def on_reply(message: object) -> None:
+                    nonlocal subscribed, delay
+                    self._heard = True
+                    match message:
+                        case [b"message", bytes(channel), bytes(text)] if channel in channels:
+                            on_text(channels[channel], text)
+                        case [b"subscribe", _, _]:
+                            subscribed += 1
+                            if subscribed == len(channels):
+                                self._on_back()
+                                delay = _WAIT_FIRST
+                        case ResponseError():
+                            self._listening.end(message)
+                        case _:
+                            pass
+
                 try:
-                    await self._listening.send(b"SUBSCRIBE", *channels)
-                    subscribed = 0
-                    while True:
-                        message = await self._next()
-                        match message:
-                            case [b"message", bytes(channel), bytes(text)] if channel in channels:
-                                on_text(channels[channel], text)
-                            case [b"subscribe", _, _]:
-                                subscribed += 1
-                                if subscribed == len(channels):
-                                    self._on_back()
-                                    delay = _WAIT_FIRST
-                            case _:
-                                pass
+                    await self._listening.listen(b"SUBSCRIBE", *channels, on_reply=on_reply)
+                    await self._listen()
                 except (Lost, ClicketError) as trouble:
                     self._fail(trouble)
                 await asyncio.sleep(delay)
@@ -89,15 +100,18 @@ class PubSubCarrier:
         finally:
             await self._listening.drop()
 
-    async def _next(self) -> object:
-        message = await self._listening.listen(_SILENCE)
-        if message is None:
-            await self._listening.send(b"PING")
-            message = await self._listening.listen(self._timeout)
-            if message is None:
+    async def _listen(self) -> None:
+        """Until the connection is lost, or the server has been silent, and silent to a ping."""
+        asked = True
+        while True:
+            self._heard = False
+            await self._listening.stays(self._timeout if asked else _SILENCE)
+            if asked and not self._heard:
                 await self._listening.drop()
                 raise Lost(f"no answer within {self._timeout:g} s")
-        return message
+            asked = not self._heard
+            if asked:
+                self._listening.say(b"PING")
 
     def _on_back(self) -> None:
         if self._warned and self._is_bus:

@@ -1,6 +1,7 @@
 """Connections. Commands go out together and as many answers come back in time, or the connection is dropped: `Lost`.
 
-redis-py connects, logs in, sends, and listens. Its client is left aside: a command through it costs three times what it costs here.
+redis-py connects and logs in; from then on `Line` has the connection. redis-py's client is left aside: a command through it costs three
+times what it costs here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.stores.redis.address import Address
-from clicket.stores.redis.replies import Replies
+from clicket.stores.redis.line import Line, OnReply
 from clicket.stores.remote import Lost
 
 __all__ = ["Command", "Connection", "ConnectionPool", "packed", "refusal"]
@@ -24,7 +25,6 @@ Command = bytes
 """As it goes over the connection."""
 _TRANSIENT = ("LOADING", "BUSY ", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "UNBLOCKED")
 _MAX_CONNECTIONS = 8
-_MAX_READ = 1024 * 1024
 
 
 def packed(*parts: bytes) -> Command:
@@ -42,28 +42,26 @@ class Connection:
         self._timeout = timeout
         self._on_connect = on_connect
         self._wire: Any = address.pool.make_connection()
+        self._line: Line | None = None
 
-    async def connect(self) -> None:
-        if not self._wire.is_connected:
-            await self._wire.connect()
-            if self._on_connect is not None:
-                await self._on_connect(self)
+    async def connect(self) -> Line:
+        if self._line is None or self._line.lost is not None:
+            await self.drop()
+            async with asyncio.timeout(self._timeout):
+                await self._wire.connect()
+                self._line = Line(self._wire._writer.transport, self._refused)
+                if self._on_connect is not None:
+                    await self._on_connect(self)
+        return self._line
 
     async def execute(self, commands: Sequence[Command]) -> list[Any]:
         """The answers in their order; an error that the server gave for one is among them."""
-        wire = self._wire
         try:
-            async with asyncio.timeout(self._timeout):
-                await self.connect()
-                await wire.send_packed_command(b"".join(commands), check_health=False)
-                answers: list[Any] = []
-                replies = Replies(self._refused)
-                while len(answers) < len(commands):
-                    data = await wire._reader.read(_MAX_READ)
-                    if not data:
-                        raise ConnectionResetError("the server closed the connection")
-                    answers += replies.feed(data)
-                return answers
+            line = self._line
+            if line is None or line.lost is not None:
+                line = await self.connect()
+            data = commands[0] if len(commands) == 1 else b"".join(commands)
+            return await line.ask(data, len(commands), self._timeout)
         except BaseException as error:
             await self._break_off(error)
             raise
@@ -75,20 +73,32 @@ class Connection:
             raise error
         return error
 
-    async def listen(self, patience: float) -> Any:
-        """What the server says unasked; None when it was silent for `patience` seconds."""
+    async def listen(self, *parts: bytes, on_reply: OnReply) -> None:
+        """Send a command after which the server speaks unasked; `on_reply` gets everything that it sends from now on."""
         try:
-            return await self._wire.read_response(timeout=patience, disconnect_on_error=False)
+            line = await self.connect()
+            line.on_reply = on_reply
+            line.say(packed(*parts))
         except BaseException as error:
             await self._break_off(error)
             raise
 
-    async def send(self, *parts: bytes) -> None:
-        """Send, and leave the answer to `listen`."""
+    def say(self, *parts: bytes) -> None:
+        """Send a command on a listening connection."""
+        if self._line is not None:
+            self._line.say(packed(*parts))
+
+    def end(self, why: Exception) -> None:
+        """The server said something after which the connection is of no use."""
+        if self._line is not None:
+            self._line.end(why)
+
+    async def stays(self, seconds: float) -> None:
+        """Wait so many seconds. Raises `Lost` when the connection breaks before."""
         try:
-            async with asyncio.timeout(self._timeout):
-                await self.connect()
-                await self._wire.send_packed_command(packed(*parts), check_health=False)
+            if self._line is None:
+                raise ConnectionResetError("the connection was closed")
+            await self._line.stays(seconds)
         except BaseException as error:
             await self._break_off(error)
             raise
@@ -101,6 +111,7 @@ class Connection:
             raise trouble from error
 
     async def drop(self) -> None:
+        self._line = None
         writer = getattr(self._wire, "_writer", None)
         if writer is not None:
             writer.transport.abort()  # what was not sent yet must not be sent now, nor waited for

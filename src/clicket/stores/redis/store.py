@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -84,13 +84,15 @@ class _Open:
         connection: Connection,
         dead_owners: DeadOwners,
         notices: Channel,
+        channel: Callable[[int], bytes] | None,
         *,
         keep: int | None,
     ) -> None:
         self.session = session
         self.connection = connection
         self.dead_owners = dead_owners
-        self.writer = GroupWriter(session.url, Units(session, connection, notices, keep=keep), patience=session.timeout)
+        units = Units(session, connection, notices, channel, keep=keep)
+        self.writer = GroupWriter(session.url, units, patience=session.timeout)
         self.notices = notices
         self.reads = Reads(session)
         self.claims = Claims(session, dead_owners, notices)
@@ -146,8 +148,11 @@ class RedisStore:
                 self.url, self._timeout, lambda: _only(session, connection.execute([command]))
             )
             started = self._accepted(session, response)
-            channel = Channel(self._bus or PubSubCarrier(self._address, self._timeout), self._on_hint)
-            parts = _Open(session, connection, DeadOwners(session, started, before), channel, keep=self._keep)
+            own = PubSubCarrier(self._address, self._timeout)
+            channel = Channel(self._bus or own, self._on_hint)
+            publishes = own.channel if self._bus is None else None
+            dead_owners = DeadOwners(session, started, before)
+            parts = _Open(session, connection, dead_owners, channel, publishes, keep=self._keep)
             secret = await notice_secret(parts.records)
         except BaseException:
             await connection.drop()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
 from clicket.errors import ClicketError
-from clicket.ports import Append, CacheUse, Duplicate, Notices, OutcomeStats, Stale, Unstorable
-from clicket.stores.announcing import announce
+from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
+from clicket.stores.announcing import Announcer, Enclosure, Outbox
 from clicket.stores.redis.connection import Command, Connection, refusal
 from clicket.stores.redis.scripts import script
 from clicket.stores.redis.session import Session
@@ -66,13 +66,32 @@ class _Request(msgspec.Struct, frozen=True, gc=False):
     """The result for the cache; empty, if the unit only counts a use of the cache."""
 
 
-class Units:
-    """The backend of the group writer."""
+class _Group(msgspec.Struct, frozen=True, gc=False):
+    """Units of one run of the script."""
 
-    def __init__(self, session: Session, connection: Connection, notices: Notices, *, keep: int | None) -> None:
+    places: list[int]
+    """Where they are among all units."""
+    requests: list[_Request]
+    enclosures: list[Enclosure]
+
+
+class Units:
+    """The backend of the group writer. `channel(to)`: the name of the channel of a process; None: a bus carries notices."""
+
+    def __init__(
+        self,
+        session: Session,
+        connection: Connection,
+        notices: Outbox,
+        channel: Callable[[int], bytes] | None,
+        *,
+        keep: int | None,
+    ) -> None:
         self._session = session
         self._connection = connection
         self._notices = notices
+        self._channel = channel
+        self._announcer = Announcer(notices, encloses=channel is not None)
         self._keep = keep
         self._hour = -math.inf
 
@@ -98,47 +117,84 @@ class Units:
                 outcomes[place] = error
         if sent:
             signature = self._session.identified({"again": True} if again else {})
-            answers = await self._answers([request for _, request in sent], signature)
-            for (place, _), answer in zip(sent, answers, strict=True):
-                outcomes[place] = self._outcome(*units[place], answer)
+            groups = [self._group(units, sent[at : at + _MAX_UNITS]) for at in range(0, len(sent), _MAX_UNITS)]
+            try:
+                for group, answers in zip(groups, await self._answers(groups, signature), strict=True):
+                    self._take(units, group, answers, outcomes)
+            except BaseException:
+                for group in groups:
+                    self._announcer.give_back(group.enclosures)
+                raise
             self._session.renewed(signature)
         return outcomes
 
-    async def _answers(self, requests: list[_Request], signature: dict[str, Any]) -> list[Any]:
-        """The answers of the script, one for each unit."""
-        answers = await self._run(requests, signature, load=False)
-        missing = next((n for n, answer in enumerate(answers) if isinstance(answer, NoScriptError)), None)
+    def _group(self, units: Sequence[Unit], sent: Sequence[tuple[int, _Request]]) -> _Group:
+        places = [place for place, _ in sent]
+        enclosures = self._announcer.enclose([units[place] for place in places])
+        return _Group(places, [request for _, request in sent], enclosures)
+
+    async def _answers(self, groups: Sequence[_Group], signature: dict[str, Any]) -> list[list[Any]]:
+        """The answers of the script, one for each unit of each group."""
+        commands = [self._command(group.requests, signature, group.enclosures) for group in groups]
+        answers = [
+            _each(answer, group.requests)
+            for group, answer in zip(groups, await self._connection.execute(commands), strict=True)
+        ]
+        flat = [(g, n) for g, group in enumerate(answers) for n in range(len(group))]
+        missing = next((at for at, (g, n) in enumerate(flat) if isinstance(answers[g][n], NoScriptError)), None)
         if missing is not None:
-            # From the first one that was not run on, all that were refused are asked again: they may have built on it.
-            rest = [n for n in range(missing, len(answers)) if not isinstance(answers[n], int | list)]
-            for n, answer in zip(rest, await self._run([requests[n] for n in rest], signature, load=True), strict=True):
-                answers[n] = answer
+            # From the first one that was not run on, all that were refused are asked again: they may have built on it. Their messages are
+            # posted afterwards.
+            rest = [(g, n) for g, n in flat[missing:] if not isinstance(answers[g][n], int | list)]
+            again = await self._run([groups[g].requests[n] for g, n in rest], signature)
+            for (g, n), answer in zip(rest, again, strict=True):
+                answers[g][n] = answer
+                self._announcer.give_back(groups[g].enclosures)
+                groups[g].enclosures.clear()
         return answers
 
-    async def _run(self, requests: list[_Request], signature: dict[str, Any], *, load: bool) -> list[Any]:
+    async def _run(self, requests: Sequence[_Request], signature: dict[str, Any]) -> list[Any]:
+        """The answers of a script that the server has to be given first."""
         groups = [requests[at : at + _MAX_UNITS] for at in range(0, len(requests), _MAX_UNITS)]
-        commands = [self._command(group, signature) for group in groups]
-        answers = await self._connection.execute([script("append").load, *commands] if load else commands)
-        found: list[Any] = []
-        for group, answer in zip(groups, answers[-len(groups) :], strict=True):
-            found += answer if isinstance(answer, list) else [answer] * len(group)  # else the script answered for all
-        return found
+        commands = [script("append").load, *(self._command(group, signature) for group in groups)]
+        _, *answers = await self._connection.execute(commands)
+        return [each for group, answer in zip(groups, answers, strict=True) for each in _each(answer, group)]
 
-    def _command(self, requests: Sequence[_Request], signature: dict[str, Any]) -> Command:
+    def _command(
+        self, requests: Sequence[_Request], signature: dict[str, Any], enclosures: Sequence[Enclosure] = ()
+    ) -> Command:
         arguments = {**signature, "units": [request.asked for request in requests]}
         if self._keep is not None:
             arguments["keep"] = self._keep
+        if enclosures:
+            arguments["tell"] = [self._message(enclosure) for enclosure in enclosures]
         items = [request.item for request in requests if request.item is not None]
-        return self._session.command("append", arguments, *(request.body for request in requests), *items)
+        texts = [enclosure.text for enclosure in enclosures]
+        return self._session.command("append", arguments, *(request.body for request in requests), *items, *texts)
 
-    def _outcome(self, change: Append, body: bytes, answer: Any) -> ClicketError | None:
+    def _message(self, enclosure: Enclosure) -> dict[str, Any]:
+        assert self._channel is not None
+        units, new = ([place + 1 for place in places] for places in (enclosure.units, enclosure.new))
+        return {"channel": self._channel(enclosure.to).decode(), "units": units, "new": new}
+
+    def _take(
+        self, units: Sequence[Unit], group: _Group, answers: Sequence[Any], outcomes: list[ClicketError | None]
+    ) -> None:
+        """The outcomes of a group, and what others are told of it."""
+        its_units = [units[place] for place in group.places]
+        givers = [answer[1] if isinstance(answer, list) else 0 for answer in answers]
+        applied = [isinstance(answer, int | list) for answer in answers]
+        for place, (change, _), answer in zip(group.places, its_units, answers, strict=True):
+            outcomes[place] = self._outcome(change, answer)
+        self._announcer.announce(its_units, applied, givers, group.enclosures)
+
+    def _outcome(self, change: Append, answer: Any) -> ClicketError | None:
         if isinstance(answer, int | list):
-            change.key, giver, watched = (answer, 0, 0) if isinstance(answer, int) else answer
+            change.key, _, watched = (answer, 0, 0) if isinstance(answer, int) else answer
             if change.expect == 0:
                 self._hour = change.call.created_at // 3600
             if watched and change.unit is not None:
                 self._notices.post("events", change.key)
-            announce(self._notices, change, body, giver)
             return None
         if answer == b"stale":
             return Stale(f"call {change.id} was changed by another writer")
@@ -203,6 +259,11 @@ class Units:
                 if change.stats is not None and change.ended_at is not None:
                     arguments["stats"] = _as_request(change.stats)
                 await self._session.once("erase", arguments, body)
+
+
+def _each(answer: Any, requests: Sequence[_Request]) -> list[Any]:
+    """The answer for each unit; the script may have given one for all."""
+    return answer if isinstance(answer, list) else [answer] * len(requests)
 
 
 def _use(use: CacheUse, now: float) -> tuple[dict[str, Any], bytes]:

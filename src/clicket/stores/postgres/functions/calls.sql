@@ -2,10 +2,10 @@
 
 -- Append units of events. Processes of older versions give neither `runs` nor `sums`. A claiming unit (`claim`) takes a call that has no owner: the call must be as its writer knows it,
 -- and its fence the one before the unit's. It never waits for a lock: another process that has the row locked is claiming it or writing
--- to it. `givers`: for each unit the giver of its call, 0 if there is none.
+-- to it. `givers`: for each unit the giver of its call, 0 if there is none. `ticket`: `tell` follows, and needs the outcomes.
 CREATE FUNCTION append(
     me bigint, my_epoch bigint, again boolean, units json, uses json, bodies bytea,
-    runs json DEFAULT NULL, sums json DEFAULT NULL, alone boolean DEFAULT true,
+    runs json DEFAULT NULL, sums json DEFAULT NULL, alone boolean DEFAULT true, ticket text DEFAULT NULL,
     OUT outcomes bigint[], OUT followed bigint[], OUT givers bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -140,6 +140,41 @@ BEGIN
         INSERT INTO cache_counts AS k (owner, hits, misses) VALUES (me, hit_count, miss_count)
             ON CONFLICT (owner) DO UPDATE SET hits = k.hits + excluded.hits, misses = k.misses + excluded.misses;
     END IF;
+    IF ticket IS NOT NULL THEN -- undone with this transaction, so `tell` finds it only after the commit
+        PERFORM set_config('clicket.applied', ticket || ' ' || array_to_string(outcomes, ','), false);
+    END IF;
+END $$;
+
+-- Send the messages that go with the append before, on the same connection: each if all its units were applied, with the keys of its new
+-- calls in front. For an append of one unit the writer says the same in plain SQL. A transaction of its own: a commit that notifies holds a lock of the whole server, so it must not wait for the disk.
+CREATE FUNCTION tell(ticket text, channels text[], texts text[], of_message integer[], places integer[], are_new boolean[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    applied text := coalesce(current_setting('clicket.applied', true), '');
+    keys bigint[];
+    new_keys text[];
+    whole boolean;
+BEGIN
+    IF split_part(applied, ' ', 1) <> ticket THEN
+        RETURN;
+    END IF;
+    keys := string_to_array(split_part(applied, ' ', 2), ',')::bigint[];
+    PERFORM set_config('synchronous_commit', 'off', true);
+    FOR m IN 1 .. cardinality(channels) LOOP
+        new_keys := '{}';
+        whole := true;
+        FOR n IN 1 .. cardinality(places) LOOP
+            CONTINUE WHEN of_message[n] <> m;
+            whole := whole AND keys[places[n]] > 0;
+            IF are_new[n] THEN
+                new_keys := new_keys || keys[places[n]]::text;
+            END IF;
+        END LOOP;
+        IF whole THEN
+            PERFORM pg_notify(channels[m], CASE WHEN cardinality(new_keys) > 0
+                THEN '+' || array_to_string(new_keys, ',') || E'\n' ELSE '' END || texts[m]);
+        END IF;
+    END LOOP;
 END $$;
 
 -- From now on the call keeps the artifact, in place of the owner that put it.

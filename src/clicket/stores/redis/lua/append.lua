@@ -1,5 +1,6 @@
 -- Several units in their order, each applied whole or refused whole. Answers for each the call's key, or why not; with the key also the
 -- process that gave the call away and whether others watch it, if there are such. A claiming unit takes a call that is nobody's.
+-- Messages in `tell` are published at the end, each if all its units were applied, with the keys of its new calls in front.
 -- Keys are texts here: a number is formatted anew, as a float, wherever it is part of a name or an argument.
 local unit, body, item
 local me = tostring(ask.me)
@@ -203,6 +204,27 @@ local function apply()
   return answer
 end
 
+local function key_of(answer)
+  local key = type(answer) == 'table' and answer[1] or answer
+  return type(key) == 'number' and string.format('%d', key)
+end
+
+local function publish(message, text, answers)
+  for _, place in ipairs(message.units) do
+    if not key_of(answers[place]) then
+      return
+    end
+  end
+  if #message.new > 0 then
+    local keys = {}
+    for n, place in ipairs(message.new) do
+      keys[n] = key_of(answers[place])
+    end
+    text = '+' .. table.concat(keys, ',') .. '\n' .. text
+  end
+  try('PUBLISH', message.channel, text) -- a user that may not publish can still write
+end
+
 gather()
 local answers, items = {}, #ask.units + 1
 for n, each in ipairs(ask.units) do
@@ -221,5 +243,8 @@ local counted, why = pcall(settle_stats)
 settle()
 if not counted then
   error(why)
+end
+for n, message in ipairs(ask.tell or {}) do
+  publish(message, ARGV[items + n], answers)
 end
 return answers

@@ -111,5 +111,5 @@ QUESTION = Question(
         *_pairs("a step of 5 calls", "wide_us", beyond=True),
         *_pairs("a step in a long thread", "long_us", beyond=True),
     ),
-    max_rounds=3,
+    max_rounds=5,
 )

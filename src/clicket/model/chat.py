@@ -13,7 +13,7 @@ Ended = Literal["stop", "length", "refusal"]
 """Why an answer ends: it is whole, it reached its limit of tokens, or the model declined to give one."""
 
 
-class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
+class ToolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One tool call as a model wrote it: `arguments` is its text, which need not be JSON, nor fit the tool."""
 
     id: str
@@ -21,7 +21,7 @@ class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str = "{}"
 
 
-class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
+class ToolOffer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool as a model is told of it."""
 
     name: str
@@ -31,7 +31,7 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The model is to learn of it only when a search finds it. Only for models whose vendor can do so; others must not get it."""
 
 
-class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """`uses` are an assistant's tool calls; each is answered by one message of the role `tool` with its id as `use_id`. As JSON
     they have the names by which most programs know them."""
 
@@ -57,7 +57,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return self.use_id
 
 
-class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`schema`: the answer is to be JSON that fits it. A model that cannot guarantee that is still asked; the caller checks.
 
     `tools`: what the model may call. `tool_choice`: "none" forbids it for this answer although the tools are listed,
@@ -81,7 +81,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """`cached_tokens` are those of the input that the vendor had read before. `cost` is in the currency of the prices."""
 
     input_tokens: int = msgspec.field(default_factory=int)  # these two are in the JSON also when nothing was used
@@ -102,7 +102,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
+class ChatReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     text: str = ""
     usage: Usage = Usage()
     ended: Ended = "stop"

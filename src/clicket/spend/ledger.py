@@ -36,7 +36,7 @@ _WRITE_WITHIN = 1.0
 _RETRY_AFTER = 2.0
 
 
-class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """`nano` is money in billionths of a dollar; None: the model has no price. `at`: seconds since the epoch."""
 
     at: float

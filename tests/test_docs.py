@@ -160,10 +160,10 @@ def test_the_names_of_the_design_documents_are_mapped_to_ours(page: str) -> None
 LINK = re.compile(r"\[[^\]\n]*\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    text = FENCE.sub("", page.read_text("utf-8"))
-    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+def test_links_between_pages_lead_somewhere() -> None:
+    links = [(page, link) for page in PAGES for link in LINK.findall(FENCE.sub("", page.read_text("utf-8")))]
+    assert len(links) > len(PAGES), "links are found"
+    assert [(name_of(page), link) for page, link in links if not (page.parent / link).exists()] == []
 
 
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

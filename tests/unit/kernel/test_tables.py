@@ -87,12 +87,7 @@ INITIAL = {
     "tool status": "available",
     "plan step": "not_started",
 }
-PAIRS = [(table, a, b) for table in TABLES for a, b in itertools.product(table.states, repeat=2)]
 each_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-
-
-def names_of(value: Any) -> str:
-    return value.name if isinstance(value, Table) else str(value)
 
 
 def test_all_tables_are_listed() -> None:
@@ -111,12 +106,14 @@ def test_states_are_lowercase_words_with_uppercase_members(table: Table[Any]) ->
         assert table.states(state.value) is state
 
 
-@pytest.mark.parametrize(("table", "current", "to"), PAIRS, ids=names_of)
-def test_every_edge_is_taken_or_refused(table: Table[Any], current: Any, to: Any) -> None:
+@each_table
+def test_every_edge_is_taken_or_refused(table: Table[Any]) -> None:
     before = copy.deepcopy(table.edges)
-    if to.value in EXPECTED[table.name][current.value].split():
-        assert table.advance(current, to) is to
-    else:
+    for current, to in itertools.product(table.states, repeat=2):
+        expected = EXPECTED[table.name][current.value].split()
+        if to.value in expected:
+            assert table.advance(current, to) is to
+            continue
         with pytest.raises(InvalidTransition) as refused:
             table.advance(current, to)
         error = refused.value
@@ -124,7 +121,7 @@ def test_every_edge_is_taken_or_refused(table: Table[Any], current: Any, to: Any
         assert error.code == "invalid_transition"
         assert error.details == {"machine": table.name, "current": current.value, "to": to.value}
         assert f"{current} -> {to}" in error.message
-        for allowed in EXPECTED[table.name][current.value].split() or ["terminal"]:
+        for allowed in expected or ["terminal"]:
             assert allowed in error.message, "the message names the allowed states"
     assert table.edges == before
 

@@ -39,11 +39,10 @@ TOKENS = {
 AROUND = ["{}", "key={}", '{{"k": "{}"}}', "say {}, please", "({})", "?t=%3D{}", r"a\n{}", "{}\n", "x {}; y {}"]
 
 
-@pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS.keys())
-def test_a_token_is_hidden_whatever_stands_around_it(token: str, around: str) -> None:
-    text = around.format(token, token)
-    assert hide_text(text) == around.format(MASK, MASK)
+def test_a_token_is_hidden_whatever_stands_around_it(token: str) -> None:
+    for around in AROUND:
+        assert hide_text(around.format(token, token)) == around.format(MASK, MASK)
 
 
 @pytest.mark.parametrize(

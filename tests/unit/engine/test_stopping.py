@@ -15,6 +15,7 @@ from clicket.execution.stopping import attempt_of, set_stopper
 from clicket.journal import Entry
 from clicket.kernel import State
 from clicket.model import Event
+from clicket.ports import Duplicate
 
 
 @tool
@@ -55,6 +56,20 @@ async def test_a_call_that_waits_for_a_person_ends_at_once() -> None:
     assert call.result is not None
     assert (call.result.state, call.result.metadata) == (State.TIMEOUT, {"phase": "approval"})
     assert low.store.waiting_for(call) is None
+
+
+async def test_the_deadline_of_a_call_whose_id_is_taken_ends_nothing() -> None:
+    """Its first commit is the one that looks for a decision: the caller gets the other call, not an error of a call that is not there."""
+    low, stopping = parts()
+    first = low.pending("echo")
+    second = low.admitted("echo")
+    low.journal.wait_for(second.entry, "approval")
+    answer = low.ending.waiter(second)
+    stopping.expire(second, "deadline")
+    await low.settle()
+    assert isinstance(answer.exception(), Duplicate)
+    assert second.ending, "nothing more is written of it"
+    assert low.store.record(first).state is State.PENDING
 
 
 @pytest.mark.parametrize("reason", ["approval", "deadline"])

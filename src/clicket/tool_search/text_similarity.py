@@ -68,6 +68,11 @@ class TextSimilarity:
             self._vectors.update(await threads.run(self._read))
             self._is_read = True
         added = False
+        if missing := self._missing():
+            _logger.info(
+                "tool search: %d tools get their vectors; until all have one, tools are ranked by their words",
+                len(missing),
+            )
         while missing := self._missing():
             some = dict(list(missing.items())[:_AT_ONCE])
             self._vectors.update(await threads.run(partial(self._encoded, some)))

@@ -61,6 +61,22 @@ def test_the_keyboard_moves_selects_opens_and_searches(console: Console, server:
     assert "key-2" in page.url
 
 
+def test_a_key_right_after_a_dialog_was_closed_is_not_lost(console: Console, server: Server) -> None:
+    server.call("echo", thread="quick", id="quick-1", wait=True)
+    page = console.open("#/runs?thread=quick")
+    expect(page.locator(".scroller [role=row]")).to_have_count(1)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.evaluate(
+        """() => {
+            document.querySelector("dialog").close();
+            for (const key of ["j", "Enter"])
+                document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+        }"""
+    )
+    expect(page.get_by_role("heading", name="echo")).to_be_visible()
+
+
 def test_selected_calls_are_cancelled_together(console: Console, server: Server) -> None:
     for number in range(3):
         server.call("slow", thread="bulk", id=f"bulk-{number}")

@@ -4,7 +4,9 @@ export type Keys = { [key: string]: (event: KeyboardEvent) => void };
 export function onKey(keys: Keys): () => void {
   const listen = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    const target = event.target as HTMLElement;
+    const focused = event.target as HTMLElement;
+    // A dialog that was just closed keeps the focus until the browser draws the page again.
+    const target = focused.closest("dialog:not([open])") ? document.body : focused;
     if (target.closest("input:not([type=checkbox]), textarea, select, dialog, [role=tablist]")) return;
     if (event.key === "Enter" && target.closest("a, button, summary")) return;
     const action = keys[event.key];

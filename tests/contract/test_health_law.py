@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 
 from clicket.kernel import State
 from clicket.ports import SHARED_PLACE, HealthEffect, OutcomeStats, Store, ToolHealth, health_after
@@ -68,7 +69,7 @@ def _sqlite(folder: Path, *, group: bool) -> Store:
 
 
 @given(batches, put)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_store_keeps_the_law(
     make: Callable[[], Store], batches: list[list[OutcomeStats]], put: ToolHealth | None
 ) -> None:

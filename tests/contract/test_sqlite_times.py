@@ -11,6 +11,7 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 from tests.scenarios.kit import make, sqlite_url
 
 from clicket import Policy, RetryableError, tool
@@ -25,7 +26,7 @@ times = st.floats(0.0, 4_000.0) | st.sampled_from([0.0, 299.999, 300.0, 600.0, 9
 
 
 @given(st.lists(st.lists(times, min_size=1, max_size=4), max_size=8), st.lists(times, min_size=1, max_size=4))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_since_finds_what_was_made_since(tmp_path: Path, groups: list[list[float]], asked: list[float]) -> None:
     """Clocks may be set back, and several writers' clocks differ."""
 

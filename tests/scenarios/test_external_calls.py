@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 from tests.kit.waiting import eventually
 from tests.scenarios.kit import assert_sound, make, sqlite_url, states
 
@@ -317,7 +318,7 @@ async def test_the_wait_outlives_its_runtime(tmp_path: Path) -> None:
     assert len(tokens) == 3, "each body ran once"
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(kinds=st.lists(st.sampled_from(["complete", "fail", "cancel", "emit"]), min_size=2, max_size=10))
 async def test_of_many_completers_one_wins(kinds: list[str]) -> None:
     tokens.clear()

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 from tests.unit.engine.fakes import Lower, Recorder
 
 from clicket import Condition, Policy, Rule, tool
@@ -242,7 +243,7 @@ def limits_of(grant: Grant) -> set[str]:
     return {name for name, is_limited in limited.items() if is_limited}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(steps, max_size=14), st.sampled_from(THREADS))
 def test_uses_are_counted_and_the_narrowest_grant_is_used(plan: list[Any], thread: str) -> None:
     asyncio.run(_play(plan, thread))
@@ -282,7 +283,7 @@ async def _use(parts: Parts, amount: int, caller: str, thread: str, counted: dic
         assert not any(limits_of(other) > chosen for other in fits.values()), "a grant with more limits was there"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(terms, max_size=8))
 def test_the_order_is_total_and_does_not_depend_on_how_grants_are_listed(given: list[Any]) -> None:
     made = [

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 
 from clicket.errors import UsageError
 from clicket.schedules import Cron
@@ -79,7 +80,7 @@ class Oracle:
 numbers = lambda least, most, size: st.sets(st.integers(least, most), min_size=1, max_size=size)  # noqa: E731  # a short name for a strategy
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     where=st.sampled_from(DAYS),
     minutes=numbers(0, 59, 4),
@@ -169,7 +170,7 @@ def test_what_is_no_form_is_refused(text: str) -> None:
         Cron(text)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.text(st.sampled_from("0159*/-,@ adefnosu"), max_size=20))
 def test_any_text_is_a_form_or_refused(text: str) -> None:
     try:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 
 from clicket.errors import StoreUnavailable
 from clicket.model.chat import ChatMessage, ChatRequest, Usage
@@ -60,7 +61,7 @@ async def used(it: SpendBook) -> list[tuple[int, int]]:
     return [(account.used()[1], len(account.holds)) async for _, account, _ in it.accounts.listed()]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["settle", "release", "assume", "die"])), max_size=25),
     st.integers(1, 12),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 
 from clicket.model.chat import Usage
 from clicket.model.spend import Run, Spender
@@ -60,7 +61,7 @@ async def listed(found: list[LedgerPage]) -> AsyncIterator[LedgerPage]:
         yield page
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(pages())
 def test_every_grouping_adds_up_and_parents_include_their_children(found: list[LedgerPage]) -> None:
     every = [entry for page in found for entry in page.entries.values()]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
+from tests.kit.examples import examples
 
 from clicket import tool
 from clicket.errors import InvalidInput
@@ -135,7 +136,7 @@ def test_what_pydantic_may_convert_or_judge_is_left_to_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", PLAIN)
 @given(value=JSON)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_both_ways_agree(name: str, value: Any) -> None:
     binding = BINDINGS[name]
     for arguments in ({"value": value}, {"value": value, "other": 2}, {"other": 1.0, "value": value}):
@@ -144,7 +145,7 @@ def test_both_ways_agree(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", PLAIN)
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_both_ways_agree_on_what_the_schema_accepts(name: str, data: st.DataObject) -> None:
     hint = PLAIN[name]
     arguments = {"value": data.draw(JSON if "Any" in str(hint) or hint in (None, list, dict) else st.from_type(hint))}
@@ -262,7 +263,7 @@ DEFAULTS = st.one_of(
 
 
 @given(hint=HINTS, default=DEFAULTS, text=st.none() | st.text(max_size=12))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of pydantic, about defaults that are not of the hinted type
 def test_a_plain_schema_is_the_one_that_pydantic_writes(hint: Any, default: Any, text: str | None) -> None:
     parameter = inspect.Parameter("value", inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 from tests.unit.tools.rest_kit import Cut, Quiet, answer, call, make_context, rest, serving
 
 from clicket.errors import RetryableError, UsageError
@@ -116,7 +117,7 @@ async def test_limits_and_damage() -> None:
         await stream('{"p": NaN}\n', {"output": "/p"})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cuts=st.lists(st.integers(1, 60), max_size=8), ending=st.sampled_from(["\n", "\r\n"]))
 async def test_pieces_of_the_wire_do_not_matter(cuts: list[int], ending: str) -> None:
     from clicket.tools.stream import StreamReader

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 from tests.unit.interpreter.run.scripted import (
     GOOD,
     Act,
@@ -261,7 +262,7 @@ async def by_steps(ci: Interpreter, task: str) -> AsyncIterator[Message]:
             yield message
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(acts=st.lists(st.lists(ACTS, max_size=6), min_size=1, max_size=4), tasks=st.lists(CODES, min_size=1, max_size=4))
 def test_laws_hold_for_every_script(acts: list[list[Act]], tasks: list[list[str]]) -> None:
     async def main() -> None:

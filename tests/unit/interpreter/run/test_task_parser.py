@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 
 from clicket.interpreter.run.task_parser import MarkdownTooComplex, further_ends, is_quick, join, parse
 
@@ -133,7 +134,7 @@ def test_a_megabyte_of_code_is_no_matter() -> None:
     assert len(codes("```python\n" + "- 1\n" * 250_000 + "```\n")) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text(alphabet=" \n`~>-*1.\tpyx#'\"{}=", max_size=200))
 def test_any_text_is_taken_apart_without_an_error(task: str) -> None:
     parsed = parse(task)

@@ -9,6 +9,7 @@ import os
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 from tests.kit.waiting import eventually
 from tests.unit.interpreter.session.fake_process import (
     READY,
@@ -137,7 +138,7 @@ class TestProtocol:
             session.begin("…", name="<block 2>", timeout=5)
             assert await outcome(session) == ("killed", "protocol")
 
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(
         st.lists(
             st.one_of(

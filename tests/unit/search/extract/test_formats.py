@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.examples import examples
 from tests.unit.search.extract import files
 
 from clicket.search.extract import archive, pdf
@@ -273,7 +274,7 @@ def test_hostile_text_costs_no_more_than_its_length(name: str, data: bytes) -> N
     assert time.process_time() - start < 5  # each takes less than one; quadratic time would take hours
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.binary(max_size=300),
     st.sampled_from("a a.txt a.md a.rst a.csv a.ipynb a.eml a.html a.json a.docx a.xlsx a.odt a.epub a.py".split()),

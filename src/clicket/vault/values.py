@@ -49,14 +49,17 @@ class Values:
             yield from self._in_one_pass(text, self._heads)
 
     def _in_one_pass(self, text: str, heads: dict[str, tuple[int, ...]]) -> Iterator[tuple[int, int]]:
-        known, work = self._known, _WORK * len(text)
-        for at in range(len(text) - MIN_VALUE + 1):
+        known, length = self._known, len(text)
+        work = _WORK * length
+        for at in range(length - MIN_VALUE + 1):
             for size in heads.get(text[at : at + MIN_VALUE], ()):
+                if at + size > length:  # a longer value is not in the rest
+                    break
                 work -= size
                 if text[at : at + size] in known:
                     yield at, at + size
             if work < 0:
-                yield 0, len(text)
+                yield 0, length
                 return
 
     def open_from(self, text: str, first: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clicket.errors import InvalidInput
@@ -20,6 +20,7 @@ def _covered(text: str, values: Values) -> set[int]:
 
 
 @given(known=st.lists(_TEXTS, min_size=1, max_size=8, unique=True), text=st.text("ab ", max_size=60))
+@example(known=["bbbb", "bbbba"], text="bbbb")
 def test_many_values_are_found_where_few_are(known: list[str], text: str) -> None:
     assert _covered(text, Values((*known, *_OTHERS))) == _covered(text, Values(tuple(known)))
 

@@ -103,7 +103,10 @@ class Host:
         hub = self._hub_of(thread)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("thread %s: %s", thread, await hub.summary())
-        return tuple([self._offer(tool) for tool in await hub.offered(lately=True)])
+        tools = hub.offered_now(lately=True)
+        if tools is None:
+            tools = await hub.offered(lately=True)
+        return tuple(map(self._offer, tools))
 
     def _hub_of(self, thread: str) -> ThreadHub:
         """The steps of a turn ask for the hub of one thread again and again."""

@@ -44,7 +44,8 @@ def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
     alias = f"{mark}.{step}.{place}"
     if not tag:  # a turn that an older version began
         return alias
-    made_here = use_id.startswith(f"{mark.replace('.', '-')}-{step}_")
+    made = mark.replace(".", "-")
+    made_here = use_id.startswith(made) and use_id.startswith(f"{made}-{step}_")
     return asked_id("" if made_here or holds_secret(use_id) else use_id, alias, tag)
 
 

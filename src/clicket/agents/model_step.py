@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, TypeVar
 
-from clicket.agents.model_spend import count_replayed, priced, reserve, with_budgets
+from clicket.agents.model_spend import count_replayed, priced, reserve, settle, with_budgets
 from clicket.agents.sensitive_values import masked_deltas
 from clicket.agents.task_waits import ended_before
 from clicket.agents.turn import Turn
@@ -107,10 +107,12 @@ class Thinker:
             raise
         reply, note = priced(turn, self.model, reply, held)
         if turn.lost:
-            await turn.spending.settle(turn.spender, turn.steps + 1, note, reply.usage)
+            await settle(turn, turn.steps + 1, note, reply.usage)
             turn.leave_if_lost()
         message = turn.record_reply(reply, clock.monotonic() - started, note)
-        await turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
+        settling = turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
+        if settling is not None:
+            await settling
         if turn.has_paused(started, since):
             await turn.flush()
         return message

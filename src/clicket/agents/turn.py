@@ -9,7 +9,7 @@ fork by itself.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -158,8 +158,8 @@ class Turn:
         clock = self.clock
         return clock.monotonic() - started > _PAUSE or clock.now() - since > _PAUSE
 
-    def sent(self) -> Coroutine[Any, Any, None]:
-        """Wait until no call that is made from now on can be durable before the entries written so far."""
+    def sent(self) -> Awaitable[None] | None:
+        """None: no call that is made from now on can be durable before the entries written so far. Else await that."""
         return self._log.sent()
 
     @property
@@ -232,7 +232,11 @@ class Turn:
         if spend is not None:
             entry["spend"] = spend
         names: list[str] = []
-        looked_at: list[Any] = [message.content, message.thought, message.vendor]
+        looked_at: list[Any] = []
+        if message.content:
+            looked_at.append(message.content)
+        if message.thought or message.vendor:
+            looked_at += (message.thought, message.vendor)
         for use in message.uses:
             names.append(use.name)
             looked_at += (use.id, use.name, use.arguments)
@@ -287,8 +291,7 @@ class Turn:
 
     def add_result_messages(self, message: ChatMessage, found: dict[str, Entry]) -> None:
         for use in message.uses:
-            item = found[use.id]
-            self.messages.append(result_message({**item, "id": use.id}))
+            self.messages.append(result_message(found[use.id]))
 
     # Results of background calls.
 

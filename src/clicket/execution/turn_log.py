@@ -4,7 +4,7 @@ the turn after a crash reads it again. An entry that holds a secret is sealed; w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -71,7 +71,7 @@ class TurnLog:
         text: str,
         entry: dict[str, Any],
         *,
-        looked_at: Iterable[Any] = (),
+        looked_at: Sequence[Any] = (),
         shown: dict[str, Any] | None = None,
         then: Callable[[bool], None] | None = None,
         soon: bool = False,
@@ -88,7 +88,7 @@ class TurnLog:
         is_declared = shown is not None and shown is not entry and shown != entry
         if shown is None or not is_declared:
             shown = entry
-        if any_token(looked_at):
+        if looked_at and any_token(looked_at):
             shown = hide(shown, None)
         if shown is not entry and shown != entry:
             data.update(text=hide_text(text, None), entry=shown, masked=True)
@@ -105,11 +105,12 @@ class TurnLog:
         if not self._entry.is_idle:
             await self._journal.flush(self._entry)
 
-    async def sent(self) -> None:
-        """Wait until the store has everything written so far: calls that are made from now on become durable after it."""
-        if self._entry.rows:
-            self._journal.commit_with_next(self._entry)
-            await self._journal.sent(self._entry)
+    def sent(self) -> Awaitable[None] | None:
+        """None: the store has everything written so far, and calls that are made from now on become durable after it. Else await that."""
+        if not self._entry.rows:
+            return None
+        self._journal.commit_with_next(self._entry)
+        return self._journal.sent(self._entry)
 
     def waits(self, text: str) -> None:
         """Record that the turn waits for a person: if the process dies meanwhile, the death is not counted against the turn."""

@@ -83,12 +83,27 @@ class ThreadHub:
     async def offered(self, *, lately: bool = False) -> list[Tool]:
         """The tools that a model may be offered now. `lately`: a recent read is enough, for a caller that asks at every step; the hub
         checks each call again."""
-        hub, forbids = self._hub, self._forbids
-        found = hub.registry.listed()
+        found = self.offered_now(lately=lately)
+        return await self._offered() if found is None else found
+
+    def offered_now(self, *, lately: bool = False) -> list[Tool] | None:
+        """As `offered`; None: the store must be read."""
+        hub = self._hub
         if not hub.offers_all(self.thread, self._caller, lately=lately):
-            health, now = await self._health(), hub.clock.now()
-            found = [tool for tool in found if offered(tool, health, now, self.thread)]
-        return found if forbids is None else [tool for tool in found if forbids(tool) is None]
+            return None
+        found = hub.registry.listed()
+        return found if self._forbids is None else self._without_forbidden(found)
+
+    async def _offered(self) -> list[Tool]:
+        hub, health = self._hub, await self._health()
+        now = hub.clock.now()
+        return self._without_forbidden(
+            [tool for tool in hub.registry.listed() if offered(tool, health, now, self.thread)]
+        )
+
+    def _without_forbidden(self, tools: list[Tool]) -> list[Tool]:
+        forbids = self._forbids
+        return tools if forbids is None else [tool for tool in tools if forbids(tool) is None]
 
     async def status(self, name: str) -> ToolState:
         tool = self._find(name)

@@ -100,8 +100,10 @@ class Ledger:
     def add(self, spender: Spender, step: int, id: str, entry: LedgerEntry) -> str:
         """Count an entry soon; returns the key of its page, for `flush`."""
         key = page_key(spender, step, entry.at)
-        _, entries = self._pending.setdefault(key, (spender, {}))
-        _merge(entries, id, entry)
+        page = self._pending.get(key)
+        if page is None:
+            page = self._pending[key] = (spender, {})
+        _merge(page[1], id, entry)
         if self._timer is None and not self.closed:
             self._timer = self._clock.call_later(_WRITE_WITHIN, self._write_soon)
         return key

@@ -127,7 +127,7 @@ class Host:
         found = self._runtime._registry.get(FIND_TOOLS)
         return found.ranked(request, among, limit) if isinstance(found, FindTools) else []
 
-    def call_new(self, tool: str, arguments: Arguments, *, id: str, thread: str) -> Coroutine[Any, Any, ToolResult]:
+    def call_new(self, tool: str, arguments: Arguments, id: str, thread: str) -> Coroutine[Any, Any, ToolResult]:
         return self._runtime._call(ToolCall(tool, arguments, id=id, thread=thread), is_new=True)
 
     def sensitive(self, tool: str) -> frozenset[str]:

@@ -25,6 +25,7 @@ __all__ = [
     "result",
     "results",
     "results_of",
+    "succeeded",
     "usage_of",
 ]
 
@@ -74,7 +75,12 @@ def reply(
 
 def result(use: ToolUse, call_id: str, text: str, *, failed: bool, **more: Any) -> Entry:
     """One tool call's result, for `results`."""
-    return {"id": use.id, "tool": use.name, "call": call_id, "text": text, "failed": failed, **more}
+    return {**succeeded(use, call_id, text), "failed": failed, **more}
+
+
+def succeeded(use: ToolUse, call_id: str, text: str) -> Entry:
+    """As `result`, of a call that completed."""
+    return {"id": use.id, "tool": use.name, "call": call_id, "text": text, "failed": False}
 
 
 def results(step: int, items: list[Entry], took: float, at: float) -> Entry:

@@ -92,8 +92,8 @@ class Thinker:
         held = await reserve(turn, self.model, request) if turn.spending.budgets else None
         if held is not None:
             request = with_budgets(held.request, held.left)
-        clock = turn.clock
-        started, since = clock.monotonic(), clock.now()
+        monotonic, now = turn.clock.monotonic, turn.clock.now
+        started, since = monotonic(), now()
         left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         try:
             reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
@@ -109,7 +109,7 @@ class Thinker:
         if turn.lost:
             await settle(turn, turn.steps + 1, note, reply.usage)
             turn.leave_if_lost()
-        message = turn.record_reply(reply, clock.monotonic() - started, note)
+        message = turn.record_reply(reply, monotonic() - started, note)
         settling = turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
         if settling is not None:
             await settling

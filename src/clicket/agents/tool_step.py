@@ -57,10 +57,9 @@ class Actor:
         """Add the results of background calls that have ended since the model was asked last, in this turn or an earlier one."""
         if turn.fork:
             return
-        turn.take_recorded_news()
-        if turn.is_replaying:
+        open_calls = turn.calls_to_collect()
+        if not open_calls:
             return
-        open_calls = turn.open_calls.among(turn.messages)
         items: list[Entry] = []
         for call_id, use in open_calls.items():
             record = await turn.host.record(call_id, turn.thread)
@@ -109,7 +108,8 @@ class _ToolStep:
                 turn.denied[use.id] = forbidden[1]
             if use.id not in self.results:
                 self.wanted.append((number, use))
-        started, since = turn.clock.monotonic(), turn.clock.now()
+        monotonic, now = turn.clock.monotonic, turn.clock.now
+        started, since = monotonic(), now()
         left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         if left is not None and self.wanted:
             self.watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread, turn.mark)
@@ -234,8 +234,10 @@ class _ToolStep:
                 if why is None and use.name in turn.frontend:
                     result = await host.conduct(FRONTEND, frontend_arguments(use), id=call_id, thread=turn.thread)
                 elif why is None:
-                    make = host.call if turn.resumed else host.call_new
-                    result = await make(use.name, arguments, id=call_id, thread=turn.thread)
+                    if turn.resumed:
+                        result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
+                    else:
+                        result = await host.call_new(use.name, arguments, call_id, turn.thread)
                 else:
                     result = await host.refuse(use.name, arguments, id=call_id, thread=turn.thread, why=why)
         except Exception as error:
@@ -282,7 +284,7 @@ def _shown(use: ToolUse, result: ToolResult, max_observation: int) -> Entry | No
         code = "" if result.error is None else result.error.code
         return entries.result(use, result.call_id, text, failed=True, code=code, state=str(result.state))
     text = result.content
-    return entries.result(use, result.call_id, text, failed=False) if len(text) <= max_observation else None
+    return entries.succeeded(use, result.call_id, text) if len(text) <= max_observation else None
 
 
 async def _cut(turn: Turn, use: ToolUse, result: ToolResult, max_observation: int) -> Entry:

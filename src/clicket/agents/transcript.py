@@ -25,7 +25,7 @@ INTERRUPTED = "cancelled: the turn ended before this call had a result. Its tool
 
 
 def assistant_message(
-    reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset(), *, keep: bool = True
+    reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset(), keep: bool = True
 ) -> ChatMessage:
     """A model's reply as a message that can be stored; the ids of its tool calls are unique in the thread.
 

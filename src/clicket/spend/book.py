@@ -180,10 +180,10 @@ class SpendBook:
 
     def note(self, model: Any, usage: Usage, reservation: Reservation | None, mark: str) -> dict[str, Any]:
         """What the turn's journal keeps of a reply, so that the reply is counted after a crash, too."""
-        name = _name(model)
+        name, now = _name(model), self._clock.now
         note = {
             "id": f"{mark}:{new_id()}",
-            "at": self._clock.now(),
+            "at": now(),
             "model": name,
             "nano": self._nano(model, name, usage),
         }

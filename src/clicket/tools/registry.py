@@ -144,14 +144,14 @@ class Registry:
 
     def get(self, name: str) -> Tool | None:
         found = self.tools.get(name) or self._inner.get(name) or self._made(name)
-        return found.tool if found else None
+        return found[0] if found else None  # by its place: by its name it takes ten times as long
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.listed())
 
     def listed(self) -> list[Tool]:
         """The tools that callers see, in the order of their registration."""
-        return [each.tool for each in self.tools.values() if each.tool.traits.listed]
+        return [tool for tool, _ in self.tools.values() if tool.traits.listed]
 
     def __len__(self) -> int:
         return len(self.tools)

@@ -81,8 +81,9 @@ class Thinker:
         turn.leave_if_closing()
         if turn.must_stop:
             turn.give_in()
+        messages = tuple(turn.messages)
         request = ChatRequest(
-            messages=(*self._system, *turn.messages),
+            messages=self._system + messages if self._system else messages,
             tools=offers,
             tool_choice=tool_choice,
             max_tokens=self._max_tokens,

@@ -140,7 +140,8 @@ class _ToolStep:
             if use.id not in self.recorded:
                 new.append(self.results[use.id])
         if new:
-            took = self.turn.clock.monotonic() - started if self.watch is None else self.watch.seconds
+            monotonic = self.turn.clock.monotonic
+            took = monotonic() - started if self.watch is None else self.watch.seconds
             self.turn.record_results(new, took)
         self.turn.add_result_messages(self.message, self.results)
 

@@ -211,7 +211,8 @@ class Journal(Staging):
             entry.stats = entry.cache_use = None
         entry.inflight = change
         entry.callbacks = callbacks
-        self._append(change, self._done)
+        append = self._append
+        append(change, self._done)
 
     def _on_plain_appended(self, change: Append, error: ClicketError | None) -> None:
         """As `_on_appended`, for a packed unit: nothing was staged behind it, and nothing else waits for it."""

@@ -64,7 +64,8 @@ class Validate:
         given, tool = call.given, call.tool
         if tool is not None and call.request.metadata is None:
             plain = given if type(given) is not str else object_in(given) if len(given) <= self._max_size else None
-            bound = tool.bind_plain(plain) if type(plain) is dict else None
+            bind_plain = tool.bind_plain
+            bound = bind_plain(plain) if type(plain) is dict else None
             if bound is not None:  # a few scalars of exactly the right types: they fit the schema and hold no secret
                 call.arguments = call.bound = bound
                 return

@@ -205,7 +205,7 @@ class Ledger:
 
 def _merge(entries: dict[str, LedgerEntry], id: str, entry: LedgerEntry) -> bool:
     known = entries.get(id)
-    if known == entry or (known is not None and entry.assumed and not known.assumed):
+    if known is not None and (known == entry or (entry.assumed and not known.assumed)):
         return False
     entries[id] = entry
     return True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from clicket.errors import ToolNotFound, UsageError, did_you_mean
 from clicket.tools.check import Check, compile_schema
@@ -22,7 +23,8 @@ RESERVED = frozenset({"find_tools", "plan", "planning", "raise_budget", "read_re
 from. Names with a colon are those of agents' turns; the rule for names keeps them free."""
 
 
-class Registered(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Registered:
     """A tool, and the compiled check of its input schema."""
 
     tool: Tool
@@ -144,14 +146,14 @@ class Registry:
 
     def get(self, name: str) -> Tool | None:
         found = self.tools.get(name) or self._inner.get(name) or self._made(name)
-        return found[0] if found else None  # by its place: by its name it takes ten times as long
+        return None if found is None else found.tool
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.listed())
 
     def listed(self) -> list[Tool]:
         """The tools that callers see, in the order of their registration."""
-        return [tool for tool, _ in self.tools.values() if tool.traits.listed]
+        return [each.tool for each in self.tools.values() if each.tool.traits.listed]
 
     def __len__(self) -> int:
         return len(self.tools)

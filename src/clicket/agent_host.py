@@ -103,10 +103,18 @@ class Host:
         hub = self._hub_of(thread)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("thread %s: %s", thread, await hub.summary())
-        tools = hub.offered_now(lately=True)
+        tools = hub.offered_now(True)
         if tools is None:
             tools = await hub.offered(lately=True)
-        return tuple(map(self._offer, tools))
+        offers, found = self._offers, []
+        for tool in tools:
+            offer = offers.get(tool)
+            if offer is None or offer.description is not tool.description:  # one that lists other tools may change
+                offer = offers[tool] = ToolOffer(
+                    name=tool.name, description=tool.description, input_schema=tool.input_schema
+                )
+            found.append(offer)
+        return tuple(found)
 
     def _hub_of(self, thread: str) -> ThreadHub:
         """The steps of a turn ask for the hub of one thread again and again."""
@@ -114,14 +122,6 @@ class Host:
         if last is None or last[0] is not self._runtime._engine or last[1] != thread:
             last = self._last_hub = (self._engine, thread, self._runtime.hub(thread))
         return last[2]
-
-    def _offer(self, tool: Tool) -> ToolOffer:
-        offer = self._offers.get(tool)
-        if offer is None or offer.description is not tool.description:  # one that lists other tools may change
-            offer = self._offers[tool] = ToolOffer(
-                name=tool.name, description=tool.description, input_schema=tool.input_schema
-            )
-        return offer
 
     def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
         found = self._runtime._registry.get(FIND_TOOLS)

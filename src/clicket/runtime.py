@@ -170,7 +170,9 @@ class Runtime:
         and may not approve them. An empty name of the caller means the program's own calls.
         """
         view, own = object.__new__(type(self)), self._origin
-        for name, value in vars(self).items():  # `copy.copy` would make its `__dict__`: attributes are read from that at half the speed
+        for name, value in vars(
+            self
+        ).items():  # `copy.copy` would make its `__dict__`: attributes are read from that at half the speed
             setattr(view, name, value)
         view._engine, view._caller = self._opened, caller
         view._origin = Origin(caller, frozenset(scopes), own.prefer_sync, own.requesters | frozenset(requesters))

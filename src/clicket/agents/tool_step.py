@@ -24,6 +24,7 @@ from clicket.model.codec import clean, encode, without_notes
 from clicket.model.names import FRONTEND
 from clicket.model.record import result_of
 from clicket.model.waits import PEOPLE
+from clicket.ports import Handle
 from clicket.tool_search import FIND_TOOLS
 from clicket.vault import MASK
 
@@ -217,19 +218,7 @@ class _ToolStep:
                     return entries.result(use, call_id, started_text(call_id), failed=False, background=True)
                 result = ended
             elif known is not None:
-                asked = await host.waiting(turn.thread)
-                if call_id in asked:
-                    turn.report_waiting()
-                if watch is not None:  # waits that began before this process: no event tells of them
-                    record = await host.record(call_id, turn.thread)
-                    waits = record is not None and record.waiting_for in PEOPLE
-                    for id in [*asked, *([call_id] if waits else [])]:
-                        watch.wait(id)
-                try:
-                    result = await known.result()
-                except asyncio.CancelledError:
-                    await known.cancel(_STOPPED)
-                    raise
+                result = await self._outcome(known, call_id)
             else:
                 arguments = _arguments(use)
                 if why is None and use.name in turn.frontend:
@@ -249,6 +238,23 @@ class _ToolStep:
             if watch is not None:
                 watch.end(call_id)
         return _shown(use, result, self.max_observation) or await _cut(turn, use, result, self.max_observation)
+
+    async def _outcome(self, known: Handle, call_id: str) -> ToolResult:
+        """Wait for a call that was made before this process ran the turn."""
+        turn, watch = self.turn, self.watch
+        asked = await turn.host.waiting(turn.thread)
+        if call_id in asked:
+            turn.report_waiting()
+        if watch is not None:  # waits that began before this process: no event tells of them
+            record = await turn.host.record(call_id, turn.thread)
+            waits = record is not None and record.waiting_for in PEOPLE
+            for id in [*asked, *([call_id] if waits else [])]:
+                watch.wait(id)
+        try:
+            return await known.result()
+        except asyncio.CancelledError:
+            await known.cancel(_STOPPED)
+            raise
 
     async def _start(self, use: ToolUse, call_id: str) -> ToolResult | None:
         """Start a background call. Its result, if it was refused or has ended already."""

@@ -25,11 +25,11 @@ INTERRUPTED = "cancelled: the turn ended before this call had a result. Its tool
 
 
 def assistant_message(
-    reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset(), keep: bool = True
+    reply: ChatReply, mark: str, step: int, taken: AbstractSet[str] = frozenset(), keep: bool = True
 ) -> ChatMessage:
     """A model's reply as a message that can be stored; the ids of its tool calls are unique in the thread.
 
-    `mark` identifies the step, also after a crash. A call without an id, or with one in `taken`, gets an id made from it. With
+    `mark` and `step` identify the step, also after a crash. A call without an id, or with one in `taken`, gets an id made from them. With
     `keep=False` all calls do, so that concurrent forks cannot collide.
     """
     text, thought = reply.text and storable(reply.text), reply.thought and storable(reply.thought)
@@ -45,7 +45,7 @@ def assistant_message(
         id = use.id if is_plain else clean(use.id)[:_MAX_ID] if isinstance(use.id, str) else ""
         if not keep or not id or id in seen or id in taken or "\x00" in id:
             is_plain = False
-            id = f"{mark.replace('.', '-')}_{number}"  # vendors take letters, digits, '_' and '-'
+            id = f"{mark.replace('.', '-')}-{step}_{number}"  # vendors take letters, digits, '_' and '-'
             while id in seen or id in taken:  # a model may have copied one of our ids
                 id += "_"
         seen.add(id)

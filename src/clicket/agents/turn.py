@@ -230,7 +230,7 @@ class Turn:
     def record_reply(self, reply: ChatReply, took: float, spend: Entry | None = None) -> ChatMessage:
         """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it."""
         step, usage = self.steps + 1, reply.usage if spend is not None else counted(reply.usage)
-        message = assistant_message(reply, f"{self.mark}.{step}", self._ids, not self.fork)
+        message = assistant_message(reply, self.mark, step, self._ids, not self.fork)
         self._take(message, usage, took)
         self.sensitive.take(message.uses)
         now = self.clock.now

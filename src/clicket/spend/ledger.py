@@ -82,7 +82,12 @@ def page_key(spender: Spender, step: int, at: float) -> str:
 @lru_cache(maxsize=1_024)  # the steps of a run share a page
 def _key(caller: str, run: Run, page: int, day: float) -> str:
     who = [caller, run.thread, run.agent, run.turn, run.call, page]
-    return f"{day_of(day * _DAY)}/{blake2b(canonical(who), digest_size=16).hexdigest()}"
+    return f"{_day(day)}/{blake2b(canonical(who), digest_size=16).hexdigest()}"
+
+
+@lru_cache(maxsize=32)
+def _day(number: float) -> str:
+    return day_of(number * _DAY)
 
 
 class Ledger:

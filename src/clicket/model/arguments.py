@@ -62,7 +62,7 @@ def parse_arguments(given: Any, *, max_size: int, max_depth: int = MAX_DEPTH) ->
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """The object in a short text, as `parse_arguments` returns it if its values are scalars; None: parse it."""
+    """The object in a short text. If its values are scalars without NUL it is what `parse_arguments` returns. None: parse it."""
     if len(text) > _SHORT or not text.isascii():
         return None
     try:

@@ -103,7 +103,18 @@ class Host:
         hub = self._hub_of(thread)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("thread %s: %s", thread, await hub.summary())
-        return tuple([self._offer(tool) for tool in await hub.offered(lately=True)])
+        tools = hub.offered_now(True)
+        if tools is None:
+            tools = await hub.offered(lately=True)
+        offers, found = self._offers, []
+        for tool in tools:
+            offer = offers.get(tool)
+            if offer is None or offer.description is not tool.description:  # one that lists other tools may change
+                offer = offers[tool] = ToolOffer(
+                    name=tool.name, description=tool.description, input_schema=tool.input_schema
+                )
+            found.append(offer)
+        return tuple(found)
 
     def _hub_of(self, thread: str) -> ThreadHub:
         """The steps of a turn ask for the hub of one thread again and again."""
@@ -112,19 +123,11 @@ class Host:
             last = self._last_hub = (self._engine, thread, self._runtime.hub(thread))
         return last[2]
 
-    def _offer(self, tool: Tool) -> ToolOffer:
-        offer = self._offers.get(tool)
-        if offer is None or offer.description is not tool.description:  # one that lists other tools may change
-            offer = self._offers[tool] = ToolOffer(
-                name=tool.name, description=tool.description, input_schema=tool.input_schema
-            )
-        return offer
-
     def ranked_tools(self, request: str, among: Collection[str], limit: int) -> list[str]:
         found = self._runtime._registry.get(FIND_TOOLS)
         return found.ranked(request, among, limit) if isinstance(found, FindTools) else []
 
-    def call_new(self, tool: str, arguments: Arguments, *, id: str, thread: str) -> Coroutine[Any, Any, ToolResult]:
+    def call_new(self, tool: str, arguments: Arguments, id: str, thread: str) -> Coroutine[Any, Any, ToolResult]:
         return self._runtime._call(ToolCall(tool, arguments, id=id, thread=thread), is_new=True)
 
     def sensitive(self, tool: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
@@ -238,7 +238,7 @@ def _add_tool_search(engine: Engine, registry: Registry, *, by_text: TextSimilar
     from clicket.hub import ThreadHub
     from clicket.tool_search import FIND_TOOLS, FindTools
 
-    async def offered_to(caller: str, scopes: frozenset[str], thread: str) -> list[Tool]:
+    async def offered_to(caller: str, scopes: frozenset[str], thread: str) -> Sequence[Tool]:
         authorize = engine.pipeline.authorize
         hub = ThreadHub(engine.hub, thread, caller, forbids=authorize.forbidding(thread, caller, scopes))
         return await hub.offered(lately=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from asyncio import _get_running_loop, get_running_loop
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -170,7 +169,11 @@ class Runtime:
         `scopes`: what the caller may do, for the policy's rules. `requesters`: names of a person who makes calls in the caller's name,
         and may not approve them. An empty name of the caller means the program's own calls.
         """
-        view, own = copy.copy(self), self._origin
+        view, own = object.__new__(type(self)), self._origin
+        for name, value in vars(
+            self
+        ).items():  # `copy.copy` would make its `__dict__`: attributes are read from that at half the speed
+            setattr(view, name, value)
         view._engine, view._caller = self._opened, caller
         view._origin = Origin(caller, frozenset(scopes), own.prefer_sync, own.requesters | frozenset(requesters))
         return view

@@ -25,6 +25,7 @@ __all__ = [
     "result",
     "results",
     "results_of",
+    "succeeded",
     "usage_of",
 ]
 
@@ -44,7 +45,8 @@ def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
     alias = f"{mark}.{step}.{place}"
     if not tag:  # a turn that an older version began
         return alias
-    made_here = use_id.startswith(f"{mark.replace('.', '-')}-{step}_")
+    made = mark.replace(".", "-")
+    made_here = use_id.startswith(made) and use_id.startswith(f"{made}-{step}_")
     return asked_id("" if made_here or holds_secret(use_id) else use_id, alias, tag)
 
 
@@ -73,7 +75,12 @@ def reply(
 
 def result(use: ToolUse, call_id: str, text: str, *, failed: bool, **more: Any) -> Entry:
     """One tool call's result, for `results`."""
-    return {"id": use.id, "tool": use.name, "call": call_id, "text": text, "failed": failed, **more}
+    return {**succeeded(use, call_id, text), "failed": failed, **more}
+
+
+def succeeded(use: ToolUse, call_id: str, text: str) -> Entry:
+    """As `result`, of a call that completed."""
+    return {"id": use.id, "tool": use.name, "call": call_id, "text": text, "failed": False}
 
 
 def results(step: int, items: list[Entry], took: float, at: float) -> Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -92,6 +93,7 @@ _turn = msgspec.json.Decoder(TurnDocument)
 _encode = msgspec.json.Encoder().encode
 
 
+@lru_cache(maxsize=4_096)  # a turn needs the key of its thread several times
 def key_of(caller: str, thread: str, agent: str) -> str:
     return f"{quote(caller, safe='')}/{agent}/{quote(thread, safe='')}"
 

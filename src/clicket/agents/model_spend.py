@@ -10,13 +10,13 @@ import msgspec
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, counted
 from clicket.errors import ClicketError
-from clicket.model.chat import ChatMessage, ChatReply, ChatRequest
+from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Usage
 from clicket.model.spend import BudgetStatus, Refusal
 from clicket.ports import ChatModel
 from clicket.ports.model_trace import observed_chat
 from clicket.ports.spending import Reserved
 
-__all__ = ["count_replayed", "paid_chat", "priced", "reserve", "with_budgets"]
+__all__ = ["count_replayed", "paid_chat", "priced", "reserve", "settle", "with_budgets"]
 
 _RAISE = "raise_budget"
 
@@ -90,7 +90,13 @@ async def count_replayed(turn: Turn) -> None:
     """The reply was recorded before a crash: make sure that it is counted."""
     found = turn.replayed_spend()
     if found is not None:
-        await turn.spending.settle(turn.spender, turn.steps, *found)
+        await settle(turn, turn.steps, *found)
+
+
+async def settle(turn: Turn, step: int, note: dict[str, Any], usage: Usage) -> None:
+    settling = turn.spending.settle(turn.spender, step, note, usage)
+    if settling is not None:
+        await settling
 
 
 async def paid_chat(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatReply:
@@ -109,7 +115,7 @@ async def paid_chat(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatR
         raise
     if isinstance(reply, ChatReply):
         reply, note = priced(turn, model, reply, held)
-        await spending.settle(turn.spender, turn.steps + 1, note, reply.usage)
+        await settle(turn, turn.steps + 1, note, reply.usage)
     elif held is not None:
         await spending.release(held)
     return reply

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, TypeVar
 
-from clicket.agents.model_spend import count_replayed, priced, reserve, with_budgets
+from clicket.agents.model_spend import count_replayed, priced, reserve, settle, with_budgets
 from clicket.agents.sensitive_values import masked_deltas
 from clicket.agents.task_waits import ended_before
 from clicket.agents.turn import Turn
@@ -81,8 +81,9 @@ class Thinker:
         turn.leave_if_closing()
         if turn.must_stop:
             turn.give_in()
+        messages = tuple(turn.messages)
         request = ChatRequest(
-            messages=(*self._system, *turn.messages),
+            messages=self._system + messages if self._system else messages,
             tools=offers,
             tool_choice=tool_choice,
             max_tokens=self._max_tokens,
@@ -92,8 +93,8 @@ class Thinker:
         held = await reserve(turn, self.model, request) if turn.spending.budgets else None
         if held is not None:
             request = with_budgets(held.request, held.left)
-        clock = turn.clock
-        started, since = clock.monotonic(), clock.now()
+        monotonic, now = turn.clock.monotonic, turn.clock.now
+        started, since = monotonic(), now()
         left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         try:
             reply = await (self._ask(turn, request) if left is None else _within(turn, left, self._ask(turn, request)))
@@ -107,10 +108,12 @@ class Thinker:
             raise
         reply, note = priced(turn, self.model, reply, held)
         if turn.lost:
-            await turn.spending.settle(turn.spender, turn.steps + 1, note, reply.usage)
+            await settle(turn, turn.steps + 1, note, reply.usage)
             turn.leave_if_lost()
-        message = turn.record_reply(reply, clock.monotonic() - started, note)
-        await turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
+        message = turn.record_reply(reply, monotonic() - started, note)
+        settling = turn.spending.settle(turn.spender, turn.steps, note, reply.usage)
+        if settling is not None:
+            await settling
         if turn.has_paused(started, since):
             await turn.flush()
         return message

@@ -35,8 +35,9 @@ class SensitiveValues:
 
     def take(self, uses: Iterable[ToolUse]) -> None:
         """Collect the values in new tool calls."""
+        fields_of = self.fields_of
         for use in uses:
-            fields = self.fields_of(use.name)
+            fields = fields_of(use.name)
             if not fields:
                 continue
             self.is_empty = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +24,7 @@ from clicket.model.codec import clean, encode, without_notes
 from clicket.model.names import FRONTEND
 from clicket.model.record import result_of
 from clicket.model.waits import PEOPLE
+from clicket.ports import Handle
 from clicket.tool_search import FIND_TOOLS
 from clicket.vault import MASK
 
@@ -37,6 +38,7 @@ _STOPPED = "the turn was stopped"
 _OWN = (READ_RESULT, FIND_TOOLS)
 """Tools that agents bring along, also one that is limited to other tools."""
 _MAX_NAMED = 50
+_COMPLETED = State.COMPLETED  # reading a member from its enum costs ten times as much
 
 
 class Actor:
@@ -48,25 +50,25 @@ class Actor:
         self._max_concurrency = max_concurrency
         self._max_observation = max_observation
 
-    async def act(self, turn: Turn, message: ChatMessage) -> Ending | None:
+    def act(self, turn: Turn, message: ChatMessage) -> Coroutine[Any, Any, Ending | None]:
         """Run the tool calls of a message. Afterwards each call has a recorded result. Returns why the turn ends, or None."""
-        return await _ToolStep(turn, message, self._max_concurrency, self._max_observation).run()
+        return _ToolStep(turn, message, self._max_concurrency, self._max_observation).run()
 
     async def collect(self, turn: Turn) -> None:
         """Add the results of background calls that have ended since the model was asked last, in this turn or an earlier one."""
         if turn.fork:
             return
-        turn.take_recorded_news()
-        if turn.is_replaying:
+        open_calls = turn.calls_to_collect()
+        if not open_calls:
             return
-        open_calls = turn.open_calls.among(turn.messages)
         items: list[Entry] = []
         for call_id, use in open_calls.items():
             record = await turn.host.record(call_id, turn.thread)
             if record is None:
                 items.append(entries.result(use, call_id, _GONE, failed=True, code="not_found"))
             elif record.state.is_terminal:
-                items.append(await _observed(turn, use, result_of(record), self._max_observation))
+                result, most = result_of(record), self._max_observation
+                items.append(_shown(use, result, most) or await _cut(turn, use, result, most))
         if items:
             turn.record_news([{**item, "background": True} for item in items])
 
@@ -107,7 +109,8 @@ class _ToolStep:
                 turn.denied[use.id] = forbidden[1]
             if use.id not in self.results:
                 self.wanted.append((number, use))
-        started, since = turn.clock.monotonic(), turn.clock.now()
+        monotonic, now = turn.clock.monotonic, turn.clock.now
+        started, since = monotonic(), now()
         left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         if left is not None and self.wanted:
             self.watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread, turn.mark)
@@ -133,9 +136,13 @@ class _ToolStep:
 
     def _record(self, started: float) -> None:
         """Record the results of the step that are not recorded yet, and add all to the turn's messages."""
-        new = [self.results[use.id] for _, use in self.wanted if use.id not in self.recorded]
+        new: list[Entry] = []
+        for _, use in self.wanted:
+            if use.id not in self.recorded:
+                new.append(self.results[use.id])
         if new:
-            took = self.turn.clock.monotonic() - started if self.watch is None else self.watch.seconds
+            monotonic = self.turn.clock.monotonic
+            took = monotonic() - started if self.watch is None else self.watch.seconds
             self.turn.record_results(new, took)
         self.turn.add_result_messages(self.message, self.results)
 
@@ -153,14 +160,19 @@ class _ToolStep:
         return in_time
 
     async def _make_calls(self) -> None:
-        """A result that arrives while other calls run is recorded at once: an approval may take longer than the retention of ended
-        calls."""
         # If a call were durable and the reply that asked for it were not, a later reply could get the result of that call.
-        await self.turn.sent()
+        sending = self.turn.sent()
+        if sending is not None:
+            await sending
         if len(self.wanted) == 1:
             number, use = self.wanted[0]
             self.results[use.id] = await self._result(number, use)
-            return
+        else:
+            await self._make_several()
+
+    async def _make_several(self) -> None:
+        """A result that arrives while other calls run is recorded at once: an approval may take longer than the retention of ended
+        calls."""
         rest, left = iter(self.wanted), len(self.wanted)
         ended: list[str] = []
         later: asyncio.Handle | None = None
@@ -206,26 +218,16 @@ class _ToolStep:
                     return entries.result(use, call_id, started_text(call_id), failed=False, background=True)
                 result = ended
             elif known is not None:
-                asked = await host.waiting(turn.thread)
-                if call_id in asked:
-                    turn.report_waiting()
-                if watch is not None:  # waits that began before this process: no event tells of them
-                    record = await host.record(call_id, turn.thread)
-                    waits = record is not None and record.waiting_for in PEOPLE
-                    for id in [*asked, *([call_id] if waits else [])]:
-                        watch.wait(id)
-                try:
-                    result = await known.result()
-                except asyncio.CancelledError:
-                    await known.cancel(_STOPPED)
-                    raise
+                result = await self._outcome(known, call_id)
             else:
                 arguments = _arguments(use)
                 if why is None and use.name in turn.frontend:
                     result = await host.conduct(FRONTEND, frontend_arguments(use), id=call_id, thread=turn.thread)
                 elif why is None:
-                    make = host.call if turn.resumed else host.call_new
-                    result = await make(use.name, arguments, id=call_id, thread=turn.thread)
+                    if turn.resumed:
+                        result = await host.call(use.name, arguments, id=call_id, thread=turn.thread)
+                    else:
+                        result = await host.call_new(use.name, arguments, call_id, turn.thread)
                 else:
                     result = await host.refuse(use.name, arguments, id=call_id, thread=turn.thread, why=why)
         except Exception as error:
@@ -235,7 +237,24 @@ class _ToolStep:
         finally:
             if watch is not None:
                 watch.end(call_id)
-        return await _observed(turn, use, result, self.max_observation)
+        return _shown(use, result, self.max_observation) or await _cut(turn, use, result, self.max_observation)
+
+    async def _outcome(self, known: Handle, call_id: str) -> ToolResult:
+        """Wait for a call that was made before this process ran the turn."""
+        turn, watch = self.turn, self.watch
+        asked = await turn.host.waiting(turn.thread)
+        if call_id in asked:
+            turn.report_waiting()
+        if watch is not None:  # waits that began before this process: no event tells of them
+            record = await turn.host.record(call_id, turn.thread)
+            waits = record is not None and record.waiting_for in PEOPLE
+            for id in [*asked, *([call_id] if waits else [])]:
+                watch.wait(id)
+        try:
+            return await known.result()
+        except asyncio.CancelledError:
+            await known.cancel(_STOPPED)
+            raise
 
     async def _start(self, use: ToolUse, call_id: str) -> ToolResult | None:
         """Start a background call. Its result, if it was refused or has ended already."""
@@ -251,7 +270,8 @@ class _ToolStep:
             with suppress(ClicketError):  # a call gets a result also if the store is unavailable
                 record = await turn.host.record(call_id, turn.thread)
             if record is not None and record.state.is_terminal and record.state is not State.CANCELLED:
-                self.results[use.id] = await _observed(turn, use, result_of(record), self.max_observation)
+                result, most = result_of(record), self.max_observation
+                self.results[use.id] = _shown(use, result, most) or await _cut(turn, use, result, most)
             else:
                 state = str(State.CANCELLED)
                 self.results[use.id] = entries.result(use, call_id, text, failed=True, code=code, state=state)
@@ -264,16 +284,19 @@ class _ToolStep:
                 await known.cancel(_STOPPED)
 
 
-async def _observed(turn: Turn, use: ToolUse, result: ToolResult, max_observation: int) -> Entry:
-    """The result as the model reads it; a long one is stored as an artifact."""
-    if not result.success:
+def _shown(use: ToolUse, result: ToolResult, max_observation: int) -> Entry | None:
+    """The result as the model reads it; None: it is too long."""
+    if result.state is not _COMPLETED:
         text = without_notes(clean(result.content[:max_observation]))
         code = "" if result.error is None else result.error.code
         return entries.result(use, result.call_id, text, failed=True, code=code, state=str(result.state))
     text = result.content
-    if len(text) <= max_observation:
-        return entries.result(use, result.call_id, text, failed=False)
-    host = turn.host
+    return entries.succeeded(use, result.call_id, text) if len(text) <= max_observation else None
+
+
+async def _cut(turn: Turn, use: ToolUse, result: ToolResult, max_observation: int) -> Entry:
+    """The beginning of a long result; the whole is stored as an artifact."""
+    host, text = turn.host, result.content
     try:
         if result.artifact is None:
             whole = await host.keep(text.encode("utf-8", "backslashreplace"))

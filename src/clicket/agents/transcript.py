@@ -19,16 +19,17 @@ MAX_USES = 128
 _MAX_TEXT = 1024 * 1024
 _MAX_ARGUMENTS = 256 * 1024
 _MAX_ID = 200
+_MAX_NAME = 512
 _CUT = "\n[cut: the answer was longer]"
 INTERRUPTED = "cancelled: the turn ended before this call had a result. Its tool may or may not have run."
 
 
 def assistant_message(
-    reply: ChatReply, mark: str, taken: AbstractSet[str] = frozenset(), *, keep: bool = True
+    reply: ChatReply, mark: str, step: int, taken: AbstractSet[str] = frozenset(), keep: bool = True
 ) -> ChatMessage:
     """A model's reply as a message that can be stored; the ids of its tool calls are unique in the thread.
 
-    `mark` identifies the step, also after a crash. A call without an id, or with one in `taken`, gets an id made from it. With
+    `mark` and `step` identify the step, also after a crash. A call without an id, or with one in `taken`, gets an id made from them. With
     `keep=False` all calls do, so that concurrent forks cannot collide.
     """
     text, thought = reply.text and storable(reply.text), reply.thought and storable(reply.thought)
@@ -40,15 +41,32 @@ def assistant_message(
             continue
         if number > MAX_USES:
             break
-        id = clean(use.id)[:_MAX_ID] if isinstance(use.id, str) else ""
+        is_plain = _is_plain(use)
+        id = use.id if is_plain else clean(use.id)[:_MAX_ID] if isinstance(use.id, str) else ""
         if not keep or not id or id in seen or id in taken or "\x00" in id:
-            id = f"{mark.replace('.', '-')}_{number}"  # vendors take letters, digits, '_' and '-'
+            is_plain = False
+            id = f"{mark.replace('.', '-')}-{step}_{number}"  # vendors take letters, digits, '_' and '-'
             while id in seen or id in taken:  # a model may have copied one of our ids
                 id += "_"
         seen.add(id)
-        uses.append(ToolUse(id=id, name=_name(use.name), arguments=_arguments(use.arguments)))
+        uses.append(use if is_plain else ToolUse(id=id, name=_name(use.name), arguments=_arguments(use.arguments)))
     vendor = _vendor(reply.vendor) if reply.vendor else None
     return ChatMessage(role="assistant", content=text or "", uses=tuple(uses), thought=thought or "", vendor=vendor)
+
+
+def _is_plain(use: ToolUse) -> bool:
+    """Is it surely stored as it is?"""
+    id, name, arguments = use.id, use.name, use.arguments
+    return (
+        type(id) is type(name) is type(arguments) is str
+        and id.isascii()
+        and name.isascii()
+        and arguments.isascii()
+        and len(id) <= _MAX_ID
+        and len(name) <= _MAX_NAME
+        and len(arguments) <= _MAX_ARGUMENTS
+        and "\x00" not in name
+    )
 
 
 def _vendor(vendor: object) -> Mapping[str, Any] | None:
@@ -74,7 +92,7 @@ def storable(text: object) -> str:
 
 
 def _name(name: object) -> str:
-    return storable(name)[:512]
+    return storable(name)[:_MAX_NAME]
 
 
 def _arguments(arguments: object) -> str:

@@ -9,7 +9,7 @@ fork by itself.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -50,6 +50,13 @@ class TurnStopped(ClicketError):
 
 class Turn:
     """`mark` identifies the turn, or the fork of one, in its thread: it is part of the ids of its tool calls."""
+
+    __slots__ = (
+        "_ids", "_log", "_news", "_plans", "_repeats", "_replayed", "_replies", "_results", "agent", "allowed_tools", "begins",
+        "clock", "denied", "feed", "fork", "frontend", "has_references", "host", "journaled", "limits", "mark", "masked_uses",
+        "max_steps", "message", "messages", "must_stop", "number", "open_calls", "plan", "resumed", "sensitive", "spender",
+        "spending", "spent", "steps", "tag", "thread",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -134,7 +141,7 @@ class Turn:
 
     # Recording.
 
-    def write(self, text: str, entry: Entry, looked_at: Sequence[Any] = (), *, soon: bool = False) -> None:
+    def write(self, text: str, entry: Entry, looked_at: Sequence[Any] = (), soon: bool = False) -> None:
         """Record an entry, and publish its events when it is durable. `soon`: the commit may wait for the next entry."""
         if self.fork:
             entry["fork"] = self.fork
@@ -144,7 +151,7 @@ class Turn:
         if self.feed.readers:
             held = self.feed.hold(entries.events_of(shown, self._log.count + 1, self.thread, self.number))
             then = partial(self.feed.release, held)
-        self._log.write(text, entry, looked_at=looked_at, shown=shown, then=then, soon=soon)
+        self._log.write(text, entry, looked_at, shown, then, soon)
 
     async def flush(self) -> None:
         await self._log.flush()
@@ -155,11 +162,11 @@ class Turn:
 
         `started` and `since`: `clock.monotonic()` and `clock.now()` at the step's begin.
         """
-        clock = self.clock
-        return clock.monotonic() - started > _PAUSE or clock.now() - since > _PAUSE
+        monotonic, now = self.clock.monotonic, self.clock.now
+        return monotonic() - started > _PAUSE or now() - since > _PAUSE
 
-    def sent(self) -> Coroutine[Any, Any, None]:
-        """Wait until no call that is made from now on can be durable before the entries written so far."""
+    def sent(self) -> Awaitable[None] | None:
+        """None: no call that is made from now on can be durable before the entries written so far. Else await that."""
         return self._log.sent()
 
     @property
@@ -170,7 +177,7 @@ class Turn:
         """Hand the turn back if the runtime closes: the next process over the store continues it."""
         if self.host.closing:
             self._log.hand_back()
-        if self._log.lost:
+        if self._log.entry.fenced:
             self._leave()
 
     def give_in(self) -> NoReturn:
@@ -183,10 +190,10 @@ class Turn:
     @property
     def lost(self) -> bool:
         """Another process owns the turn, because this one did not renew its lease."""
-        return self._log.lost
+        return self._log.entry.fenced
 
     def leave_if_lost(self) -> None:
-        if self._log.lost:
+        if self._log.entry.fenced:
             self._leave()
 
     def _leave(self) -> NoReturn:
@@ -223,16 +230,20 @@ class Turn:
     def record_reply(self, reply: ChatReply, took: float, spend: Entry | None = None) -> ChatMessage:
         """`spend`: what the ledger needs to count the reply, also after a crash; the reply's usage has been checked for it."""
         step, usage = self.steps + 1, reply.usage if spend is not None else counted(reply.usage)
-        message = assistant_message(reply, f"{self.mark}.{step}", self._ids, keep=not self.fork)
+        message = assistant_message(reply, self.mark, step, self._ids, not self.fork)
         self._take(message, usage, took)
         self.sensitive.take(message.uses)
-        now = self.clock.now()
+        now = self.clock.now
         mark, tag = (self.mark, self.tag) if self.journaled else ("", "")
-        entry = entries.reply(mark, step, message, usage, took, now, self.spent.usage, tag)
+        entry = entries.reply(mark, step, message, usage, took, now(), self.spent.usage, tag)
         if spend is not None:
             entry["spend"] = spend
         names: list[str] = []
-        looked_at: list[Any] = [message.content, message.thought, message.vendor]
+        looked_at: list[Any] = []
+        if message.content:
+            looked_at.append(message.content)
+        if message.thought or message.vendor:
+            looked_at += (message.thought, message.vendor)
         for use in message.uses:
             names.append(use.name)
             looked_at += (use.id, use.name, use.arguments)
@@ -283,18 +294,21 @@ class Turn:
             failed += item["failed"]
         text = f"Step {step}: {len(items) - failed} of {len(items)} tool calls succeeded."
         # After a crash the results are read from the calls themselves, so this may be committed with the next reply.
-        self.write(text, entries.results(step, items, took, self.clock.now()), soon=True)
+        now = self.clock.now
+        self.write(text, entries.results(step, items, took, now()), (), True)
 
     def add_result_messages(self, message: ChatMessage, found: dict[str, Entry]) -> None:
         for use in message.uses:
-            item = found[use.id]
-            self.messages.append(result_message({**item, "id": use.id}))
+            self.messages.append(result_message(found[use.id]))
 
     # Results of background calls.
 
-    def take_recorded_news(self) -> None:
-        """Add the results of background calls that were recorded after this step, before a crash."""
-        self.messages += map(news_message, self._news.pop(self.steps, ()))
+    def calls_to_collect(self) -> dict[str, ToolUse]:
+        """The background calls whose results the model has not read, by id. Results that were recorded after this step, before a
+        crash, are added to the messages first. None are collected while the next reply is on record."""
+        if self._news:
+            self.messages += map(news_message, self._news.pop(self.steps, ()))
+        return {} if self._replies else self.open_calls.among(self.messages)
 
     @property
     def is_replaying(self) -> bool:

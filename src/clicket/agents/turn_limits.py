@@ -110,10 +110,11 @@ class Spent:
             return "budget", f"Terminated: Reached the budget of tool calls ({limits.max_calls})"
         if limits.max_repeats is not None:
             key = _repeat_key(use)
-            if repeats[key] >= limits.max_repeats:
-                times = limits.max_repeats
-                return "repeated", f"Terminated: Repeated {use.name!r} with the same arguments over {times} times"
-            repeats[key] += 1
+            times = repeats.get(key, 0)
+            if times >= limits.max_repeats:
+                most = limits.max_repeats
+                return "repeated", f"Terminated: Repeated {use.name!r} with the same arguments over {most} times"
+            repeats[key] = times + 1
         self.calls += 1
         return None
 

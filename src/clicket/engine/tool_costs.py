@@ -76,7 +76,7 @@ class ToolCosts:
         agent = str(events[0].data["tool"]).removeprefix("agent:")
         spender = spender_of_turn(caller, str(given.get("thread", "")), agent, given["turn"])
         for step, note, usage in replies_in(events):
-            await self._book.settle(spender, step, {**note, "reserved": False}, usage)
+            self._book.settle(spender, step, {**note, "reserved": False}, usage)
         await self._book.flush(spender)
 
     async def _write(self, call: Call) -> None:

@@ -4,7 +4,7 @@ the turn after a crash reads it again. An entry that holds a secret is sealed; w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -24,13 +24,15 @@ _KIND = "entry"
 class TurnLog:
     """The log of one call, in the process that runs it. `entries` are those that were on record when this process started it."""
 
-    __slots__ = ("_call", "_entry", "_journal", "_vault", "count", "entries", "must_stop")
+    __slots__ = ("_call", "_journal", "_vault", "count", "entries", "entry", "must_stop")
 
     def __init__(self, journal: Journal, vault: Vault, call: Call) -> None:
         self._journal = journal
         self._vault = vault
         self._call = call
-        self._entry = entry = call.entry
+        self.entry = entry = call.entry
+        """The turn's call in the journal; only the journal writes to it. `fenced`: another process owns the turn, and this one can write
+        no more."""
         self.entries: list[dict[str, Any]] = entries_in(entry.events, vault, self._identity)
         self.count: int = len(self.entries)
         """How many entries are on record."""
@@ -39,12 +41,12 @@ class TurnLog:
 
     @property
     def _identity(self) -> tuple[str, str, str]:
-        return self._entry.caller, self._entry.thread, self._entry.id
+        return self.entry.caller, self.entry.thread, self.entry.id
 
     @property
     def shown_entries(self) -> list[dict[str, Any]]:
         """`entries` as readers get them."""
-        return entries_in(self._entry.events, self._vault, self._identity, for_readers=True)
+        return entries_in(self.entry.events, self._vault, self._identity, for_readers=True)
 
     @property
     def scopes(self) -> frozenset[str]:
@@ -61,17 +63,11 @@ class TurnLog:
         """Why the turn is being stopped: `cancel`, `shutdown`, …"""
         return self._call.stopping
 
-    @property
-    def lost(self) -> bool:
-        """Another process owns the turn: this process can write no more."""
-        return self._entry.fenced
-
     def write(
         self,
         text: str,
         entry: dict[str, Any],
-        *,
-        looked_at: Iterable[Any] = (),
+        looked_at: Sequence[Any] = (),
         shown: dict[str, Any] | None = None,
         then: Callable[[bool], None] | None = None,
         soon: bool = False,
@@ -88,7 +84,7 @@ class TurnLog:
         is_declared = shown is not None and shown is not entry and shown != entry
         if shown is None or not is_declared:
             shown = entry
-        if any_token(looked_at):
+        if looked_at and any_token(looked_at):
             shown = hide(shown, None)
         if shown is not entry and shown != entry:
             data.update(text=hide_text(text, None), entry=shown, masked=True)
@@ -96,29 +92,33 @@ class TurnLog:
                 data["declared"] = True
             if self._vault.seals:
                 data["sealed"] = self._vault.seal(self._identity, _KIND, encode(entry))
-        self._journal.record(self._entry, "note", data)
-        commit = self._journal.commit_soon if soon else self._journal.commit_with_next
-        commit(self._entry, None if then is None else _on_durable(then))
+        journal, on_durable = self._journal, None if then is None else _on_durable(then)
+        journal.record(self.entry, "note", data)
+        if soon:
+            journal.commit_soon(self.entry, on_durable)
+        else:
+            journal.commit_with_next(self.entry, on_durable)
 
     async def flush(self) -> None:
         """Wait until everything written so far is durable."""
-        if not self._entry.is_idle:
-            await self._journal.flush(self._entry)
+        if not self.entry.is_idle:
+            await self._journal.flush(self.entry)
 
-    async def sent(self) -> None:
-        """Wait until the store has everything written so far: calls that are made from now on become durable after it."""
-        if self._entry.rows:
-            self._journal.commit_with_next(self._entry)
-            await self._journal.sent(self._entry)
+    def sent(self) -> Awaitable[None] | None:
+        """None: the store has everything written so far, and calls that are made from now on become durable after it. Else await that."""
+        if not self.entry.rows:
+            return None
+        self._journal.commit_with_next(self.entry)
+        return self._journal.sent(self.entry)
 
     def waits(self, text: str) -> None:
         """Record that the turn waits for a person: if the process dies meanwhile, the death is not counted against the turn."""
-        self._journal.record(self._entry, "note", {"text": text, "waits": True})
-        self._journal.commit(self._entry)
+        self._journal.record(self.entry, "note", {"text": text, "waits": True})
+        self._journal.commit(self.entry)
 
     def give_in(self) -> NoReturn:
         """Apply a stop that was requested while no process had the turn."""
-        asked = next(event for event in self._entry.events if event.type == "cancel_requested")
+        asked = next(event for event in self.entry.events if event.type == "cancel_requested")
         stop_inside(self._call, "cancel", str(asked.data.get("reason") or ""))
         raise asyncio.CancelledError
 

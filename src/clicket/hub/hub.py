@@ -141,7 +141,7 @@ class Hub:
             return False
         return health.status is not None or (health.consecutive_failures > 0 and thread != DEFAULT_THREAD)
 
-    def offers_all(self, thread: str, caller: str, *, lately: bool = False) -> bool:
+    def offers_all(self, thread: str, caller: str, lately: bool = False) -> bool:
         """Is it known, without reading the store, that the thread may use every tool? `lately`: a recent read is enough."""
         if self.registry.dependent or self.registry.shared or (caller, thread) in self.degraded:
             return False

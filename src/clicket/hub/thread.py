@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 import msgspec
 
@@ -80,15 +80,30 @@ class ThreadHub:
         """The names of the tools that a model may be offered now."""
         return [tool.name for tool in await self.offered()]
 
-    async def offered(self, *, lately: bool = False) -> list[Tool]:
+    async def offered(self, *, lately: bool = False) -> Sequence[Tool]:
         """The tools that a model may be offered now. `lately`: a recent read is enough, for a caller that asks at every step; the hub
         checks each call again."""
-        hub, forbids = self._hub, self._forbids
+        found = self.offered_now(lately)
+        return await self._offered() if found is None else found
+
+    def offered_now(self, lately: bool = False) -> Sequence[Tool] | None:
+        """As `offered`; None: the store must be read."""
+        hub = self._hub
+        if not hub.offers_all(self.thread, self._caller, lately):
+            return None
         found = hub.registry.listed()
-        if not hub.offers_all(self.thread, self._caller, lately=lately):
-            health, now = await self._health(), hub.clock.now()
-            found = [tool for tool in found if offered(tool, health, now, self.thread)]
-        return found if forbids is None else [tool for tool in found if forbids(tool) is None]
+        return found if self._forbids is None else self._without_forbidden(found)
+
+    async def _offered(self) -> Sequence[Tool]:
+        hub, health = self._hub, await self._health()
+        now = hub.clock.now()
+        return self._without_forbidden(
+            [tool for tool in hub.registry.listed() if offered(tool, health, now, self.thread)]
+        )
+
+    def _without_forbidden(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        forbids = self._forbids
+        return tools if forbids is None else [tool for tool in tools if forbids(tool) is None]
 
     async def status(self, name: str) -> ToolState:
         tool = self._find(name)

@@ -86,6 +86,8 @@ class Entry:
     """For the unit under way."""
     later: tuple[OnDurable, ...] = ()
     """For the unit after it."""
+    commits_soon: bool = False
+    """A commit at the end of this turn of the loop is scheduled."""
     watchers: tuple[asyncio.Future[None], ...] = ()
 
     _events: list[Event] | None = None

@@ -160,7 +160,8 @@ class Journal(Staging):
         """As `commit`, at the end of this turn of the loop: what is committed until then goes in the same unit."""
         if on_durable is not None:
             entry.later = (*entry.later, on_durable)
-        if entry.inflight is None:
+        if entry.inflight is None and not entry.commits_soon:
+            entry.commits_soon = True
             asyncio.get_running_loop().call_soon(self._commit_later, entry)
 
     def commit_with_next(self, entry: Entry, on_durable: OnDurable | None = None) -> None:
@@ -170,6 +171,7 @@ class Journal(Staging):
         self.commit(entry, on_durable)
 
     def _commit_later(self, entry: Entry) -> None:
+        entry.commits_soon = False
         if entry.inflight is None and (entry.later or not entry.is_idle):
             callbacks, entry.later = entry.later, ()
             self._send(entry, callbacks)
@@ -197,7 +199,7 @@ class Journal(Staging):
         unit, entry.rows = entry.rows or None, None
         if entry.later:
             callbacks, entry.later = (*entry.later, *callbacks), ()
-        length = 0 if unit is None else unit.length
+        length = 0 if unit is None else len(unit)
         change = Append(
             entry, entry.seq - length, entry.fence, unit, entry.state, entry.ended_at,
             entry.stats, entry.key, entry.waiting_for, entry.owned, False, entry.artifacts, entry.cache_use, entry.claims, entry.to,
@@ -209,7 +211,8 @@ class Journal(Staging):
             entry.stats = entry.cache_use = None
         entry.inflight = change
         entry.callbacks = callbacks
-        self._append(change, self._done)
+        append = self._append
+        append(change, self._done)
 
     def _on_plain_appended(self, change: Append, error: ClicketError | None) -> None:
         """As `_on_appended`, for a packed unit: nothing was staged behind it, and nothing else waits for it."""
@@ -235,7 +238,7 @@ class Journal(Staging):
         entry.key = change.key
         entry.inflight = None
         entry.claims = False
-        callbacks = _taken_callbacks(entry)
+        callbacks = _taken_callbacks(entry) if entry.callbacks or entry.then is not None else ()
         if self.unsaved:
             self.unsaved.discard(entry)
         entry.visible_state = change.state

@@ -19,15 +19,16 @@ from typing import Any
 import msgspec
 
 from clicket.errors import MAX_PROBLEMS, InvalidInput
-from clicket.model.codec import decode_big, encode, has_surrogate, is_small, json_pointer
+from clicket.model.codec import decode, decode_big, encode, has_surrogate, is_small, json_pointer
 
-__all__ = ["fingerprint", "parse_arguments", "weigh"]
+__all__ = ["fingerprint", "object_in", "parse_arguments", "weigh"]
 
 MAX_DEPTH = 100
 MAX_BITS = 14_283  # 4,300 digits: Python's own limit for the conversion to text
 _MAX_HASHED = 1024 * 1024
 _SMALL_NODES = 20_000
 _FEW = 32
+_SHORT = 512
 _BIG = 2**63
 
 _sorted_encoder = msgspec.json.Encoder(order="sorted")
@@ -58,6 +59,18 @@ def parse_arguments(given: Any, *, max_size: int, max_depth: int = MAX_DEPTH) ->
         raise _too_deep(max_depth) from None
     except Exception as error:  # a mapping of the caller's may run any code while it is read
         raise InvalidInput(f"the arguments could not be read: {type(error).__name__}: {error}") from None
+
+
+def object_in(text: str) -> dict[str, Any] | None:
+    """The object in a short text. If its values are scalars without NUL it is what `parse_arguments` returns. None: parse it."""
+    if len(text) > _SHORT or not text.isascii():
+        return None
+    try:
+        value = decode(text)
+    except ValueError:  # msgspec's errors are ValueErrors
+        return None
+    # Fewer pairs than colons: a key appears twice, or a text has a colon.
+    return value if type(value) is dict and text.count(":") == len(value) else None
 
 
 def _is_flat(given: dict[Any, Any], max_size: int) -> bool:

@@ -88,6 +88,8 @@ def check_name(what: str, value: Any) -> None:
     """`UsageError` unless it can be the name of a call, a thread or a request."""
     if type(value) is not str or not value or len(value) > _MAX_NAME or "\x00" in value:
         raise UsageError(f"{what} must be text of 1 to {_MAX_NAME} characters without NUL, not {value!r:.100}.")
+    if value.isascii():
+        return
     try:
         value.encode()
     except UnicodeEncodeError:

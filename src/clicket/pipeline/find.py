@@ -27,13 +27,14 @@ class Find:
             self.registered(call)
             return
         found = self.tools.get(entry.tool) or self._find(entry.tool)
-        call.tool, call.check = found
+        call.tool, call.check = found.tool, found.check
         if not call.hub_checked:
             self._check(call, found.tool)
 
     def registered(self, call: Call) -> None:
         """For a call that was admitted before: only checks that the tool is registered, not its health."""
-        call.tool, call.check = self._find_any(call.entry.tool)
+        found = self._find_any(call.entry.tool)
+        call.tool, call.check = found.tool, found.check
 
     def identify(self, call: Call, registry: Registry) -> None:
         """Set the tool of a call that this process took over, if it is registered: stats and health need it in every outcome."""

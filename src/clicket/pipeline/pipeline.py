@@ -86,7 +86,9 @@ class Pipeline:
     async def judge_ahead(self, request: ToolCall) -> Judged | None:
         """Judge arguments that are too big for the loop, in a thread; None: `admit` judges them, or there is no such tool."""
         found = self.find.tools.get(request.tool)
-        return None if found is None else await self.validate.judge_ahead(request, *found, self._workers)
+        return (
+            None if found is None else await self.validate.judge_ahead(request, found.tool, found.check, self._workers)
+        )
 
     def admit(self, call: Call, judged: Judged | None = None, may_defer: bool = False) -> bool:
         """Run the first three stages, which do not wait, and stage the call's first event. False: the call was refused.

@@ -15,7 +15,7 @@ from clicket.bridge import Workers
 from clicket.call import Call
 from clicket.errors import MAX_PROBLEMS, ClicketError, InvalidInput
 from clicket.model import ToolCall
-from clicket.model.arguments import parse_arguments
+from clicket.model.arguments import object_in, parse_arguments
 from clicket.model.codec import decode_big, encode, is_small
 from clicket.tools import Check, Tool, compile_schema
 from clicket.vault import MASK, Secrets, look, watch_for
@@ -62,8 +62,10 @@ class Validate:
     def __call__(self, call: Call, judged: Judged | None = None, may_defer: bool = False) -> None:
         """`may_defer`: raise `Deferred` where the loop would be held up. `judged`: what `judge_ahead` returned."""
         given, tool = call.given, call.tool
-        if type(given) is dict and tool is not None and call.request.metadata is None:
-            bound = tool.bind_plain(given)
+        if tool is not None and call.request.metadata is None:
+            plain = given if type(given) is not str else object_in(given) if len(given) <= self._max_size else None
+            bind_plain = tool.bind_plain
+            bound = bind_plain(plain) if type(plain) is dict else None
             if bound is not None:  # a few scalars of exactly the right types: they fit the schema and hold no secret
                 call.arguments = call.bound = bound
                 return

@@ -62,7 +62,7 @@ class AgentHost(Protocol):
         self, tool: str, arguments: Arguments = None, **options: Unpack[CallOptions]
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
-    def call_new(self, tool: str, arguments: Arguments, *, id: str, thread: str) -> Coroutine[Any, Any, ToolResult]:
+    def call_new(self, tool: str, arguments: Arguments, id: str, thread: str) -> Coroutine[Any, Any, ToolResult]:
         """`call` with an id that was made just now, so that no call was ever made with it."""
         ...
 

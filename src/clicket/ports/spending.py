@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol
 
 from clicket.model.chat import ChatRequest, Usage
@@ -39,8 +39,8 @@ class Spending(Protocol):
         """What the turn's journal keeps of a reply. `mark` identifies the reply in its run."""
         ...
 
-    async def settle(self, spender: Spender, step: int, note: dict[str, Any], usage: Usage) -> None:
-        """Count a reply that is on record. A second time changes nothing."""
+    def settle(self, spender: Spender, step: int, note: dict[str, Any], usage: Usage) -> Awaitable[None] | None:
+        """Count a reply that is on record. A second time changes nothing. Await the result, if there is one."""
         ...
 
     async def release(self, reservation: Any) -> None:

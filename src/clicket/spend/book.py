@@ -180,10 +180,10 @@ class SpendBook:
 
     def note(self, model: Any, usage: Usage, reservation: Reservation | None, mark: str) -> dict[str, Any]:
         """What the turn's journal keeps of a reply, so that the reply is counted after a crash, too."""
-        name = _name(model)
+        name, now = _name(model), self._clock.now
         note = {
             "id": f"{mark}:{new_id()}",
-            "at": self._clock.now(),
+            "at": now(),
             "model": name,
             "nano": self._nano(model, name, usage),
         }
@@ -196,8 +196,9 @@ class SpendBook:
                 }  # fmt: skip
         return note
 
-    async def settle(self, spender: Spender, step: int, note: dict[str, Any], usage: Usage) -> None:
-        """Count a reply that is on record. A second time changes nothing."""
+    def settle(self, spender: Spender, step: int, note: dict[str, Any], usage: Usage) -> Awaitable[None] | None:
+        """Count a reply that is on record. A second time changes nothing. Await the result, if there is one: the reply's reservation
+        is settled then."""
         try:
             at, nano, guessed = float(note["at"]), note.get("nano"), note.get("assumed")
             into, out = guessed or (usage.input_tokens, usage.output_tokens)
@@ -208,11 +209,13 @@ class SpendBook:
             id = str(note["id"])
         except (KeyError, TypeError, ValueError):  # another program wrote into the store
             logger.warning("a reply of run %s has no readable spend, and is not counted", spender.run.name)
-            return
+            return None
         key = self.ledger.add(spender, step, id, entry)
-        if note.get("reserved"):
-            accounts = tuple(accounts_of(self.budgets, spender, at))
-            await self._surely(lambda: self._settle(key, id, accounts, entry.nano or 0, entry.all_tokens))
+        return self._settle_reserved(spender, key, id, entry) if note.get("reserved") else None
+
+    def _settle_reserved(self, spender: Spender, key: str, id: str, entry: LedgerEntry) -> Awaitable[None]:
+        accounts = tuple(accounts_of(self.budgets, spender, entry.at))
+        return self._surely(lambda: self._settle(key, id, accounts, entry.nano or 0, entry.all_tokens))
 
     async def _settle(self, key: str, id: str, accounts: Sequence[AccountId], nano: int, tokens: int) -> None:
         await self.ledger.flush(key)

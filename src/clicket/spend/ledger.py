@@ -82,7 +82,12 @@ def page_key(spender: Spender, step: int, at: float) -> str:
 @lru_cache(maxsize=1_024)  # the steps of a run share a page
 def _key(caller: str, run: Run, page: int, day: float) -> str:
     who = [caller, run.thread, run.agent, run.turn, run.call, page]
-    return f"{day_of(day * _DAY)}/{blake2b(canonical(who), digest_size=16).hexdigest()}"
+    return f"{_day(day)}/{blake2b(canonical(who), digest_size=16).hexdigest()}"
+
+
+@lru_cache(maxsize=32)
+def _day(number: float) -> str:
+    return day_of(number * _DAY)
 
 
 class Ledger:
@@ -100,8 +105,10 @@ class Ledger:
     def add(self, spender: Spender, step: int, id: str, entry: LedgerEntry) -> str:
         """Count an entry soon; returns the key of its page, for `flush`."""
         key = page_key(spender, step, entry.at)
-        _, entries = self._pending.setdefault(key, (spender, {}))
-        _merge(entries, id, entry)
+        page = self._pending.get(key)
+        if page is None:
+            page = self._pending[key] = (spender, {})
+        _merge(page[1], id, entry)
         if self._timer is None and not self.closed:
             self._timer = self._clock.call_later(_WRITE_WITHIN, self._write_soon)
         return key
@@ -203,7 +210,7 @@ class Ledger:
 
 def _merge(entries: dict[str, LedgerEntry], id: str, entry: LedgerEntry) -> bool:
     known = entries.get(id)
-    if known == entry or (known is not None and entry.assumed and not known.assumed):
+    if known is not None and (known == entry or (entry.assumed and not known.assumed)):
         return False
     entries[id] = entry
     return True

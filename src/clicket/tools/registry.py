@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from clicket.errors import ToolNotFound, UsageError, did_you_mean
 from clicket.tools.check import Check, compile_schema
@@ -22,7 +23,8 @@ RESERVED = frozenset({"find_tools", "plan", "planning", "raise_budget", "read_re
 from. Names with a colon are those of agents' turns; the rule for names keeps them free."""
 
 
-class Registered(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Registered:
     """A tool, and the compiled check of its input schema."""
 
     tool: Tool
@@ -35,6 +37,8 @@ class Registry:
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self.tools: dict[str, Registered] = {}
         """By name; only the registry changes it."""
+        self._listed: tuple[Tool, ...] | None = None
+        """What `listed` returns; None: `tools` has changed."""
         self._inner: dict[str, Registered] = {}
         self._later: dict[str, Callable[[], Tool]] = {}
         self.dependent: set[str] = set()
@@ -58,6 +62,7 @@ class Registry:
             self._refuse_cycle(added)
         where = placed(f"tool {added.name!r}", added)
         self.tools[added.name] = Registered(added, compile_schema(added.input_schema, where))
+        self._listed = None
         if added.options.depends_on:
             self.dependent.add(added.name)
         else:
@@ -70,10 +75,11 @@ class Registry:
         """Add a tool of clicket's own under its reserved name, unless it is there."""
         if own.name not in self.tools:
             self.tools[own.name] = Registered(own, compile_schema(own.input_schema, f"tool {own.name!r}"))
+            self._listed = None
 
     def lend_later(self, name: str, make: Callable[[], Tool]) -> None:
         """Add a tool of clicket's own once a call or an agent names it, in place of one that was added before."""
-        self.tools.pop(name, None)
+        self.remove(name)
         self._inner.pop(name, None)
         self._later[name] = make
 
@@ -95,6 +101,7 @@ class Registry:
         """Running calls continue; new calls fail with `ToolNotFound`. False: there is no such tool."""
         self.dependent.discard(name)
         self.shared.discard(name)
+        self._listed = None
         return self.tools.pop(name, None) is not None
 
     def _refuse_cycle(self, added: Tool) -> None:
@@ -144,14 +151,16 @@ class Registry:
 
     def get(self, name: str) -> Tool | None:
         found = self.tools.get(name) or self._inner.get(name) or self._made(name)
-        return found.tool if found else None
+        return None if found is None else found.tool
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.listed())
 
-    def listed(self) -> list[Tool]:
+    def listed(self) -> tuple[Tool, ...]:
         """The tools that callers see, in the order of their registration."""
-        return [each.tool for each in self.tools.values() if each.tool.traits.listed]
+        if self._listed is None:
+            self._listed = tuple(each.tool for each in self.tools.values() if each.tool.traits.listed)
+        return self._listed
 
     def __len__(self) -> int:
         return len(self.tools)

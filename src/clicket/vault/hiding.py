@@ -170,7 +170,9 @@ def any_token(values: Iterable[Any]) -> bool:
 
 def holds_secret(text: str, secrets: Secrets | None = None) -> bool:
     """Would something in the text be masked? For data that is stored either whole or not at all."""
-    return bool(spans(text, NO_VALUES if secrets is None else secrets.values))
+    if secrets is not None:
+        return bool(spans(text, secrets.values))
+    return len(text) >= MIN_TOKEN and has_marker(text) and bool(spans(text))
 
 
 # Finding values.

@@ -108,12 +108,13 @@ _SHAPES = (
 )
 
 _MARKERS = tuple(shape.marker for shape in _SHAPES)
-_WITH_UNDERSCORE = tuple(marker for marker in _MARKERS if "_" in marker)
-_WITH_DASH = tuple(marker for marker in _MARKERS if "-" in marker)
-_PLAIN = (
-    *(marker for marker in _MARKERS if "_" not in marker and "-" not in marker and marker != "://"),
-    CUT_NOTE,  # no secret, but a text that contains it is looked at, too
-)
+_PARTS = ("A", "J", "x", "z", ";", "k_", "gh", "_", "-", "")
+"""A text without one of these has none of the markers that contain it. One character is found much faster than a marker."""
+_BY_PART: dict[str, list[str]] = {part: [] for part in _PARTS}
+for _marker in (*_MARKERS, CUT_NOTE):  # the note is no secret, but a text that contains it is looked at, too
+    if _marker != "://":
+        _BY_PART[next(part for part in _PARTS if part in _marker)].append(_marker)
+_SEARCHES = tuple(_BY_PART.items())
 _BEGINNINGS = tuple(dict.fromkeys(marker[:size] for marker in _MARKERS for size in range(_HELD_FROM, len(marker))))
 
 
@@ -127,17 +128,11 @@ def hide_always(values: Iterable[str]) -> None:
 
 def has_marker(text: str) -> bool:
     """May there be a token in the text? False is certain; True means that patterns must be tried."""
-    for marker in _PLAIN:
-        if marker in text:
-            return True
-    if "-" in text:
-        for marker in _WITH_DASH:
-            if marker in text:
-                return True
-    if "_" in text:
-        for marker in _WITH_UNDERSCORE:
-            if marker in text:
-                return True
+    for part, markers in _SEARCHES:
+        if part in text:
+            for marker in markers:
+                if marker in text:
+                    return True
     for value in _always:
         if value in text:
             return True

@@ -68,12 +68,12 @@ def test_pairing_adds_the_results_that_are_missing_at_the_end(messages: list[Cha
 @given(st.lists(ANY_IDS, max_size=8), st.sets(IDS), st.booleans())
 def test_ids_of_tool_calls_are_unique_in_the_thread(ids: list[Any], taken: set[str], keep: bool) -> None:
     reply = ChatReply(uses=tuple(ToolUse(id=id, name="x") for id in ids))
-    message = assistant_message(reply, "m.1", frozenset(taken), keep=keep)
+    message = assistant_message(reply, "m", 1, frozenset(taken), keep=keep)
     made = [use.id for use in message.uses]
     assert len(made) == len(ids) == len(set(made))
     assert not taken.intersection(made)
     assert all(made)
-    assert assistant_message(reply, "m.1", frozenset(taken), keep=keep) == message  # the same after a crash
+    assert assistant_message(reply, "m", 1, frozenset(taken), keep=keep) == message  # the same after a crash
     encode(message)  # it can be stored
 
 
@@ -81,7 +81,7 @@ def test_ids_of_tool_calls_are_unique_in_the_thread(ids: list[Any], taken: set[s
 def test_whatever_is_said_can_be_stored(text: str, name: str, arguments: str) -> None:
     odd = text + "\ud800\x00"
     message = assistant_message(
-        ChatReply(text=odd, thought=odd, uses=(ToolUse(id="a", name=odd, arguments=arguments),)), "m.1"
+        ChatReply(text=odd, thought=odd, uses=(ToolUse(id="a", name=odd, arguments=arguments),)), "m", 1
     )
     assert encode(message)
     assert "\x00" not in message.content + message.thought + message.uses[0].name
@@ -89,24 +89,26 @@ def test_whatever_is_said_can_be_stored(text: str, name: str, arguments: str) ->
 
 
 def test_what_is_too_much_is_cut_or_refused_and_says_so() -> None:
-    many = assistant_message(ChatReply(uses=tuple(ToolUse(id=str(n), name="x") for n in range(1_000))), "m.1")
+    many = assistant_message(ChatReply(uses=tuple(ToolUse(id=str(n), name="x") for n in range(1_000))), "m", 1)
     assert len(many.uses) == MAX_USES
-    long = assistant_message(ChatReply(text="x" * 3_000_000), "m.1")
+    long = assistant_message(ChatReply(text="x" * 3_000_000), "m", 1)
     assert long.content.endswith("[cut: the answer was longer]")
     assert len(long.content) < 1_100_000
-    huge = assistant_message(ChatReply(uses=(ToolUse(id="a", name="n" * 9_000, arguments="{" + "x" * 900_000),)), "m.1")
+    huge = assistant_message(
+        ChatReply(uses=(ToolUse(id="a", name="n" * 9_000, arguments="{" + "x" * 900_000),)), "m", 1
+    )
     assert huge.uses[0].arguments == '"[refused: arguments of 900,001 characters]"'
     assert len(huge.uses[0].name) == 512
 
 
 @pytest.mark.parametrize("vendor", [object(), {"x": object()}, [1], "text", {"x": {"y": {1, 2}}}, 7])
 def test_what_only_the_vendor_reads_is_kept_if_it_can_be_stored(vendor: Any) -> None:
-    message = assistant_message(ChatReply(vendor=vendor), "m.1")
+    message = assistant_message(ChatReply(vendor=vendor), "m", 1)
     encode(message)
-    kept = assistant_message(ChatReply(vendor={"anthropic": [{"type": "thinking", "signature": "x"}]}), "m.1")
+    kept = assistant_message(ChatReply(vendor={"anthropic": [{"type": "thinking", "signature": "x"}]}), "m", 1)
     assert kept.vendor == {"anthropic": [{"type": "thinking", "signature": "x"}]}
 
 
 @pytest.mark.parametrize("uses", [None, (), (None,), ("x", 7)])
 def test_what_is_no_tool_call_is_none(uses: Any) -> None:
-    assert assistant_message(ChatReply(text=None, uses=uses), "m.1") == ChatMessage(role="assistant")  # type: ignore[arg-type]
+    assert assistant_message(ChatReply(text=None, uses=uses), "m", 1) == ChatMessage(role="assistant")  # type: ignore[arg-type]

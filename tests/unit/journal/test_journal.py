@@ -203,6 +203,19 @@ async def test_what_nothing_follows_is_committed_when_the_turn_of_the_loop_ends(
     assert desk.answers == [None]
 
 
+async def test_what_may_wait_is_committed_once_in_a_turn_of_the_loop_and_again_in_the_next(desk: Desk) -> None:
+    desk.exist()
+    for turn in range(3):
+        for text in ("one", "two"):
+            desk.note(f"{text} {turn}")
+            desk.journal.commit_soon(desk.call, desk.then)
+        await asyncio.sleep(0)
+        (held,) = desk.store.held
+        assert [event.data["text"] for event in held[0].events] == [f"one {turn}", f"two {turn}"]
+        desk.store.let_one_through()
+        assert desk.answers == [None, None] * (turn + 1)
+
+
 async def test_what_may_wait_goes_after_the_unit_under_way(desk: Desk) -> None:
     desk.exist()
     desk.note("under way")

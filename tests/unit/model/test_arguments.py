@@ -15,12 +15,46 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import given
-from tests.unit.model.arguments_kit import MB, OBJECTS, Colour, Level, exactly, parse, paths, problems
+from hypothesis import strategies as st
+from tests.unit.model.arguments_kit import (
+    MB,
+    NUMBERS,
+    OBJECTS,
+    TEXT,
+    Colour,
+    Level,
+    exactly,
+    parse,
+    paths,
+    problems,
+)
 
 from clicket.errors import InvalidInput
+from clicket.model.arguments import object_in
 from clicket.model.codec import decode, encode
 
 # Accepted.
+
+
+@given(st.dictionaries(TEXT, st.none() | st.booleans() | NUMBERS | TEXT, max_size=4))
+def test_a_short_object_of_scalars_is_read_as_the_parser_reads_it(value: dict[str, Any]) -> None:
+    for text in (json.dumps(value), json.dumps(value, indent=1)):
+        found = object_in(text)
+        assert found is None or exactly(found, parse(text))
+
+
+def test_what_is_a_short_object_for_sure() -> None:
+    assert object_in(' {"a": 1, "b": "x", "c": null} ') == {"a": 1, "b": "x", "c": None}
+    assert object_in("{}") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "null", "[1]", '"{}"', '{"a": 1', '{"a": 1, "a": 2}', '{"a": "x:y"}', '{"a": {"b": 1, "b": 2}}', '{"a": "é"}',
+     '{"a": "' + "x" * 600 + '"}', '{"a": NaN}'],
+)  # fmt: skip
+def test_all_else_is_left_to_the_parser(text: str) -> None:
+    assert object_in(text) is None
 
 
 @given(OBJECTS)

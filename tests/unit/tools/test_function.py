@@ -65,9 +65,20 @@ async def test_the_function_can_still_be_called() -> None:
     assert add(1, b=5) == 6
     assert await later(4) == 4
     assert add.__name__ == "add"
-    assert add.__wrapped__ is add.fn  # type: ignore[attr-defined]  # set by update_wrapper
+    assert add.__wrapped__ is add.fn  # type: ignore[attr-defined]  # as `functools.update_wrapper` sets it
     assert inspect.signature(add) == inspect.signature(add.fn)
     assert repr(add) == "<tool add>"
+
+
+def test_the_tool_has_what_others_set_on_its_function() -> None:
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    add.owner = "billing"  # type: ignore[attr-defined]
+    made = tool(name="sum")(add)
+    assert (made.__doc__, made.__module__, made.__qualname__) == (add.__doc__, add.__module__, add.__qualname__)
+    assert (made.owner, made.name) == ("billing", "sum")
 
 
 def test_what_is_async_is_known() -> None:

@@ -149,6 +149,22 @@ def test_a_tool_of_clickets_own_is_lent_once() -> None:
         registry.add(tool(name="read_result")(lambda: None))
 
 
+def test_the_list_follows_every_change() -> None:
+    registry = Registry([weather])
+    assert [each.name for each in registry.listed()] == ["weather"]
+    registry.add(plain)
+    assert [each.name for each in registry.listed()] == ["weather", "plain"]
+    registry.remove("weather")
+    assert [each.name for each in registry.listed()] == ["plain"]
+    lent = function_tool(plain, name="find_tools", options={}, listed=True)
+    registry.lend(lent)
+    assert registry.listed()[-1] is lent
+    registry.lend_later("find_tools", lambda: lent)
+    assert [each.name for each in registry.listed()] == ["plain"]
+    assert registry.get("find_tools") is lent
+    assert registry.listed()[-1] is lent
+
+
 def test_every_name_that_agents_treat_in_a_way_of_its_own_is_reserved() -> None:
     assert {*PLAN_NAMES, READ_RESULT} <= RESERVED
 

@@ -37,9 +37,11 @@ async def echo(text: str = "hello", count: int = 1) -> dict[str, Any]:
 
 
 @tool(timeout=120)
-async def slow(ctx: ToolContext, steps: int = 400) -> str:
-    """Report progress and output for a long time."""
+async def slow(ctx: ToolContext, steps: int = 2_000, until: str = "") -> str:
+    """Report progress and output for a long time, or until this file is there."""
     for step in range(1, steps + 1):
+        if until and Path(until).exists():
+            break
         ctx.progress(step, steps, f"step {step}")
         ctx.emit(f"line {step}\n")
         await asyncio.sleep(0.05)

@@ -39,7 +39,7 @@ def test_a_call_that_ends_elsewhere(console: Console, server: Server, tmp_path: 
     assert server.http.post(f"/external/{token}/heartbeat", json=progress).status_code == 200
     expect(view).to_contain_text("a quarter")
     expect(view).not_to_contain_text("none yet")
-    assert view.locator("progress").get_attribute("value") == "25"
+    expect(view.locator("progress")).to_have_attribute("value", "25")
     view.get_by_text("I have the token").click()
     console.expect_errors("404")
     view.get_by_label("Token", exact=True).fill("ckx_wrong")

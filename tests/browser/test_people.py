@@ -174,6 +174,7 @@ def test_a_call_that_changed_meanwhile_is_not_approved_by_accident(console: Cons
     page.reload()
     card = page.locator("article").filter(has_text="changed")
     expect(card.get_by_label("cents")).to_be_visible()
+    expect(page.locator(".connection")).to_have_text("live")  # the page asks for nothing more
     console.expect_errors("409")
     stale.clear()
     card.get_by_role("button", name="Approve").click()

@@ -8,14 +8,16 @@ from pathlib import Path
 from tests.browser.kit import Console, Server, expect
 
 
-def test_a_new_call_appears_and_ends_without_a_reload(console: Console, server: Server) -> None:
+def test_a_new_call_appears_and_ends_without_a_reload(console: Console, server: Server, tmp_path: Path) -> None:
+    enough = tmp_path / "enough"
     page = console.open("#/runs?thread=live")
     expect(page.get_by_text("No call matches")).to_be_visible()
     expect(page.locator(".connection")).to_have_text("live")
-    server.call("slow", {"steps": 12}, thread="live", id="live-1")
+    server.call("slow", {"until": str(enough)}, thread="live", id="live-1")
     row = page.get_by_role("row").filter(has_text="slow")
     expect(row.locator(".badge")).to_have_text("streaming")
     expect(row).to_contain_text(re.compile("step [0-9]+"))
+    enough.touch()
     expect(row.locator(".badge")).to_have_text("completed")
 
 
@@ -48,13 +50,17 @@ def test_the_keyboard_moves_selects_opens_and_searches(console: Console, server:
     page.keyboard.press("x")
     expect(page.get_by_role("toolbar")).to_contain_text("1 selected")
     page.keyboard.press("/")
+    search = page.locator(".search input")
+    expect(search).to_be_focused()
     page.keyboard.type("key-2")
     page.keyboard.press("Enter")
     expect(page.locator(".scroller [role=row]")).to_have_count(1)
     page.keyboard.press("Escape")
+    expect(search).not_to_be_focused()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("next or previous run")
     page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="echo")).to_be_visible()
@@ -171,12 +177,15 @@ def test_a_call_is_saved_as_one_file_that_needs_nothing(console: Console, server
 def test_copies_of_a_call_have_no_key(console: Console, server: Server) -> None:
     server.call("echo", {"text": "it's"}, thread="copy", id="copy-1", wait=True)
     page = console.open("#/runs/copy-1?thread=copy", permissions=["clipboard-read", "clipboard-write"])
-    copied = {}
+    copied: dict[str, str] = {}
+    last = ""
     for name in ("Python", "curl", "Command line"):
         page.get_by_text("Copy as").click()
         page.get_by_role("button", name=name, exact=True).click()
         expect(page.get_by_text("Copied").first).to_be_visible()
-        copied[name] = page.evaluate("navigator.clipboard.readText()")
+        # "Copied" may still be the one of the copy before.
+        page.wait_for_function("last => navigator.clipboard.readText().then(text => text !== last)", arg=last)
+        copied[name] = last = page.evaluate("navigator.clipboard.readText()")
     assert copied["Python"] == 'result = await rt.call("echo", {"text": "it\'s"}, thread="copy")'
     assert copied["curl"].startswith(f"curl {server.url}/calls")
     assert "ck_" not in copied["curl"]

@@ -113,7 +113,7 @@ def test_a_chat_turn_with_a_tool_call(console: Console, server: Server) -> None:
     page.get_by_role("button", name="Open").click()
     page.get_by_label("Agent", exact=True).select_option("helper")
     page.get_by_label("Write to the agent").fill("good morning")
-    page.keyboard.press("Enter")
+    page.get_by_label("Write to the agent").press("Enter")
     messages = page.get_by_role("log")
     expect(messages.locator('[data-role="user"]')).to_contain_text("good morning")
     expect(messages.locator(".step")).to_contain_text("echo")

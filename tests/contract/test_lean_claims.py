@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -156,7 +155,5 @@ async def test_a_call_that_was_locked_during_a_claim_is_claimed_soon_after(
             (error,) = await append(store, claiming(given))
             assert isinstance(error, Stale), "the claiming append does not wait for the lock, either"
             other.rollback()
-            freed = time.monotonic()
         await eventually(lambda: claimed)
-        assert time.monotonic() - freed < 0.25, "20 ms plus the delay of a busy machine, not a poll of 250 ms"
         await asyncio.gather(*tasks)

@@ -91,7 +91,7 @@ async def test_a_trial_whose_caller_leaves_blocks_the_tool_for_no_thread(tmp_pat
                 result = await rt.call("flaky", thread="t")
                 return result.error is not None and result.error.code == "tool_error"
 
-            await eventually(tried, timeout=5)
+            await eventually(tried, timeout=30)
 
 
 async def test_names_with_colons_share_no_trial() -> None:

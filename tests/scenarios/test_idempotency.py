@@ -47,8 +47,8 @@ async def test_the_same_id_with_the_same_arguments_is_the_same_call(store: str, 
     counted = Counted()
     async with make([counted.tool], store) as rt:
         one = await rt.call("work", first, id="x")
-        two = await asyncio.wait_for(rt.call("work", second, id="x"), 5)
-        handle = await asyncio.wait_for(rt.submit("work", second, id="x"), 5)
+        two = await asyncio.wait_for(rt.call("work", second, id="x"), 30)
+        handle = await asyncio.wait_for(rt.submit("work", second, id="x"), 30)
         assert handle.id == "x"
         assert await handle.result() == one
         assert len((await rt.history()).items) == 1
@@ -75,7 +75,7 @@ async def test_the_same_id_with_other_arguments_is_a_conflict(store: str, first:
         one = await rt.call("work", first, id="x")
         for ask in (rt.call, rt.submit):
             with pytest.raises(Conflict, match="'x'") as raised:
-                await asyncio.wait_for(ask("work", second, id="x"), 5)
+                await asyncio.wait_for(ask("work", second, id="x"), 30)
             assert raised.value.code == "conflict"
         assert (await rt.get("x")).output == one.output
         assert len((await rt.history()).items) == 1
@@ -148,7 +148,7 @@ async def test_a_failed_call_is_not_run_again_under_its_id(store: str) -> None:
 
     async with make([fails], store) as rt:
         one = await rt.call("fails", id="x")
-        assert await asyncio.wait_for(rt.call("fails", id="x"), 5) == one
+        assert await asyncio.wait_for(rt.call("fails", id="x"), 30) == one
     assert runs == [1]
 
 
@@ -170,10 +170,10 @@ async def test_a_refused_call_keeps_its_id_too(store: str, first: Any, second: A
         assert one.error is not None
         assert one.error.code == "invalid_input"
         if same:
-            assert await asyncio.wait_for(rt.call("work", second, id="x"), 5) == one
+            assert await asyncio.wait_for(rt.call("work", second, id="x"), 30) == one
         else:
             with pytest.raises(Conflict):
-                await asyncio.wait_for(rt.call("work", second, id="x"), 5)
+                await asyncio.wait_for(rt.call("work", second, id="x"), 30)
     assert not counted.runs
 
 

@@ -40,7 +40,7 @@ async def result_of(clock: StepClock, handle: CallHandle) -> ToolResult:
         await clock.run(1.0)
         if waiter.done():
             break
-    return await asyncio.wait_for(waiter, 5)
+    return await asyncio.wait_for(waiter, 30)
 
 
 async def put_away(rt: Runtime, id: str) -> bool:

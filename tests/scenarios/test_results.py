@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from pydantic import BaseModel
-from tests.scenarios.kit import assert_loop_is_free, assert_sound, label, make
+from tests.kit.cases import case
+from tests.scenarios.kit import assert_loop_is_free, assert_sound, make
 
 from clicket import State, ToolContext, tool
 
@@ -46,8 +47,8 @@ class Pair(NamedTuple):
     right: int
 
 
-def returning(value: Any, **options: Any) -> Any:
-    @tool(name="give", **options)
+def returning(value: Any, name: str = "give", **options: Any) -> Any:
+    @tool(name=name, **options)
     async def give() -> Any:
         return value
 
@@ -66,50 +67,50 @@ async def async_generator() -> AsyncIterator[int]:
     yield 1
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        float("nan"),
-        float("inf"),
-        {"a": [1, float("-inf")]},
-        CYCLE,
-        generator(),
-        async_generator(),
-        (x for x in ()),
-        b"bytes",
-        bytearray(b"x"),
-        memoryview(b"x"),
-        {"deep": [b"bytes"]},
-        object(),
-        {"f": print},
-        type,
-        lambda: 1,
-        1 + 2j,
-        "\ud800",
-        {"\udfff": 1},
-        {(1, 2): 3},
-        range(3),
-        [1, {"a": iter([])}],
-        re.compile("x"),
-        ValueError("an exception is no result"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-async def test_what_is_not_json_is_a_typed_error_and_never_a_repr(store: str, value: Any) -> None:
-    async with make([returning(value)], store) as rt:
-        result = await rt.call("give")
-        record = await rt.get(result.call_id)
-    assert result.state is State.FAILED
-    assert result.error is not None
-    assert result.error.code == "result_unserializable"
-    assert "the tool ran" in result.error.message or "cyclic" in result.error.message
-    assert " at 0x" not in result.error.message
-    assert result.output is None
-    assert list(result.stages)[-2:] == ["process", "persist"]
-    assert result.stages["execute"].outcome == "ok"
-    assert result.stages["process"].outcome == "result_unserializable"
-    assert result.attempts == 1
-    assert_sound(record)
+NOT_JSON: list[Any] = [
+    float("nan"),
+    float("inf"),
+    {"a": [1, float("-inf")]},
+    CYCLE,
+    generator(),
+    async_generator(),
+    (x for x in ()),
+    b"bytes",
+    bytearray(b"x"),
+    memoryview(b"x"),
+    {"deep": [b"bytes"]},
+    object(),
+    {"f": print},
+    type,
+    lambda: 1,
+    1 + 2j,
+    "\ud800",
+    {"\udfff": 1},
+    {(1, 2): 3},
+    range(3),
+    [1, {"a": iter([])}],
+    re.compile("x"),
+    ValueError("an exception is no result"),
+]
+
+
+async def test_what_is_not_json_is_a_typed_error_and_never_a_repr(store: str) -> None:
+    async with make([returning(value, f"give{n}") for n, value in enumerate(NOT_JSON)], store) as rt:
+        for number, value in enumerate(NOT_JSON):
+            with case(type(value)):
+                result = await rt.call(f"give{number}")
+                record = await rt.get(result.call_id)
+                assert result.state is State.FAILED
+                assert result.error is not None
+                assert result.error.code == "result_unserializable"
+                assert "the tool ran" in result.error.message or "cyclic" in result.error.message
+                assert " at 0x" not in result.error.message
+                assert result.output is None
+                assert list(result.stages)[-2:] == ["process", "persist"]
+                assert result.stages["execute"].outcome == "ok"
+                assert result.stages["process"].outcome == "result_unserializable"
+                assert result.attempts == 1
+                assert_sound(record)
 
 
 def deep(levels: int) -> Any:
@@ -131,50 +132,50 @@ async def test_a_result_of_any_depth_ends_the_call_one_way_or_the_other(store: s
             assert levels > 50 or result.success
 
 
-@pytest.mark.parametrize(
-    ("value", "plain"),
-    [
-        (None, None),
-        (True, True),
-        (0, 0),
-        (2**64, 2**64),
-        (2**64 + 1, 2**64 + 1),
-        (-(10**40), -(10**40)),
-        (1.5, 1.5),
-        ("text ü 🙂 \x00", "text ü 🙂 \x00"),
-        ([1, "a", None], [1, "a", None]),
-        ((1, (2, 3)), [1, [2, 3]]),
-        ({"a": {"b": []}}, {"a": {"b": []}}),
-        ({1: "a", None: "c"}, {"1": "a", "null": "c"}),
-        ({1}, [1]),
-        (frozenset({"x"}), ["x"]),
-        (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
-        (defaultdict(list, {"a": [1]}), {"a": [1]}),
-        (Pair(1, 2), [1, 2]),
-        (Colour.RED, "red"),
-        ({Colour.RED: Colour.RED}, {"red": "red"}),
-        (datetime(2024, 5, 6, 7, 8, tzinfo=UTC), "2024-05-06T07:08:00+00:00"),
-        (date(2024, 5, 6), "2024-05-06"),
-        (timedelta(seconds=90), 90.0),
-        (Decimal("1.10"), "1.10"),
-        (uuid.UUID(int=1), str(uuid.UUID(int=1))),
-        (Path("/a/b"), "/a/b"),
-        (Thing("x", [1]), {"name": "x", "parts": [1]}),
-        ([Thing("x")], [{"name": "x", "parts": []}]),
-        (Model(when=date(2024, 1, 2)), {"when": "2024-01-02", "tags": ["a"]}),
-    ],
-    ids=label,
-)
-async def test_well_known_values_become_json(store: str, value: Any, plain: Any) -> None:
-    async with make([returning(value)], store) as rt:
-        result = await rt.call("give")
-        record = await rt.get(result.call_id)
-    assert result.error is None
-    assert result.output == plain
-    assert type(result.output) is type(plain)
-    assert record.output == plain
-    assert result.content == (plain if isinstance(plain, str) else result.content)
-    assert isinstance(plain, str) or json.loads(result.content) == plain
+WELL_KNOWN: list[tuple[Any, Any]] = [
+    (None, None),
+    (True, True),
+    (0, 0),
+    (2**64, 2**64),
+    (2**64 + 1, 2**64 + 1),
+    (-(10**40), -(10**40)),
+    (1.5, 1.5),
+    ("text ü 🙂 \x00", "text ü 🙂 \x00"),
+    ([1, "a", None], [1, "a", None]),
+    ((1, (2, 3)), [1, [2, 3]]),
+    ({"a": {"b": []}}, {"a": {"b": []}}),
+    ({1: "a", None: "c"}, {"1": "a", "null": "c"}),
+    ({1}, [1]),
+    (frozenset({"x"}), ["x"]),
+    (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
+    (defaultdict(list, {"a": [1]}), {"a": [1]}),
+    (Pair(1, 2), [1, 2]),
+    (Colour.RED, "red"),
+    ({Colour.RED: Colour.RED}, {"red": "red"}),
+    (datetime(2024, 5, 6, 7, 8, tzinfo=UTC), "2024-05-06T07:08:00+00:00"),
+    (date(2024, 5, 6), "2024-05-06"),
+    (timedelta(seconds=90), 90.0),
+    (Decimal("1.10"), "1.10"),
+    (uuid.UUID(int=1), str(uuid.UUID(int=1))),
+    (Path("/a/b"), "/a/b"),
+    (Thing("x", [1]), {"name": "x", "parts": [1]}),
+    ([Thing("x")], [{"name": "x", "parts": []}]),
+    (Model(when=date(2024, 1, 2)), {"when": "2024-01-02", "tags": ["a"]}),
+]
+
+
+async def test_well_known_values_become_json(store: str) -> None:
+    async with make([returning(value, f"give{n}") for n, (value, _) in enumerate(WELL_KNOWN)], store) as rt:
+        for number, (value, plain) in enumerate(WELL_KNOWN):
+            with case(value):
+                result = await rt.call(f"give{number}")
+                record = await rt.get(result.call_id)
+                assert result.error is None
+                assert result.output == plain
+                assert type(result.output) is type(plain)
+                assert record.output == plain
+                assert result.content == (plain if isinstance(plain, str) else result.content)
+                assert isinstance(plain, str) or json.loads(result.content) == plain
 
 
 async def test_what_the_tool_does_to_its_object_later_changes_nothing(store: str) -> None:
@@ -189,30 +190,35 @@ async def test_what_the_tool_does_to_its_object_later_changes_nothing(store: str
 # Truncation ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [1, 50, 200, 201, 202, 203, 1_000, 4_096])
-@pytest.mark.parametrize("unit", ["x", "é", "€", "🙂"])
-async def test_content_is_at_most_the_limit_in_bytes_whatever_the_text(store: str, limit: int, unit: str) -> None:
-    text = unit * 5_000
-    async with make([returning(text, max_result_size=limit)], store) as rt:
-        result = await rt.call("give")
-        assert result.artifact is not None
-        assert (await rt.artifact(result.artifact)).decode() == text
-        record = await rt.get(result.call_id)
-        again = await (await rt.handle(result.call_id)).result()
-    assert result.success
-    assert result.truncated
-    assert len(result.content.encode()) <= limit
-    assert result.output == text
-    assert record.content == result.content
-    assert again == result
-    if limit >= 200:
-        found = NOTE.search(result.content)
-        assert found is not None
-        assert int(found[1]) == len(text.encode())
-        assert found[2] == result.artifact
-        head = result.content[: found.start()]
-        assert text.startswith(head)
-        assert len(head.encode()) > limit - len(found[0]) - len(unit.encode())  # no more bytes were cut than necessary
+LIMITS = [(limit, unit) for limit in (1, 50, 200, 201, 202, 203, 1_000, 4_096) for unit in "xé€🙂"]
+
+
+async def test_content_is_at_most_the_limit_in_bytes_whatever_the_text(store: str) -> None:
+    tools = [returning(unit * 5_000, f"give{n}", max_result_size=limit) for n, (limit, unit) in enumerate(LIMITS)]
+    async with make(tools, store) as rt:
+        for number, (limit, unit) in enumerate(LIMITS):
+            with case(limit, unit):
+                text = unit * 5_000
+                result = await rt.call(f"give{number}")
+                assert result.artifact is not None
+                assert (await rt.artifact(result.artifact)).decode() == text
+                record = await rt.get(result.call_id)
+                again = await (await rt.handle(result.call_id)).result()
+                assert result.success
+                assert result.truncated
+                assert len(result.content.encode()) <= limit
+                assert result.output == text
+                assert record.content == result.content
+                assert again == result
+                if limit >= 200:
+                    found = NOTE.search(result.content)
+                    assert found is not None
+                    assert int(found[1]) == len(text.encode())
+                    assert found[2] == result.artifact
+                    head = result.content[: found.start()]
+                    assert text.startswith(head)
+                    # No more bytes were cut than necessary.
+                    assert len(head.encode()) > limit - len(found[0]) - len(unit.encode())
 
 
 @pytest.mark.parametrize("unit", ["x", "é", "🙂"])
@@ -376,7 +382,7 @@ async def test_error_messages_are_bounded_and_clean(store: str) -> None:
         raise ValueError
 
     async with make([shouts, surrogate, rude, empty], store) as rt:
-        results = {name: await asyncio.wait_for(rt.call(name), 5) for name in ("shouts", "surrogate", "rude", "empty")}
+        results = {name: await asyncio.wait_for(rt.call(name), 30) for name in ("shouts", "surrogate", "rude", "empty")}
         for result in results.values():
             assert result.error is not None
             assert result.error.code == "tool_error"

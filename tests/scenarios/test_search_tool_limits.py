@@ -31,13 +31,13 @@ async def test_a_cancel_stops_the_searches_at_once(index: Index) -> None:
     async def planned(findings: Any) -> list[str]:
         return [f"{word} {findings.question}" for word in ("first", "second", "third")]
 
-    async with make([deep_search.tool(engine=gate, planner=planned)], cancel_grace=5.0) as rt:
+    async with make([deep_search.tool(engine=gate, planner=planned)], cancel_grace=60.0) as rt:
         calls = [asyncio.create_task(rt.call(NAME, {"query": QUESTION}, id="direct"))]
         handle = await rt.submit(NAME, {"query": f"{QUESTION} Really?"}, id="submitted")
         await eventually(lambda: len(gate.began) == 6)
         assert await rt.cancel("direct")
         assert await rt.cancel("submitted")
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(30):
             results = [await calls[0], await handle.result()]
         assert [result.state for result in results] == [State.CANCELLED] * 2
         assert sorted(gate.cancelled) == sorted(gate.began)

@@ -108,4 +108,4 @@ async def test_a_follower_of_a_call_that_is_handed_back_gets_an_error(sqlite: st
         await asyncio.sleep(0)
     await rt.close()
     with pytest.raises(ClicketError, match="closed"):
-        await asyncio.wait_for(following, 5)
+        await asyncio.wait_for(following, 30)

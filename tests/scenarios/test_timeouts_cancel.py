@@ -42,7 +42,7 @@ async def test_an_async_body_is_stopped_when_its_time_is_up(store: str) -> None:
         record = await rt.get(result.call_id)
     assert_timeout(result, "attempt")
     assert stopped == [True]
-    assert 0.1 <= took < 2
+    assert 0.1 <= took < 20
     assert result.attempts == 1
     assert "abandoned" not in result.metadata
     assert record.ended_at is not None

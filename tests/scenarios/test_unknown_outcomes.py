@@ -74,7 +74,7 @@ async def test_unknown_outcomes_are_listed_by_age_until_they_are_settled(store: 
         assert settled(record) == {
             "happened": True, "output": {"receipt": 7}, "by": "ann", "note": "on the statement", "rerun_as": None,
         }  # fmt: skip
-        event = await asyncio.wait_for(anext(news), 5)
+        event = await asyncio.wait_for(anext(news), 30)
         assert (event.call_id, event.type) == ("a", "resolved"), "readers of this process get the event"  # type: ignore[union-attr]  # no gap
         after = await rt.get("a")
         assert after.resolution == record.resolution

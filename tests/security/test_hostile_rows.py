@@ -75,7 +75,7 @@ async def answer(question: Any) -> Any:
     """What a caller gets: a value, or an error of clicket with a message. Nothing else may be raised."""
     name = getattr(question, "__qualname__", "")
     try:
-        return await asyncio.wait_for(question, 5)
+        return await asyncio.wait_for(question, 30)
     except TimeoutError:
         pytest.fail(f"{name} was never answered")
     except ClicketError as error:

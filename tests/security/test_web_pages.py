@@ -191,7 +191,7 @@ async def test_slow_pages_are_left() -> None:
     for handle in (dripping, silent):
         async with serving(handle) as web:
             with pytest.raises(PageFailed, match=r"took longer|not enough time"):
-                await asyncio.wait_for(here(timeout=0.3).read(web.url), 3)
+                await asyncio.wait_for(here(timeout=0.3).read(web.url), 30)
 
 
 async def test_a_page_that_fails_leaves_its_excerpt_and_is_reported() -> None:
@@ -225,7 +225,7 @@ async def test_pages_end_before_the_deadline_and_keep_what_came() -> None:
         yield b""
 
     async with serving(lambda request: hangs() if request.path == "/hang" else page(ARTICLE)) as web:
-        answer = await asyncio.wait_for(here(f"{web.url}/hang", f"{web.url}/good").ask("x", k=5, deadline=0.6), 3)
+        answer = await asyncio.wait_for(here(f"{web.url}/hang", f"{web.url}/good").ask("x", k=5, deadline=0.6), 30)
     assert answer.documents[0].text == "An excerpt."
     assert answer.documents[1].text.startswith("Words")
 

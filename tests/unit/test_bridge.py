@@ -115,11 +115,11 @@ async def test_closed_workers_take_nothing_and_leave_nothing() -> None:
 
 async def test_closing_does_not_wait_for_a_stuck_function() -> None:
     workers, gate = Workers(1, "clicket-test"), threading.Event()
-    waiting = asyncio.ensure_future(workers.run(lambda: gate.wait(10)))
+    waiting = asyncio.ensure_future(workers.run(lambda: gate.wait(60)))
     await asyncio.sleep(0.01)
     started = time.monotonic()
     workers.close(patience=0.05)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 30
     gate.set()
     assert await waiting
 

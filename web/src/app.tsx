@@ -1,6 +1,6 @@
 // The frame of the page: navigation, the state of the connection, and the screen that the address names.
 import { effect } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { key, locked, rememberKey } from "./api/client";
 import { connection } from "./api/stream";
 import { language, setLanguage, t } from "./i18n";
@@ -76,7 +76,7 @@ export function App() {
 
 function Page() {
   const [help, setHelp] = useState(false);
-  useEffect(() => onKey({
+  useLayoutEffect(() => onKey({
     "?": () => setHelp(true),
     ...Object.fromEntries(SCREENS.map((name, index) => [String(index + 1), () => { if (offered(name)) go(link([name])); }])),
   }), []);

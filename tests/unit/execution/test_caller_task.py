@@ -44,7 +44,7 @@ async def test_a_stubborn_body_does_not_keep_its_caller() -> None:
         return "at last"
 
     async with Runtime([stubborn], settings=settings()) as rt:
-        result = await asyncio.wait_for(rt.call("stubborn", id="x"), 5)
+        result = await asyncio.wait_for(rt.call("stubborn", id="x"), 30)
         assert (result.state, result.metadata) == (State.TIMEOUT, {"phase": "attempt", "abandoned": True})
         task = asyncio.current_task()
         assert task is not None
@@ -117,7 +117,7 @@ async def test_a_body_that_waits_for_a_task_that_will_not_stop_is_let_go() -> No
         await asyncio.create_task(deaf())
 
     async with Runtime([waits], settings=settings()) as rt:
-        result = await asyncio.wait_for(rt.call("waits"), 5)
+        result = await asyncio.wait_for(rt.call("waits"), 30)
         assert result.metadata["abandoned"]
         release.set()
         while rt.engine.limiter.used:

@@ -106,7 +106,7 @@ async def test_a_model_that_is_dropped_closes_its_client_while_the_loop_goes_on(
     client = await clients.get()
     assert await clients.get() is client
     del clients
-    await asyncio.wait_for(client.closed.wait(), 5)
+    await asyncio.wait_for(client.closed.wait(), 30)
 
 
 def test_a_loop_that_ends_closes_its_client_first() -> None:

@@ -252,13 +252,13 @@ def test_conditions_never_see_objects_of_classes(monkeypatch: pytest.MonkeyPatch
 
 def test_no_text_stalls_a_pattern() -> None:
     compiled = CompiledCondition(Condition(path="/x/*", op="matches", value="(a+)+b|(a|aa)*c|(.*,){20}P"))
-    started = time.perf_counter()
+    started = time.thread_time()
     compiled.is_met(ArgumentValues({"x": ["a" * MAX_TEXT, "1," * (MAX_TEXT // 2)] * 10}, {}, HUGE), closed=True)
-    assert time.perf_counter() - started < 1.0
+    assert time.thread_time() - started < 2.0  # exponential time would take hours
     glob = CompiledCondition(Condition(path="/x", op="glob", value="*a" * 200 + "b"))
-    started = time.perf_counter()
+    started = time.thread_time()
     glob.is_met(ArgumentValues({"x": "a" * MAX_TEXT}, {}, HUGE), closed=True)
-    assert time.perf_counter() - started < 1.0
+    assert time.thread_time() - started < 2.0
 
 
 @pytest.mark.parametrize(

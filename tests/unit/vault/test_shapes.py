@@ -121,12 +121,12 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("end", ["", " ", "-----END PRIVATE KEY-----"])
-@pytest.mark.parametrize("part", HOSTILE)
-def test_no_text_takes_long(part: str, end: str) -> None:
+def test_no_text_takes_long(end: str) -> None:
     """Each would take minutes if every marker scanned all of the rest."""
-    text = part * (200_000 // len(part)) + end
-    hide_text(text)
-    open_from(text, Values(("s", "secret value")))
+    for part in HOSTILE:
+        text = part * (200_000 // len(part)) + end
+        hide_text(text)
+        open_from(text, Values(("s", "secret value")))
 
 
 def test_a_megabyte_without_markers_is_looked_at_and_left_alone() -> None:

@@ -1,4 +1,5 @@
-// Keys of the keyboard that work anywhere on a screen, except while text is being written.
+// Keys of the keyboard that work anywhere on a screen, except while text is being written. A screen listens from its layout effect:
+// what is drawn takes keys at once, and a usual effect waits for the next frame.
 export type Keys = { [key: string]: (event: KeyboardEvent) => void };
 
 export function onKey(keys: Keys): () => void {

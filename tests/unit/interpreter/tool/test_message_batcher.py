@@ -62,7 +62,7 @@ async def test_text_that_trickles_is_shown_soon_and_later_less_often(monkeypatch
     came = asyncio.Event()
     merging = MessageBatcher(lambda _: came.set(), None)  # type: ignore[arg-type,return-value]
     await merging.take(text("alone"))
-    await asyncio.wait_for(came.wait(), 5)
+    await asyncio.wait_for(came.wait(), 30)
     waits: list[float] = []
     loop = asyncio.get_running_loop()
     later = loop.call_later

@@ -374,4 +374,4 @@ def test_a_folder_of_many_files_that_did_not_change_costs_little(index: Index, p
     index.add_folder(place)
     start = time.process_time()
     assert counts(index.add_folder(place)) == (0, 0, 1000, 0)
-    assert time.process_time() - start < 0.3  # 10,000 in seconds
+    assert time.process_time() - start < 1  # 0.1 on a quiet machine

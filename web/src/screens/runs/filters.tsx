@@ -1,5 +1,5 @@
 // The filters of the table. Each is a part of the address.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { json } from "../../api/client";
 import type { Tool } from "../../api/types";
 import { t, word } from "../../i18n";
@@ -24,7 +24,7 @@ export function FilterBar() {
   const names = tools.value?.items.map((tool) => tool.name).sort() ?? [];
   const tool = query.get("tool") ?? "";
   if (tool && !names.includes(tool)) names.push(tool);
-  useEffect(() => onKey({ "/": () => search.current?.focus() }), []);
+  useLayoutEffect(() => onKey({ "/": () => search.current?.focus() }), []);
   const any = [...query.keys()].length > 0;
   return (
     <div class="filters" role="search" aria-label={t("runs.filters")}>

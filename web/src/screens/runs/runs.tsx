@@ -1,6 +1,6 @@
 // The live table of calls. Filters are in the address; `j k Enter x / ?` work as in a mail program.
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Call } from "../../api/types";
 import { t } from "../../i18n";
 import { CallList, type Filter } from "../../model/call-list";
@@ -90,7 +90,7 @@ function Table({ list, filter }: { list: CallList; filter: Filter }) {
     chosen.value = new Set();
     everything.value = false;
   };
-  useEffect(() => onKey({
+  useLayoutEffect(() => onKey({
     j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
     Enter: () => { const call = current(); if (call) go(runLink(call)); },
     x: () => { const call = current(); if (call) toggle(call); },

@@ -58,7 +58,8 @@ def _is_plain(use: ToolUse) -> bool:
     """Is it surely stored as it is?"""
     id, name, arguments = use.id, use.name, use.arguments
     return (
-        type(id) is type(name) is type(arguments) is str
+        type(use) is ToolUse
+        and type(id) is type(name) is type(arguments) is str
         and id.isascii()
         and name.isascii()
         and arguments.isascii()

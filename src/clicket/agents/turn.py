@@ -52,6 +52,7 @@ class Turn:
     """`mark` identifies the turn, or the fork of one, in its thread: it is part of the ids of its tool calls."""
 
     __slots__ = (
+        "__weakref__",
         "_ids", "_log", "_news", "_plans", "_repeats", "_replayed", "_replies", "_results", "agent", "allowed_tools", "begins",
         "clock", "denied", "feed", "fork", "frontend", "has_references", "host", "journaled", "limits", "mark", "masked_uses",
         "max_steps", "message", "messages", "must_stop", "number", "open_calls", "plan", "resumed", "sensitive", "spender",

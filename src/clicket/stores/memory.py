@@ -131,8 +131,6 @@ class MemoryStore:
             call.last += unit.length
             if call.second_unit is None and call.first_unit is not None:
                 call.second_unit = unit
-            elif call.units is not None:
-                call.units.append(unit)
             else:
                 call.add(unit)
         if fence == -1:

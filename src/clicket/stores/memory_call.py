@@ -46,14 +46,14 @@ class MemoryCall(msgspec.Struct, eq=False, gc=False):
         return CALL_SIZE + sum(size for _, size in self.artifacts)
 
     def add(self, unit: Unit) -> None:
-        if self.first_unit is None:
+        if self.units is not None:
+            self.units.append(unit)
+        elif self.first_unit is None:
             self.first_unit = unit
         elif self.second_unit is None:
             self.second_unit = unit
-        elif self.units is None:
-            self.units = [unit]
         else:
-            self.units.append(unit)
+            self.units = [unit]
 
     @property
     def events(self) -> list[Event]:

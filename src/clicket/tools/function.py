@@ -98,12 +98,14 @@ class FunctionTool(Generic[P, R]):
 
 
 def _take_names(tool: object, function: Any) -> None:
-    """As `functools.update_wrapper`, which would make the tool's `__dict__`: attributes are read from that at half the speed."""
+    """As `functools.update_wrapper`, which would make the tool's `__dict__`: attributes are read from that at half the speed.
+    Attributes of the function do not replace methods of the tool."""
     for name in WRAPPER_ASSIGNMENTS:
         if hasattr(function, name):
             setattr(tool, name, getattr(function, name))
     for name, value in getattr(function, "__dict__", {}).items():
-        setattr(tool, name, value)
+        if not hasattr(type(tool), name):
+            setattr(tool, name, value)
     tool.__wrapped__ = function  # type: ignore[attr-defined]
 
 

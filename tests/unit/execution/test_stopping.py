@@ -139,7 +139,8 @@ def test_a_call_that_is_taken_over_goes_on_counting() -> None:
 )
 def test_the_error_says_what_happened_and_what_to_do(reason: str, state: State, words: str) -> None:
     call = made(deadline=9.0)
-    call.tool, call.check = Registry([echo]).find("echo")
+    registered = Registry([echo]).find("echo")
+    call.tool, call.check = registered.tool, registered.check
     explain(call, "not needed")
     error = stop_error(call, reason)
     assert (state_of(reason), error.code) == (state, "cancelled" if state is State.CANCELLED else "timeout")

@@ -76,9 +76,11 @@ def test_the_tool_has_what_others_set_on_its_function() -> None:
         return a
 
     add.owner = "billing"  # type: ignore[attr-defined]
+    add.output_schema = add.close = "theirs"  # type: ignore[attr-defined]
     made = tool(name="sum")(add)
     assert (made.__doc__, made.__module__, made.__qualname__) == (add.__doc__, add.__module__, add.__qualname__)
     assert (made.owner, made.name) == ("billing", "sum")
+    assert "theirs" not in (made.output_schema, made.close)
 
 
 def test_what_is_async_is_known() -> None:

@@ -70,7 +70,8 @@ def test_a_tool_of_ones_own_needs_no_base_class() -> None:
         def run(self, bound: Any, ctx: Any) -> Any:
             return bound
 
-    found, check = Registry([Mine()]).find("mine")
+    registered = Registry([Mine()]).find("mine")
+    found, check = registered.tool, registered.check
     assert found.description == "Mine."
     assert check({"a": 1}) == []
     assert check({"a": "x", "b": 1})

@@ -1,4 +1,4 @@
-"""Compiles the checkout on all cores before the tests run: the package, the tests, and the tests again as pytest rewrites them.
+"""Compiles the checkout on all cores before the tests run: the package, the helpers of tests, and the tests as pytest rewrites them.
 
 Many tests start programs of ours, and each would compile the whole package for itself. Each process of a pytest run would
 rewrite the assertions of every test module, all of them at the same time.
@@ -7,6 +7,7 @@ rewrite the assertions of every test module, all of them at the same time.
 from __future__ import annotations
 
 import compileall
+import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -40,7 +41,8 @@ def rewrite(path: Path) -> None:
 def main() -> int:
     tests = ROOT / "tests"
     modules = [*tests.rglob("test_*.py"), *tests.rglob("conftest.py")]
-    compiled = all(compileall.compile_dir(ROOT / name, quiet=1, workers=0) for name in ("src", "tests"))
+    rewritten = re.compile(r"/tests/(?:.*/)?(?:test_[^/]*|conftest)\.py$")  # only pytest imports these
+    compiled = all(compileall.compile_dir(ROOT / name, rx=rewritten, quiet=1, workers=0) for name in ("src", "tests"))
     with ProcessPoolExecutor() as pool:
         list(pool.map(rewrite, modules, chunksize=8))
     return 0 if compiled else 1

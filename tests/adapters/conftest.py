@@ -1,13 +1,19 @@
-"""The fake provider on loopback, and a client of each SDK for it."""
+"""The fake provider on loopback, and a client of each SDK for it.
+
+The SDKs are imported when they are used: they take five seconds, and every process of a run collects every test.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import pytest
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 from tests.adapters.provider import Provider, serving
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from openai import AsyncOpenAI
 
 
 @pytest.fixture
@@ -18,11 +24,15 @@ async def provider() -> AsyncIterator[Provider]:
 
 @pytest.fixture
 async def claude(provider: Provider) -> AsyncIterator[AsyncAnthropic]:
+    from anthropic import AsyncAnthropic
+
     async with AsyncAnthropic(base_url=provider.url, api_key="none", max_retries=0) as client:
         yield client
 
 
 @pytest.fixture
 async def gpt(provider: Provider) -> AsyncIterator[AsyncOpenAI]:
+    from openai import AsyncOpenAI
+
     async with AsyncOpenAI(base_url=f"{provider.url}/v1", api_key="none", max_retries=0) as client:
         yield client

@@ -5,21 +5,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
-from anthropic.types import ToolResultBlockParam
-from openai.types.chat import ChatCompletionToolMessageParam
-from openai.types.responses.response_custom_tool_call_output_param import ResponseCustomToolCallOutputParam
-from openai.types.responses.response_input_item_param import FunctionCallOutput
 from pydantic import TypeAdapter
 
 from clicket import Runtime, Settings, tool
 
 RUNS: list[tuple[str, Any]] = []
 
-ANTHROPIC = TypeAdapter(list[ToolResultBlockParam])
-CHAT = TypeAdapter(list[ChatCompletionToolMessageParam])
-RESPONSES = TypeAdapter(list[FunctionCallOutput | ResponseCustomToolCallOutputParam])
+
+@cache
+def anthropic_results() -> TypeAdapter[Any]:
+    from anthropic.types import ToolResultBlockParam
+
+    return TypeAdapter(list[ToolResultBlockParam])
+
+
+@cache
+def chat_results() -> TypeAdapter[Any]:
+    from openai.types.chat import ChatCompletionToolMessageParam
+
+    return TypeAdapter(list[ChatCompletionToolMessageParam])
+
+
+@cache
+def responses_results() -> TypeAdapter[Any]:
+    from openai.types.responses.response_custom_tool_call_output_param import ResponseCustomToolCallOutputParam
+    from openai.types.responses.response_input_item_param import FunctionCallOutput
+
+    return TypeAdapter(list[FunctionCallOutput | ResponseCustomToolCallOutputParam])
 
 
 @tool

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic import AsyncAnthropic, BadRequestError
-from tests.adapters.kit import ANTHROPIC, RUNS, refused, runtime, wire_name
+from tests.adapters.kit import RUNS, anthropic_results, refused, runtime, wire_name
 from tests.adapters.provider import Provider
 
 from clicket import tool
 from clicket.adapters import anthropic
 from clicket.errors import UsageError
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
 
 QUESTION = {"role": "user", "content": "question"}
 DONE = {"content": [{"type": "text", "text": "done"}]}
@@ -46,7 +48,7 @@ async def test_a_whole_conversation(provider: Provider, claude: AsyncAnthropic) 
         ]
         message = await ask(claude, [QUESTION], params)
         results = await anthropic.run(rt, message, "t1")
-        ANTHROPIC.validate_python(results)
+        anthropic_results().validate_python(results)
         messages = [
             QUESTION,
             {"role": "assistant", "content": message.content},
@@ -75,6 +77,8 @@ async def test_a_whole_conversation(provider: Provider, claude: AsyncAnthropic) 
 
 async def test_the_provider_refuses_a_lost_result(provider: Provider, claude: AsyncAnthropic) -> None:
     """Test of the fake provider: it refuses."""
+    from anthropic import BadRequestError
+
     messages = [QUESTION, {"role": "assistant", "content": [use("u1", "add", {})]}, QUESTION]
     messages[2] = {"role": "user", "content": [{"type": "text", "text": "go on"}]}
     with pytest.raises(BadRequestError, match="without tool_result"):
@@ -141,7 +145,7 @@ async def test_a_stream_runs_calls_when_they_are_complete(
         else:
             raw = await claude.messages.create(model="m", max_tokens=9, messages=[QUESTION], stream=True)  # type: ignore[list-item]
             results = await anthropic.run(rt, raw, "t1")
-    ANTHROPIC.validate_python(results)
+    anthropic_results().validate_python(results)
     assert [(r["tool_use_id"], r["is_error"]) for r in results] == [("u1", False), ("u2", False), ("u3", True)]
     assert results[0]["content"] == "éé"  # type: ignore[typeddict-item]
 

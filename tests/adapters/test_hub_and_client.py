@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.adapters.kit import ANTHROPIC, CHAT, RUNS, add, fail, nothing, read, refused, runtime
+from tests.adapters.kit import RUNS, add, anthropic_results, chat_results, fail, nothing, read, refused, runtime
 from tests.scenarios.server_kit import served, serving_in_thread
 
 from clicket import tool
@@ -59,7 +59,7 @@ async def test_over_http() -> None:
         assert len(await anthropic.tool_params(rt, "t1")) == 3
         asked = response("m1", ("u1", "add", {"a": 1}), ("u2", "files.read", {"path": "é"}), ("u3", "fail", {}))
         results = await anthropic.run(rt, asked, "t1")
-        ANTHROPIC.validate_python(results)
+        anthropic_results().validate_python(results)
         assert [(r["content"], r["is_error"]) for r in results] == [
             ("2", False), ("Größe von é: 3 €", False), ("tool_error: ValueError: out of paper", True),
         ]  # fmt: skip
@@ -77,7 +77,7 @@ async def test_over_http() -> None:
         ]
         calls = [{"id": f"c{n}", "function": {"name": "add", "arguments": t}} for n, t in enumerate(texts)]
         results = await openai.run(rt, {"id": "x", "choices": [{"message": {"tool_calls": calls}}]}, "t1")
-        CHAT.validate_python(results)
+        chat_results().validate_python(results)
         assert [m["tool_call_id"] for m in results] == [f"c{n}" for n in range(len(texts))]
         assert all(refused(m["content"], "invalid_input") for m in results), results
         assert len(RUNS) == 2

@@ -7,9 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion
-from openai.types.responses import Response
-from tests.adapters.kit import ANTHROPIC, CHAT, RESPONSES, runtime
+from tests.adapters.kit import anthropic_results, chat_results, responses_results, runtime
 
 from clicket.adapters import anthropic, openai
 from clicket.model.names import wire_names
@@ -41,7 +39,7 @@ async def test_messages(calls: Any, response_id: Any) -> None:
     content = [{"type": "tool_use", "id": id, "name": name, "input": given} for id, name, given in calls]
     async with runtime() as rt:
         results = await anthropic.run(rt, {"id": response_id, "content": content}, "t1")
-        ANTHROPIC.validate_python(results)
+        anthropic_results().validate_python(results)
         assert [r["tool_use_id"] for r in results] == pairs(calls)
         for result in results:
             str(result["content"]).encode()
@@ -51,12 +49,14 @@ async def test_messages(calls: Any, response_id: Any) -> None:
 
 @given(calls=CALLS, response_id=IDS)
 async def test_chat(calls: Any, response_id: Any) -> None:
+    from openai.types.chat import ChatCompletion
+
     given = [{"id": id, "type": "function", "function": {"name": name, "arguments": text}} for id, name, text in calls]
     choice = {"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "tool_calls": given}}
     completion = ChatCompletion.construct(id=response_id, choices=[choice])
     async with runtime() as rt:
         results = await openai.run(rt, completion, "t1")
-        CHAT.validate_python(results)
+        chat_results().validate_python(results)
         assert [r["tool_call_id"] for r in results] == pairs(calls)
         for result in results:
             result["content"].encode()
@@ -80,7 +80,7 @@ async def test_chat_in_pieces(calls: Any, size: int) -> None:
 
     async with runtime() as rt:
         results = await openai.run(rt, stream(), "t1")
-        CHAT.validate_python(results)
+        chat_results().validate_python(results)
         made = len((await rt.history(thread="t1", limit=1_000)).items)
         assert results == await openai.run(rt, {"id": "x", "choices": [{"message": {"tool_calls": whole}}]}, "t1")
         assert len((await rt.history(thread="t1", limit=1_000)).items) == made
@@ -88,10 +88,12 @@ async def test_chat_in_pieces(calls: Any, size: int) -> None:
 
 @given(calls=CALLS)
 async def test_responses(calls: Any) -> None:
+    from openai.types.responses import Response
+
     items = [{"type": "function_call", "call_id": id, "name": name, "arguments": text} for id, name, text in calls]
     async with runtime() as rt:
         results = await openai.run(rt, Response.construct(id="r", output=items), "t1")
-        RESPONSES.validate_python(results)
+        responses_results().validate_python(results)
         assert [r["call_id"] for r in results] == pairs(calls)
         for result in results:
             result["output"].encode()

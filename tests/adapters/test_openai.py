@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from openai import AsyncOpenAI, BadRequestError
-from tests.adapters.kit import CHAT, RESPONSES, RUNS, refused, runtime, wire_name
+from tests.adapters.kit import RUNS, chat_results, refused, responses_results, runtime, wire_name
 from tests.adapters.provider import Provider
 
 from clicket import tool
 from clicket.adapters import openai
 from clicket.errors import UsageError
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 QUESTION: Any = {"role": "user", "content": "question"}
 
@@ -67,7 +69,7 @@ async def test_chat(provider: Provider, gpt: AsyncOpenAI, streamed: Any) -> None
             completion = await gpt.chat.completions.create(**ask)
             assert len(provider.requests) == 1
             results = await openai.run(rt, completion, "t1")
-        CHAT.validate_python(results)
+        chat_results().validate_python(results)
         assistant: Any = {"role": "assistant", "tool_calls": calls}
         last = await gpt.chat.completions.create(model="m", messages=[QUESTION, assistant, *results])
         assert last.choices[0].message.content == "done"
@@ -91,7 +93,7 @@ async def test_responses(provider: Provider, gpt: AsyncOpenAI, streamed: Any) ->
             response = await gpt.responses.create(model="m", input="question", tools=params)
             results = await openai.run(rt, response, "t1")
             assert (await openai.run(rt, response.output, "t2"))[0] == results[0], "the output list alone works, too"
-        RESPONSES.validate_python(results)
+        responses_results().validate_python(results)
         await gpt.responses.create(model="m", input=[*items, *results])
     assert [r["call_id"] for r in results] == [case[0] for case in CASES]
     judge([r["output"] for r in results])
@@ -99,6 +101,8 @@ async def test_responses(provider: Provider, gpt: AsyncOpenAI, streamed: Any) ->
 
 async def test_the_provider_refuses_a_lost_result(gpt: AsyncOpenAI) -> None:
     """Test of the fake provider: it refuses."""
+    from openai import BadRequestError
+
     assistant: Any = {"role": "assistant", "tool_calls": [call("c1", "add", {})]}
     with pytest.raises(BadRequestError, match="must be followed by tool messages"):
         await gpt.chat.completions.create(model="m", messages=[QUESTION, assistant, QUESTION])
@@ -170,7 +174,7 @@ async def test_the_odd_kinds(provider: Provider) -> None:
             item("c4", "add", {"a": 1}, status="incomplete"),
         ]
         items = await openai.run(rt, {"id": "r", "output": output}, "t1")
-        RESPONSES.validate_python(items)
+        responses_results().validate_python(items)
         assert items[0] == {"type": "custom_tool_call_output", "call_id": "c2", "output": "HI"}
         assert items[1]["caller"] == {"type": "program", "caller_id": "p1"}
         assert "not run" in items[2]["output"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.kit import ANTHROPIC, RUNS, refused, runtime
+from tests.adapters.kit import RUNS, anthropic_results, refused, runtime
 from tests.kit.tools import forever
 
 import clicket.sync
@@ -124,7 +124,7 @@ async def test_refusals_of_the_runtime_are_results() -> None:
     asked = response(*((f"u{n}", "add", {"a": n}) for n in range(4)))
     door: Any = Broken(errors)
     results = await anthropic.run(door, asked, "t1", max_concurrency=1)
-    ANTHROPIC.validate_python(results)
+    anthropic_results().validate_python(results)
     assert [r["tool_use_id"] for r in results] == ["u0", "u1", "u2", "u3"]
     codes = ["queue_full", "store_unavailable", "conflict", "tool_error"]
     for result, code in zip(results, codes, strict=True):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic import AsyncAnthropic
-from anthropic.types import ToolParam
-from openai import AsyncOpenAI
 from pydantic import TypeAdapter
 from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.messages import ModelMessage
@@ -23,6 +20,10 @@ from clicket.adapters import anthropic, openai
 from clicket.adapters.pydantic_ai import ClicketToolset
 from clicket.errors import UsageError
 
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from openai import AsyncOpenAI
+
 FIND = {"query": "open a ticket in Linear", "limit": 2}
 QUESTION: Any = {"role": "user", "content": "question"}
 
@@ -36,6 +37,8 @@ def names(params: list[Any]) -> list[str]:
 
 
 async def test_anthropic(provider: Provider, claude: AsyncAnthropic) -> None:
+    from anthropic.types import ToolParam
+
     async with runtime() as rt:
         params = await anthropic.tool_params(rt, "t", max_offered=5)
         assert names(params) == ["find_tools"]

@@ -48,8 +48,7 @@ class Expression:
 
 @cache
 def expressions() -> tuple[Expression, ...]:
-    """All expressions, in the order of files and lines. Files without any are not parsed, because this runs during test
-    collection."""
+    """All expressions, in the order of files and lines. Files without any are not parsed."""
     sources = {path: path.read_text() for path in sorted(ROOT.rglob("*.py"))}
     public = _methods_by_name(sources.values())
     return tuple(

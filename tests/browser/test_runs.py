@@ -83,6 +83,22 @@ def test_a_key_right_after_a_dialog_was_closed_is_not_lost(console: Console, ser
     expect(page.get_by_role("heading", name="echo")).to_be_visible()
 
 
+def test_a_key_right_after_a_screen_appeared_is_not_lost(console: Console) -> None:
+    page = console.open("#/tools")
+    expect(page.locator(".connection")).to_have_text("live")
+    page.evaluate(
+        """() => {
+            new MutationObserver((_, observer) => {
+                if (!document.querySelector(".search input")) return;
+                observer.disconnect();
+                document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "/", bubbles: true, cancelable: true }));
+            }).observe(document.body, { childList: true, subtree: true });
+            location.hash = "/runs";
+        }"""
+    )
+    expect(page.locator(".search input")).to_be_focused()
+
+
 def test_selected_calls_are_cancelled_together(console: Console, server: Server) -> None:
     for number in range(3):
         server.call("slow", thread="bulk", id=f"bulk-{number}")

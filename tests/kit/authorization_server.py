@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from tests.kit.children import ROOT, environment
+from tests.kit.forks import SERVER, forked
 
 __all__ = ["CLIENT", "REDIRECT", "RESOURCE_CLIENT", "AuthorizationServer"]
 
@@ -18,6 +19,7 @@ RESOURCE_CLIENT = ("resource-server", "secret-of-the-resource-server")
 """May introspect and revoke tokens."""
 REDIRECT = "http://127.0.0.1:9/callback"
 """Nothing listens there: tests read the address that the browser is sent to."""
+_FORKED = forked("tests.kit.authorization_app", "mcp.server.mcpserver", *SERVER)
 
 
 class AuthorizationServer:
@@ -27,7 +29,7 @@ class AuthorizationServer:
     def __init__(self, *, user: str = "ann", signed: bool = False, services: bool = True) -> None:
         flags = [name for name, is_set in (("--signed", signed), ("--services", services)) if is_set]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.kit.authorization_app", user, *flags],
+            [sys.executable, *_FORKED, "-m", "tests.kit.authorization_app", user, *flags],
             stdout=subprocess.PIPE,
             cwd=ROOT,
             env=environment(),

@@ -18,6 +18,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import gc
 import importlib
 import io
@@ -28,6 +29,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
@@ -38,7 +40,7 @@ from typing import Any
 
 from tests.kit.children import ROOT, environment
 
-__all__ = ["FORKED", "SERVER", "forked", "install", "server_pids"]
+__all__ = ["FORKED", "SERVER", "forked", "install", "server_pids", "take_terminal"]
 
 _OPTION = "forked="
 _SET_SUBREAPER, _GET_SUBREAPER = 36, 37  # of prctl
@@ -61,6 +63,16 @@ FORKED = forked(
 SERVER = ("clicket.server.app", "clicket.mcp", "clicket.agents", "clicket.agent_config", "anyio._backends._asyncio",
     "uvicorn.protocols.http.auto", "uvicorn.lifespan.on", "uvicorn.loops.auto")  # fmt: skip
 """What a server needs."""
+
+
+def take_terminal() -> None:
+    """As `preexec_fn` of a process with a session of its own: its stdin becomes its controlling terminal, so that Ctrl-C sends a signal.
+
+    No other `preexec_fn` is forked.
+    """
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 _COMMANDS = {
     "chat": ("clicket.cli.chat.agent_runner", "clicket.cli.chat.prompt"),
     "code": ("clicket.interpreter", "clicket.cli.notebook_view"),
@@ -145,7 +157,7 @@ def _order(
         return None
     kind, (what, *arguments) = (words[3], words[4:]) if words[3] in ("-m", "-c") else ("file", words[3:])
     own = list(programs) == [os.fsencode(sys.executable)] and close_fds and set(keep) == {errpipe_write}
-    if not own or before is not None or (gid, gids, uid) != (None, None, None) or umask != -1:
+    if not own or before not in (None, take_terminal) or (gid, gids, uid) != (None, None, None) or umask != -1:
         return None
     pairs = [os.fsdecode(pair).partition("=") for pair in env] if env is not None else None
     settings = {name: value for name, _, value in pairs} if pairs is not None else dict(os.environ)
@@ -165,6 +177,7 @@ def _order(
         "environment": settings,
         "session": session,
         "group": group,
+        "terminal": before is take_terminal,
     }
     return order, [own if own != -1 else usual for usual, own in enumerate((stdin, stdout, stderr))]
 
@@ -261,6 +274,8 @@ def _become(order: dict[str, Any], files: list[int], base: list[str]) -> None:
             os.setsid()
         if order["group"] >= 0:
             os.setpgid(0, order["group"])
+        if order["terminal"]:
+            take_terminal()
         os.chdir(order["cwd"])
         os.environ.clear()
         os.environ.update(order["environment"])

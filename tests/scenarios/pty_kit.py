@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from typing import Self
 
+from tests.kit.forks import take_terminal
 from tests.scenarios.cli_kit import PATIENCE, PROGRAM, Place
 
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -34,7 +35,7 @@ class PseudoTerminal:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            preexec_fn=_take_terminal,  # noqa: PLW1509  # no thread of ours runs meanwhile
+            preexec_fn=take_terminal,  # noqa: PLW1509  # no thread of ours runs meanwhile
         )
         os.close(theirs)
 
@@ -99,11 +100,3 @@ class PseudoTerminal:
             return False
         self._raw += piece
         return bool(piece)
-
-
-def _take_terminal() -> None:
-    """Make the pseudo-terminal the controlling terminal, so that Ctrl-C sends a signal."""
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

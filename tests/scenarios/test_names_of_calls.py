@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic.types import Message
 from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import sqlite_url
 
@@ -86,6 +85,8 @@ async def test_a_waiting_call_is_decided_by_its_short_names() -> None:
 
 
 async def test_calls_of_an_sdk_are_found_by_the_providers_id() -> None:
+    from anthropic.types import Message
+
     message = Message.model_validate(
         {
             "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "tool_use",

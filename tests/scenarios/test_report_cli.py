@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
@@ -36,12 +37,23 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place.close()
 
 
-@pytest.fixture
-def used(place: Place) -> Place:
+@pytest.fixture(scope="module")
+def calls_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the store of eleven calls."""
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "report_tools.py").write_text(TOOLS)
+    place = Place(folder, sqlite_url(folder), "report_tools")
     for _ in range(5):
         assert place.inside("call", "add", "a=1", "b=2").returncode == 0
         assert place.inside("call", "breaks").returncode == 1
     assert place.inside("call", "add", "a=x").returncode == 1
+    place.close()
+    return folder
+
+
+@pytest.fixture
+def used(place: Place, calls_made: Path) -> Place:
+    shutil.copytree(calls_made, place.folder, dirs_exist_ok=True)
     return place
 
 

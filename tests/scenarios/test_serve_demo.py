@@ -18,8 +18,9 @@ from tests.kit.forks import FORKED
 from tests.kit.waiting import eventually_sync
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> Iterator[httpx2.Client]:
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    folder = tmp_path_factory.mktemp("demo")
     command = [
         sys.executable,
         *FORKED,
@@ -34,7 +35,7 @@ def demo(tmp_path: Path) -> Iterator[httpx2.Client]:
         "--json",
     ]
     clean = {name: value for name, value in environment().items() if not name.startswith("CLICKET_")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=clean) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder, env=clean) as server:
         assert server.stdout is not None
         ready = json.loads(server.stdout.readline())
         assert ready["agents"] == ["assistant"]
@@ -42,7 +43,7 @@ def demo(tmp_path: Path) -> Iterator[httpx2.Client]:
             yield http
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
-    assert os.listdir(tmp_path) == [], "its store is a temporary file"
+    assert os.listdir(folder) == [], "its store is a temporary file"
 
 
 def test_it_shows_calls_in_every_state_and_its_agent_answers(demo: httpx2.Client) -> None:

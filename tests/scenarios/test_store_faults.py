@@ -174,7 +174,7 @@ async def test_a_locked_file_refuses_new_calls_in_bounded_time_and_recovers(tmp_
         assert refused.value.code == "store_unavailable"
         assert "locked" in refused.value.message
         assert 1 < took < 15
-        assert lag.worst < took / 2, "seconds of waiting, but not on the event loop"
+        assert lag.worst < 0.4  # seconds of waiting, but not on the event loop
         assert [r.arguments for r in (await rt.history()).items] == [{"a": 1, "b": 1}]  # reads still work
         lock.release()
         assert (await rt.call("add", {"a": 2, "b": 2}, id="locked out")).output == 4  # the id is still free

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.children import environment
-from tests.kit.forks import forked, server_pids
+from tests.kit.forks import forked, server_pids, take_terminal
 
 PROGRAMS = {
     "output": "import sys; print('out ü'); print('err', file=sys.stderr)",
@@ -67,3 +68,24 @@ async def test_asyncio_starts_and_ends_it() -> None:
     assert await child.stdout.readline() == b"True\n"
     os.killpg(child.pid, signal.SIGTERM)
     assert await child.wait() == -signal.SIGTERM
+
+
+def test_it_takes_its_terminal() -> None:
+    """Ctrl-C reaches it, which is so only with a controlling terminal."""
+    # Short sleeps: a signal that comes just before a long one would wait for its end.
+    script = "import time; print('ready', flush=True)\nwhile True: time.sleep(0.05)"
+    for options in ((), forked()):
+        ours, theirs = pty.openpty()
+        try:
+            child = subprocess.Popen(
+                [sys.executable, *options, "-c", script], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(),
+                start_new_session=True, preexec_fn=take_terminal,  # noqa: PLW1509  # no thread of ours runs meanwhile
+            )  # fmt: skip
+            seen = b""
+            while b"ready" not in seen:
+                seen += os.read(ours, 1000)
+            os.write(ours, b"\x03")
+            assert child.wait(60) == -signal.SIGINT
+        finally:
+            os.close(theirs)
+            os.close(ours)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 from tests.models_kit.aimock import Aimock, answer, calls, failure, serving
 from tests.models_kit.vendor_rules import accepted
@@ -26,6 +25,8 @@ def server() -> Iterator[Aimock]:
 
 async def ask_openai(server: Aimock, **options: Any) -> tuple[str, list[tuple[str, str, str]], list[str]]:
     """The text, the calls as (id, name, arguments), and the pieces of a stream."""
+    import openai
+
     async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0) as client:
         asked = {"model": "gpt-x", "messages": ASKED, "tools": OPENAI_TOOLS, **options}
         if not options.get("stream"):
@@ -46,6 +47,8 @@ async def ask_openai(server: Aimock, **options: Any) -> tuple[str, list[tuple[st
 
 
 async def ask_anthropic(server: Aimock, **options: Any) -> tuple[str, list[tuple[str, str, str]], list[str]]:
+    import anthropic
+
     async with anthropic.AsyncAnthropic(base_url=server.url, api_key="k", max_retries=0) as client:
         asked = {"model": "claude-x", "messages": ASKED, "tools": ANTHROPIC_TOOLS, "max_tokens": 99}
         pieces: list[str] = []
@@ -63,7 +66,7 @@ async def ask_anthropic(server: Aimock, **options: Any) -> tuple[str, list[tuple
 
 Ask = Callable[..., Any]
 BOTH = pytest.mark.parametrize("ask", [ask_openai, ask_anthropic], ids=["openai", "anthropic"])
-SDK = {ask_openai: openai, ask_anthropic: anthropic}
+SDK = {ask_openai: "openai", ask_anthropic: "anthropic"}  # each imported by the tests that use it: they take seconds
 
 
 @BOTH
@@ -95,7 +98,7 @@ async def test_texts_and_calls(server: Aimock, ask: Ask, stream: bool) -> None:
 
 @BOTH
 async def test_errors_come_in_the_vendors_form(server: Aimock, ask: Ask) -> None:
-    sdk: Any = SDK[ask]
+    sdk = importlib.import_module(SDK[ask])
     server.script(
         failure(429, "slow down", retry_after=7),
         failure(500, "broken"),
@@ -129,7 +132,7 @@ async def test_errors_come_in_the_vendors_form(server: Aimock, ask: Ask) -> None
 )
 async def test_a_stream_that_is_cut(server: Aimock, ask: Ask, cut: dict[str, Any]) -> None:
     server.script(cut)
-    with pytest.raises(SDK[ask].APIConnectionError):  # type: ignore[attr-defined]
+    with pytest.raises(importlib.import_module(SDK[ask]).APIConnectionError):
         await ask(server, stream=True)
     assert server.journal[0]["response"]["interrupted"] is True
 

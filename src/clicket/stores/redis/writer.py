@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
 from clicket.errors import ClicketError
+from clicket.kernel import State
 from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
 from clicket.stores.redis.connection import Command, Connection, refusal
 from clicket.stores.redis.scripts import script
 from clicket.stores.redis.session import Session
-from clicket.stores.remote import Lost, Unit
+from clicket.stores.remote import Answered, Lost, Unit
 
 __all__ = ["Units"]
 
@@ -36,7 +38,7 @@ class _Unit(msgspec.Struct, gc=False, omit_defaults=True):
     thread: str
     caller: str
     tool: str
-    state: str
+    state: State
     expect: int
     fence: int
     last: int
@@ -95,6 +97,56 @@ class Units:
         self._keep = keep
         self._hour = -math.inf
 
+    def begin(self, unit: Unit, answered: Answered) -> bool:
+        """Send one unit at once; `answered` gets its outcome. False: it was not sent."""
+        change, body = unit
+        if len(body) > _MAX_BYTES:
+            return False
+        signature = self._session.identified({})
+        enclosures = self._announcer.enclose((unit,))
+        try:
+            asked, item = self._asked(change, body)
+            command = self._command([asked], [body], [] if item is None else [item], signature, enclosures)
+        except Unstorable:
+            sent = False
+        else:
+            on_answer = partial(self._on_answer, unit, enclosures, signature, answered)
+            sent = self._connection.begin(command, on_answer)
+        if not sent:
+            self._announcer.give_back(enclosures)
+        return sent
+
+    def _on_answer(
+        self,
+        unit: Unit,
+        enclosures: list[Enclosure],
+        signature: dict[str, Any],
+        answered: Answered,
+        replies: list[Any],
+        error: Exception | None,
+    ) -> None:
+        """The server has answered for a unit that was sent alone; `error`: it has not."""
+        outcome: ClicketError | Lost | None
+        try:
+            if error is not None:
+                raise Lost(str(error) or type(error).__name__)
+            reply = replies[0]
+            answer = reply[0] if isinstance(reply, list) else reply
+            if isinstance(answer, NoScriptError):
+                outcome = Lost("the server does not have the script")
+            else:
+                outcome = self._outcome(unit[0], answer)
+                self._session.renewed(signature)
+        except Lost as lost:
+            self._session.response_lost(lost)
+            outcome = lost
+        if isinstance(outcome, Lost):
+            self._announcer.give_back(enclosures)
+        else:
+            giver = answer[1] if isinstance(answer, list) else 0
+            self._announcer.announce((unit,), (outcome is None,), (giver,), enclosures)
+        answered(outcome)
+
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[ClicketError | None]:
         outcomes: list[ClicketError | None] = []
         try:
@@ -135,7 +187,7 @@ class Units:
 
     async def _answers(self, groups: Sequence[_Group], signature: dict[str, Any]) -> list[list[Any]]:
         """The answers of the script, one for each unit of each group."""
-        commands = [self._command(group.requests, signature, group.enclosures) for group in groups]
+        commands = [self._commands_of(group.requests, signature, group.enclosures) for group in groups]
         answers = [
             _each(answer, group.requests)
             for group, answer in zip(groups, await self._connection.execute(commands), strict=True)
@@ -156,26 +208,38 @@ class Units:
     async def _run(self, requests: Sequence[_Request], signature: dict[str, Any]) -> list[Any]:
         """The answers of a script that the server has to be given first."""
         groups = [requests[at : at + _MAX_UNITS] for at in range(0, len(requests), _MAX_UNITS)]
-        commands = [script("append").load, *(self._command(group, signature) for group in groups)]
+        commands = [script("append").load, *(self._commands_of(group, signature) for group in groups)]
         _, *answers = await self._connection.execute(commands)
         return [each for group, answer in zip(groups, answers, strict=True) for each in _each(answer, group)]
 
-    def _command(
+    def _commands_of(
         self, requests: Sequence[_Request], signature: dict[str, Any], enclosures: Sequence[Enclosure] = ()
     ) -> Command:
-        arguments = {**signature, "units": [request.asked for request in requests]}
+        asked, bodies = [request.asked for request in requests], [request.body for request in requests]
+        items = [request.item for request in requests if request.item is not None]
+        return self._command(asked, bodies, items, signature, enclosures)
+
+    def _command(
+        self,
+        asked: Sequence[_Unit | msgspec.Raw],
+        bodies: Sequence[bytes],
+        items: Sequence[bytes],
+        signature: dict[str, Any],
+        enclosures: Sequence[Enclosure],
+    ) -> Command:
+        arguments = {**signature, "units": asked}
+        texts = []
         if self._keep is not None:
             arguments["keep"] = self._keep
         if enclosures:
-            arguments["tell"] = [self._message(enclosure) for enclosure in enclosures]
-        items = [request.item for request in requests if request.item is not None]
-        texts = [enclosure.text for enclosure in enclosures]
-        return self._session.command("append", arguments, *(request.body for request in requests), *items, *texts)
-
-    def _message(self, enclosure: Enclosure) -> dict[str, Any]:
-        assert self._channel is not None
-        units, new = ([place + 1 for place in places] for places in (enclosure.units, enclosure.new))
-        return {"channel": self._channel(enclosure.to).decode(), "units": units, "new": new}
+            assert self._channel is not None
+            arguments["tell"] = tell = []
+            for enclosure in enclosures:
+                tell.append(
+                    {"channel": self._channel(enclosure.to).decode(), "units": enclosure.units, "new": enclosure.new}
+                )
+                texts.append(enclosure.text)
+        return self._session.command("append", arguments, *bodies, *items, *texts)
 
     def _take(
         self, units: Sequence[Unit], group: _Group, answers: Sequence[Any], outcomes: list[ClicketError | None]
@@ -210,6 +274,11 @@ class Units:
         raise self._session.superseded()
 
     def _request(self, change: Append, body: bytes) -> _Request:
+        asked, item = self._asked(change, body)
+        return _Request(msgspec.Raw(self._session.encoded(asked)), body, item)
+
+    def _asked(self, change: Append, body: bytes) -> tuple[_Unit, bytes | None]:
+        """What is asked of the script, and the result for the cache."""
         if len(body) > _MAX_BODY:
             raise Unstorable(f"call {change.id} has {len(body)} bytes of events in one unit; Redis takes {_MAX_BODY}.")
         call, ended_at = change.call, change.ended_at
@@ -218,7 +287,7 @@ class Units:
             call.thread,
             call.caller,
             call.tool,
-            change.state.value,
+            change.state,
             change.expect,
             change.fence,
             change.last,
@@ -245,7 +314,7 @@ class Units:
         item = None
         if change.cache is not None:
             asked.cache, item = _use(change.cache, ended_at or call.created_at)
-        return _Request(msgspec.Raw(self._session.encoded(asked)), body, item)
+        return asked, item
 
     async def erase(self, creations: Sequence[Unit]) -> None:
         for change, body in creations:

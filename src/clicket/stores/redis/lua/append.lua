@@ -1,6 +1,7 @@
 -- Several units in their order, each applied whole or refused whole. Answers for each the call's key, or why not; with the key also the
 -- process that gave the call away and whether others watch it, if there are such. A claiming unit takes a call that is nobody's.
--- Messages in `tell` are published at the end, each if all its units were applied, with the keys of its new calls in front.
+-- Messages in `tell` are published at the end, each if all its units (counted from 0) were applied, with the keys of its new calls in
+-- front.
 -- Keys are texts here: a number is formatted anew, as a float, wherever it is part of a name or an argument.
 local unit, body, item
 local me = tostring(ask.me)
@@ -211,14 +212,14 @@ end
 
 local function publish(message, text, answers)
   for _, place in ipairs(message.units) do
-    if not key_of(answers[place]) then
+    if not key_of(answers[place + 1]) then
       return
     end
   end
   if #message.new > 0 then
     local keys = {}
     for n, place in ipairs(message.new) do
-      keys[n] = key_of(answers[place])
+      keys[n] = key_of(answers[place + 1])
     end
     text = '+' .. table.concat(keys, ',') .. '\n' .. text
   end

@@ -21,8 +21,8 @@ one commit of their starts and one of their outcomes, instead of several small o
 
 
 class WorkClaimer:
-    """`rooms`: how many more calls of each tool could start here. `resume` continues claimed calls. `queues`: the names of the
-    queues of these tools from which this process claims. `on_looked` is called when all was claimed that could start."""
+    """`rooms`: how many more calls of each tool could start here; `room`: of one tool. `resume` continues claimed calls. `queues`: the
+    names of the queues of these tools from which this process claims. `on_looked` is called when all was claimed that could start."""
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class WorkClaimer:
         clock: Clock,
         *,
         rooms: Callable[[], dict[str, int]],
+        room: Callable[[str], int],
         resume: Callable[[list[Stored]], Awaitable[object]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         queues: Callable[[Iterable[str]], frozenset[str]] = frozenset,
@@ -41,6 +42,7 @@ class WorkClaimer:
         self._limiter = limiter
         self._clock = clock
         self._rooms = rooms
+        self._room = room
         self._resume = resume
         self._spawn = spawn
         self._queues = queues
@@ -119,8 +121,8 @@ class WorkClaimer:
         return (
             not self.closed
             and not self.has_more
-            and self._rooms().get(tool, 0) > 0
-            and tool not in self._limiter.waiting_tools()
+            and self._room(tool) > 0
+            and (not self._limiter.queued or tool not in self._limiter.waiting_tools())
         )
 
     def expect_more(self) -> None:

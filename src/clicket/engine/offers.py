@@ -60,9 +60,9 @@ class Offers:
         stored = Stored(key=key, fence=fence + 1, claims=2, owner=None, events=events, id=id)
         if not self._start(stored):
             self._claimer.nudge()
-        if not self._claimer.has_room(tool):
+        if not self._claimer.has_room(tool):  # else no other tool lost its last room, either
             self._claimer.expect_more()
-        self.announce_changes()
+            self.announce_changes()
 
     def announce_changes(self) -> None:
         """Tell the other processes if tools got room or lost it, or have much more of it than was told."""

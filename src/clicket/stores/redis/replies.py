@@ -45,7 +45,9 @@ class Replies:
                 if end < 0:
                     break
                 kind, text = data[at], data[at + 1 : end]
-                if kind in (_BULK, _ARRAY):
+                if kind == _NUMBER:
+                    value = int(text)
+                elif kind in (_BULK, _ARRAY):
                     number = int(text)
                     if kind == _BULK and number >= 0:
                         self._length = number
@@ -57,7 +59,7 @@ class Replies:
                         continue
                     value = [] if number == 0 else None
                 else:
-                    value = self._scalar(kind, text)
+                    value = self._text(kind, text)
             at = end + 2
             # A value is complete: it is an element of the innermost open array, or a reply.
             while opened:
@@ -71,9 +73,7 @@ class Replies:
         self._rest[:] = data[at:]
         return found
 
-    def _scalar(self, kind: int, text: bytes) -> Any:
-        if kind == _NUMBER:
-            return int(text)
+    def _text(self, kind: int, text: bytes) -> bytes | Exception:
         if kind == _TEXT:
             return text
         if kind == _ERROR:

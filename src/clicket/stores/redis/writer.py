@@ -96,6 +96,8 @@ class Units:
         self._announcer = Announcer(notices, encloses=channel is not None)
         self._keep = keep
         self._hour = -math.inf
+        self._knows_live = True
+        """The server has the script for units of calls that do not end; else the one for all units is used."""
 
     def begin(self, unit: Unit, answered: Answered) -> bool:
         """Send one unit at once; `answered` gets its outcome. False: it was not sent."""
@@ -106,7 +108,9 @@ class Units:
         enclosures = self._announcer.enclose((unit,))
         try:
             asked, item = self._asked(change, body)
-            command = self._command([asked], [body], [] if item is None else [item], signature, enclosures)
+            whole = change.ended_at is not None or item is not None or not self._knows_live
+            name, items = "append" if whole else "append_live", () if item is None else (item,)
+            command = self._command(name, (asked,), (body,), items, signature, enclosures)
         except Unstorable:
             sent = False
         else:
@@ -133,6 +137,7 @@ class Units:
             reply = replies[0]
             answer = reply[0] if isinstance(reply, list) else reply
             if isinstance(answer, NoScriptError):
+                self._knows_live = False
                 outcome = Lost("the server does not have the script")
             else:
                 outcome = self._outcome(unit[0], answer)
@@ -217,10 +222,11 @@ class Units:
     ) -> Command:
         asked, bodies = [request.asked for request in requests], [request.body for request in requests]
         items = [request.item for request in requests if request.item is not None]
-        return self._command(asked, bodies, items, signature, enclosures)
+        return self._command("append", asked, bodies, items, signature, enclosures)
 
     def _command(
         self,
+        name: str,
         asked: Sequence[_Unit | msgspec.Raw],
         bodies: Sequence[bytes],
         items: Sequence[bytes],
@@ -239,7 +245,7 @@ class Units:
                     {"channel": self._channel(enclosure.to).decode(), "units": enclosure.units, "new": enclosure.new}
                 )
                 texts.append(enclosure.text)
-        return self._session.command("append", arguments, *bodies, *items, *texts)
+        return self._session.command(name, arguments, *bodies, *items, *texts)
 
     def _take(
         self, units: Sequence[Unit], group: _Group, answers: Sequence[Any], outcomes: list[ClicketError | None]

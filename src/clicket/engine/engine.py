@@ -178,6 +178,7 @@ class Engine:
             claimer,
             rooms=lambda: {} if gives_away or not entry.is_active else queues.by_queue(rooms()),
             start=lambda stored: recovery.start_unclaimed(stored),
+            later=clock.call_later,
         )
         gate = SharedSlotGate(
             limiter, slots, rates, journal, clock,

@@ -15,6 +15,8 @@ from clicket.ports import Clock, Store, Stored, sleep
 __all__ = ["WorkClaimer"]
 
 logger = logging.getLogger("clicket.engine")
+_RECENT = 0.125
+"""Seconds after a look at the store within which none is needed only because time has passed."""
 _GATHER = 0.005
 """Seconds from one claim to the next while calls run here and others wait: the slots that come free meanwhile are filled by one claim,
 one commit of their starts and one of their outcomes, instead of several small ones."""
@@ -52,6 +54,7 @@ class WorkClaimer:
         self._again = False
         self.has_more = False
         """Last time there was more to claim than could start."""
+        self._looked_at = float("-inf")
         self._claimed_at = float("-inf")
         """When the last claim began that brought calls."""
         self._lock = asyncio.Lock()
@@ -64,6 +67,11 @@ class WorkClaimer:
         elif not self.closed:
             self._running = True
             self._spawn(self._look())
+
+    def nudge_now_and_then(self) -> None:
+        """As `nudge`, from a timer, in case a notice was lost: not if this process has looked just now."""
+        if self._clock.monotonic() - self._looked_at >= _RECENT:
+            self.nudge()
 
     async def _look(self) -> None:
         try:
@@ -98,7 +106,7 @@ class WorkClaimer:
             groups = [(frozenset(tool for tool, room in rooms.items() if room == most), most)]
             groups += [(frozenset({tool}), room) for tool, room in rooms.items() if room < most]
             for tools, room in groups:
-                began = self._clock.monotonic()
+                began = self._looked_at = self._clock.monotonic()
                 claimed = await self._store.claim_waiting(self._queues(tools), room)
                 if claimed:
                     self._claimed_at = began

@@ -32,7 +32,7 @@ _SLACK = 60_000
 
 
 class _Unit(msgspec.Struct, gc=False, omit_defaults=True):
-    """What the script is asked to do with one unit."""
+    """What the script is asked to do with one unit. Numbers that it only stores are texts: Lua would format them as floats."""
 
     id: str
     thread: str
@@ -41,7 +41,7 @@ class _Unit(msgspec.Struct, gc=False, omit_defaults=True):
     state: State
     expect: int
     fence: int
-    last: int
+    last: str
     created: str
     bytes: int
     key: str
@@ -49,7 +49,7 @@ class _Unit(msgspec.Struct, gc=False, omit_defaults=True):
     owned: bool = False
     claim: bool = False
     request: bool = False
-    first: int | None = None
+    first: str | None = None
     """The number of its first event, if it has events."""
     ended: str | None = None
     stats: OutcomeStats | None = None
@@ -94,7 +94,7 @@ class Units:
         self._notices = notices
         self._channel = channel
         self._announcer = Announcer(notices, encloses=channel is not None)
-        self._keep = keep
+        self._keep = None if keep is None else str(keep)
         self._hour = -math.inf
         self._knows_live = True
         """The server has the script for units of calls that do not end; else the one for all units is used."""
@@ -131,11 +131,11 @@ class Units:
     ) -> None:
         """The server has answered for a unit that was sent alone; `error`: it has not."""
         outcome: ClicketError | Lost | None
+        reply = replies[0] if error is None else None
+        answer = reply[0] if isinstance(reply, list) else reply
         try:
             if error is not None:
                 raise Lost(str(error) or type(error).__name__)
-            reply = replies[0]
-            answer = reply[0] if isinstance(reply, list) else reply
             if isinstance(answer, NoScriptError):
                 self._knows_live = False
                 outcome = Lost("the server does not have the script")
@@ -296,7 +296,7 @@ class Units:
             change.state,
             change.expect,
             change.fence,
-            change.last,
+            str(change.last),
             repr(float(call.created_at)),
             len(body),
             str(change.key),
@@ -308,7 +308,7 @@ class Units:
         if change.expect == 0 and call.created_at // 3600 != self._hour:
             asked.hour = str(int(call.created_at // 3600))
         if change.unit is not None:
-            asked.first = change.expect + 1
+            asked.first = str(change.expect + 1)
         if ended_at is not None:
             asked.ended, asked.stats = repr(ended_at), change.stats
         if change.artifacts:

@@ -42,7 +42,8 @@ class Lost(Exception):
 Answered = Callable[[ClicketError | Lost | None], None]
 """Called with the outcome of a unit; `Lost`: it may have been applied, or not."""
 Begin = Callable[[Unit, Answered], bool]
-"""Send one unit at once, without a task. False: it was not sent, and is to be applied as a group."""
+"""Send one unit at once, without a task; `Answered` is called exactly once, later. False, or an error: it was not sent, and is to be
+applied as a group."""
 
 
 class Backend(Protocol):
@@ -94,8 +95,11 @@ class GroupWriter:
             self._queue.append(waiting)
         else:
             self._lone = waiting
-            if self._begin((change, body), self._on_lone):
-                return
+            try:
+                if self._begin((change, body), self._on_lone):
+                    return
+            except Exception:  # as a group it fails again, and its outcome says why
+                logger.exception("%s: an append could not be sent at once", self.name)
             self._lone = None
             self._queue.append(waiting)
         self._start()

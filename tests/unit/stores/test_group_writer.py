@@ -99,6 +99,19 @@ async def test_a_lost_answer_is_asked_for_again() -> None:
     assert parts.server.got == [("at once", ["a"]), ("again", ["a", "b"])]
 
 
+async def test_an_append_that_cannot_be_sent_at_once_is_a_group() -> None:
+    server = Server()
+
+    def begin(unit: Unit, answered: Answered) -> bool:
+        raise ValueError("nonsense")
+
+    done: list[str] = []
+    writer = GroupWriter("server", server, patience=5.0, begin=begin)
+    writer.append(creation("a"), lambda change, _: done.append(change.id))
+    await writer.drain()
+    assert (done, server.got) == (["a"], [("group", ["a"])])
+
+
 async def test_a_refusal_is_the_outcome() -> None:
     parts = Parts(Server())
     refused = StoreUnavailable("full")

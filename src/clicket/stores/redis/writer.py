@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
@@ -21,6 +22,7 @@ from clicket.stores.remote import Answered, Lost, Unit
 
 __all__ = ["Units"]
 
+logger = logging.getLogger("clicket.stores")
 _MAX_BODY = 256 * 1024 * 1024
 _MAX_BYTES = 8 * 1024 * 1024
 """Of one round trip: more would not be answered in time over a slow connection."""
@@ -131,25 +133,27 @@ class Units:
     ) -> None:
         """The server has answered for a unit that was sent alone; `error`: it has not."""
         outcome: ClicketError | Lost | None
-        reply = replies[0] if error is None else None
-        answer = reply[0] if isinstance(reply, list) else reply
         try:
             if error is not None:
                 raise Lost(str(error) or type(error).__name__)
+            reply = replies[0]
+            answer = reply[0] if isinstance(reply, list) else reply
             if isinstance(answer, NoScriptError):
                 self._knows_live = False
+                self._announcer.give_back(enclosures)
                 outcome = Lost("the server does not have the script")
             else:
                 outcome = self._outcome(unit[0], answer)
                 self._session.renewed(signature)
+                giver = answer[1] if isinstance(answer, list) else 0
+                self._announcer.announce((unit,), (outcome is None,), (giver,), enclosures)
         except Lost as lost:
             self._session.response_lost(lost)
-            outcome = lost
-        if isinstance(outcome, Lost):
             self._announcer.give_back(enclosures)
-        else:
-            giver = answer[1] if isinstance(answer, list) else 0
-            self._announcer.announce((unit,), (outcome is None,), (giver,), enclosures)
+            outcome = lost
+        except Exception as trouble:
+            logger.exception("%s: the answer to an append cannot be used", self._session.url)
+            outcome = StoreUnavailable(f"{self._session.url}: the write failed: {trouble!r}.")
         answered(outcome)
 
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[ClicketError | None]:

@@ -69,13 +69,13 @@ class Connection:
             await self._break_off(error)
             raise
 
-    def begin(self, command: Command, on_answer: OnAnswer) -> bool:
-        """Send a command at once; `on_answer` gets its answer, or an error, after which the next conversation connects anew. False: it
-        was not sent, as there is no connection, or it is in use."""
+    def begin(self, command: Command, on_answer: OnAnswer, *, count: int = 1) -> bool:
+        """Send so many commands at once; `on_answer` gets their answers, or an error, after which the next conversation connects anew.
+        False: they were not sent, as there is no connection, or it is in use."""
         line = self._line
         if line is None or not line.is_free:
             return False
-        line.send(command, 1, self._timeout, on_answer)
+        line.send(command, count, self._timeout, on_answer)
         return True
 
     def _refused(self, text: str) -> ResponseError:

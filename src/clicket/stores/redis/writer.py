@@ -15,7 +15,7 @@ from clicket.errors import ClicketError, StoreUnavailable
 from clicket.kernel import State
 from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
-from clicket.stores.redis.connection import Command, Connection, refusal
+from clicket.stores.redis.connection import Command, Connection, packed, refusal
 from clicket.stores.redis.scripts import script
 from clicket.stores.redis.session import Session
 from clicket.stores.remote import Answered, Lost, Unit
@@ -28,6 +28,9 @@ _MAX_BYTES = 8 * 1024 * 1024
 """Of one round trip: more would not be answered in time over a slow connection."""
 _MAX_UNITS = 20
 """Of one run of the script: other processes wait while it runs."""
+_FIRST = packed(b"PING")
+"""In front of a script that publishes. The server writes to its connections in the reverse of the order in which each got something to
+write: without it, to ours before those that wait for the message."""
 _MAX_EXACT = 2**53
 _SLACK = 60_000
 """Milliseconds that a cached result stays beyond its time: clocks differ, and readers look at its date themselves."""
@@ -117,7 +120,10 @@ class Units:
             sent = False
         else:
             on_answer = partial(self._on_answer, unit, enclosures, signature, answered)
-            sent = self._connection.begin(command, on_answer)
+            if enclosures:
+                sent = self._connection.begin(_FIRST + command, on_answer, count=2)
+            else:
+                sent = self._connection.begin(command, on_answer)
         if not sent:
             self._announcer.give_back(enclosures)
         return sent
@@ -136,7 +142,7 @@ class Units:
         try:
             if error is not None:
                 raise Lost(str(error) or type(error).__name__)
-            reply = replies[0]
+            reply = replies[-1]
             answer = reply[0] if isinstance(reply, list) else reply
             if isinstance(answer, NoScriptError):
                 self._knows_live = False

@@ -183,6 +183,9 @@ async def test_one_call_on_redis_costs_three_scripts_and_few_messages(redis_stor
     looks = 2 * (seconds / 0.25 + 1)
     assert count("evalsha") - 3 * looks <= 3.2 * calls
     assert count("publish") <= 3.2 * calls + looks
+    outside = ("cmdstat_evalsha", "cmdstat_ping")
+    inside = sum(count(name.removeprefix("cmdstat_")) for name in after if name not in outside)
+    assert inside - 10 * looks <= 47 * calls, "in the three scripts"
     assert read - 4 * looks <= 3.5 * calls, "offer and outcome go with the commits, not in commands of their own"
 
 

@@ -73,7 +73,7 @@ class Chores:
 
     async def read_requests(self) -> None:
         """Read the requests that other processes wrote into our calls; the journal then notifies the engine."""
-        self._claimer.nudge()
+        self._claimer.nudge_now_and_then()
         if not len(self._live):
             return
         keys = set(await self._store.requests())

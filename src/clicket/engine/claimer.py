@@ -15,14 +15,16 @@ from clicket.ports import Clock, Store, Stored, sleep
 __all__ = ["WorkClaimer"]
 
 logger = logging.getLogger("clicket.engine")
+_RECENT = 0.125
+"""Seconds after a look at the store within which none is needed only because time has passed."""
 _GATHER = 0.005
 """Seconds from one claim to the next while calls run here and others wait: the slots that come free meanwhile are filled by one claim,
 one commit of their starts and one of their outcomes, instead of several small ones."""
 
 
 class WorkClaimer:
-    """`rooms`: how many more calls of each tool could start here. `resume` continues claimed calls. `queues`: the names of the
-    queues of these tools from which this process claims. `on_looked` is called when all was claimed that could start."""
+    """`rooms`: how many more calls of each tool could start here; `room`: of one tool. `resume` continues claimed calls. `queues`: the
+    names of the queues of these tools from which this process claims. `on_looked` is called when all was claimed that could start."""
 
     def __init__(
         self,
@@ -31,6 +33,7 @@ class WorkClaimer:
         clock: Clock,
         *,
         rooms: Callable[[], dict[str, int]],
+        room: Callable[[str], int],
         resume: Callable[[list[Stored]], Awaitable[object]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         queues: Callable[[Iterable[str]], frozenset[str]] = frozenset,
@@ -41,6 +44,7 @@ class WorkClaimer:
         self._limiter = limiter
         self._clock = clock
         self._rooms = rooms
+        self._room = room
         self._resume = resume
         self._spawn = spawn
         self._queues = queues
@@ -50,6 +54,7 @@ class WorkClaimer:
         self._again = False
         self.has_more = False
         """Last time there was more to claim than could start."""
+        self._looked_at = float("-inf")
         self._claimed_at = float("-inf")
         """When the last claim began that brought calls."""
         self._lock = asyncio.Lock()
@@ -62,6 +67,11 @@ class WorkClaimer:
         elif not self.closed:
             self._running = True
             self._spawn(self._look())
+
+    def nudge_now_and_then(self) -> None:
+        """As `nudge`, from a timer, in case a notice was lost: not if this process has looked just now."""
+        if self._clock.monotonic() - self._looked_at >= _RECENT:
+            self.nudge()
 
     async def _look(self) -> None:
         try:
@@ -96,7 +106,7 @@ class WorkClaimer:
             groups = [(frozenset(tool for tool, room in rooms.items() if room == most), most)]
             groups += [(frozenset({tool}), room) for tool, room in rooms.items() if room < most]
             for tools, room in groups:
-                began = self._clock.monotonic()
+                began = self._looked_at = self._clock.monotonic()
                 claimed = await self._store.claim_waiting(self._queues(tools), room)
                 if claimed:
                     self._claimed_at = began
@@ -119,8 +129,8 @@ class WorkClaimer:
         return (
             not self.closed
             and not self.has_more
-            and self._rooms().get(tool, 0) > 0
-            and tool not in self._limiter.waiting_tools()
+            and self._room(tool) > 0
+            and (not self._limiter.queued or tool not in self._limiter.waiting_tools())
         )
 
     def expect_more(self) -> None:

@@ -166,8 +166,10 @@ class Engine:
 
         # Slots, work of other processes, equal calls.
         rooms = partial(plans.rooms, registry, limiter.used, internal_only=gives_away, runs=entry.has)
+        room = partial(plans.room_for, registry=registry, used=limiter.used, internal_only=gives_away, runs=entry.has)
         claimer = WorkClaimer(
-            store, limiter, clock, rooms=lambda: rooms() if entry.is_active else {}, resume=sessions.resume, spawn=spawn,
+            store, limiter, clock, rooms=lambda: rooms() if entry.is_active else {},
+            room=lambda tool: room(tool) if entry.is_active else 0, resume=sessions.resume, spawn=spawn,
             queues=queues.claimed_from, rates=rates,
             on_looked=placement.ask_once if gives_away else lambda: offers.announce_changes(),
         )  # fmt: skip
@@ -176,6 +178,7 @@ class Engine:
             claimer,
             rooms=lambda: {} if gives_away or not entry.is_active else queues.by_queue(rooms()),
             start=lambda stored: recovery.start_unclaimed(stored),
+            later=clock.call_later,
         )
         gate = SharedSlotGate(
             limiter, slots, rates, journal, clock,

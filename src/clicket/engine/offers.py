@@ -12,7 +12,7 @@ import msgspec
 
 from clicket.engine.claimer import WorkClaimer
 from clicket.model import Event, load_call
-from clicket.ports import Notices, Stored
+from clicket.ports import Notices, Stored, Timer
 
 __all__ = ["Offers"]
 
@@ -22,10 +22,13 @@ _decode = msgspec.json.Decoder(_Offer).decode
 _encode = msgspec.json.Encoder().encode
 _GREW = 2
 """Room that has grown by this factor is announced again."""
+_SETTLE = 0.25
+"""Seconds for which a worker must have had more room than was told before it says so. Under load, room comes and goes all the time: then
+calls wait, and one claim for many of them costs less than an offer of each."""
 
 
 class Offers:
-    """`start(stored)` starts a call that no process owns yet; False: it cannot start now."""
+    """`start(stored)` starts a call that no process owns yet; False: it cannot start now. `later(seconds, action)` sets a timer."""
 
     def __init__(
         self,
@@ -34,11 +37,14 @@ class Offers:
         *,
         rooms: Callable[[], dict[str, int]],
         start: Callable[[Stored], bool],
+        later: Callable[[float, Callable[[], None]], Timer],
     ) -> None:
         self._notices = notices
         self._claimer = claimer
         self._rooms = rooms
         self._start = start
+        self._later = later
+        self._settling: Timer | None = None
         self._announced: dict[str, int] | None = None
         """The room of each tool, as the other processes were told."""
 
@@ -60,14 +66,32 @@ class Offers:
         stored = Stored(key=key, fence=fence + 1, claims=2, owner=None, events=events, id=id)
         if not self._start(stored):
             self._claimer.nudge()
-        if not self._claimer.has_room(tool):
+        if not self._claimer.has_room(tool):  # else no other tool lost its last room, either
             self._claimer.expect_more()
-        self.announce_changes()
+            self.announce_changes()
 
     def announce_changes(self) -> None:
-        """Tell the other processes if tools got room or lost it, or have much more of it than was told."""
-        if self._notices.trouble is None and _differs(self._room(), self._announced):
+        """Tell the other processes if tools lost their room; and if they have much more of it than was told, once that has lasted."""
+        if self._notices.trouble is not None:
+            return
+        room = self._room()
+        if self._announced is None or _lost(room, self._announced):
+            self._stop_settling()
             self.announce_room()
+        elif not _grew(room, self._announced):
+            self._stop_settling()
+        elif self._settling is None:
+            self._settling = self._later(_SETTLE, self._settled)
+
+    def _settled(self) -> None:
+        self._settling = None
+        if self._announced is None or _grew(self._room(), self._announced):
+            self.announce_room()
+
+    def _stop_settling(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
 
     def announce_room(self) -> None:
         """Tell the other processes how many more calls of each tool could start here."""
@@ -85,6 +109,7 @@ class Offers:
 
     def leave(self) -> None:
         """This process starts no more calls."""
+        self._stop_settling()
         if self._announced is not None:
             self._notices.post("room", self._notices.me, body=b"{}")
 
@@ -95,10 +120,15 @@ class Offers:
         return {tool: max(room, 0) for tool, room in self._rooms().items()}
 
 
-def _differs(room: dict[str, int], announced: dict[str, int] | None) -> bool:
-    if announced is None or room.keys() != announced.keys():
+def _lost(room: dict[str, int], announced: dict[str, int]) -> bool:
+    """Has a tool no room any more; or are the tools other ones?"""
+    if room.keys() != announced.keys():
         return bool(room)
-    return any((free == 0) != (announced[tool] == 0) or free > _GREW * announced[tool] for tool, free in room.items())
+    return any(free == 0 and announced[tool] != 0 for tool, free in room.items())
+
+
+def _grew(room: dict[str, int], announced: dict[str, int]) -> bool:
+    return any(free > _GREW * announced.get(tool, 0) for tool, free in room.items())
 
 
 def _tool_of(events: list[Event]) -> str:

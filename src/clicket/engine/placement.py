@@ -27,6 +27,8 @@ class _Worker(msgspec.Struct, eq=False):
     rooms: Mapping[str, int]
     """How many more calls of each tool it could start, when it said so."""
     heard_at: float
+    most: dict[str, int]
+    """The most room for each tool that it ever told."""
     given: int = 0
     """Calls that it was given since then, less those of this process that have ended."""
 
@@ -40,6 +42,8 @@ class Placement:
         self._ended: dict[int, bool] = {}
         """Calls that ended before this process knew that they were placed."""
         self._turn = 0
+        self._told = 0
+        """Calls in this turn."""
         self._next_turn_at = float("-inf")
         self._has_asked = False
 
@@ -58,7 +62,10 @@ class Placement:
         except msgspec.MsgspecError:
             return
         if rooms:
-            self._workers[worker] = _Worker(rooms, self._clock.monotonic())
+            known = self._workers.get(worker)
+            before = {} if known is None else known.most
+            most = {tool: max(room, before.get(tool, 0)) for tool, room in rooms.items()}
+            self._workers[worker] = _Worker(rooms, self._clock.monotonic(), most)
         else:
             self._workers.pop(worker, None)
 
@@ -83,10 +90,14 @@ class Placement:
         if not able:
             self.ask_once()
             return 0
-        if now >= self._next_turn_at:  # calls of about the same time are one notice to one worker
+        told = able[self._turn % len(able)]
+        if now >= self._next_turn_at or self._told >= max(self._workers[told].most[tool], 1):
+            # Calls of about the same time are one notice to one worker, as many as it could start.
             self._turn += 1
-            self._next_turn_at = now + _TURN
-        return -able[self._turn % len(able)]
+            self._told, self._next_turn_at = 0, now + _TURN
+            told = able[self._turn % len(able)]
+        self._told += 1
+        return -told
 
     def placed(self, key: int, worker: int) -> None:
         """The call is durable, and the worker was told of it."""

@@ -65,11 +65,30 @@ class Plans:
             rooms.update((tool.name, self.room(tool, used)) for tool in registry if runs(tool))
         return rooms
 
+    def room_for(
+        self,
+        name: str,
+        registry: Registry,
+        used: Mapping[tuple[Any, ...], int],
+        *,
+        internal_only: bool,
+        runs: Callable[[Tool], bool],
+    ) -> int:
+        """As `rooms`, of one tool."""
+        found = registry.tools.get(name)
+        if found is not None and found.tool.traits.listed and not internal_only and runs(found.tool):
+            return self.room(found.tool, used)
+        return _INTERNAL_ROOM if name in registry.inner_names else 0
+
     def room(self, tool: Tool, used: Mapping[tuple[Any, ...], int]) -> int:
         """How many more calls of a tool could start, by the free slots of each limit."""
         plan = self._plans.get(tool) or self._plan(tool, lane_of(tool))
-        free: int = min((need[-1] - used.get(need, 0) for need in plan.needs), default=self._limits.max_concurrency)
-        return free
+        room: int | None = None
+        for need in plan.needs:
+            free: int = need[-1] - used.get(need, 0)
+            if room is None or free < room:
+                room = free
+        return self._limits.max_concurrency if room is None else room
 
     def _plan(self, tool: Tool, lane: str) -> Plan:
         # A call that only makes other calls holds no slot of the runtime: its calls hold slots, and could wait for its slot for ever.

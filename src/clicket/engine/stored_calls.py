@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
@@ -227,53 +226,64 @@ class StoredCalls:
         `is_known`: the caller has read or written the event of that number, so the call was there. Then nothing is read at once, if
         this process gave the call away and has heard nothing of it since; else a notice may have come before this follower.
         """
-        async with aclosing(self._follow(key, id, after, is_known=is_known)) as parts:
-            async for events in parts:
+        follower = self._follower(key, id, after)
+        try:
+            events, ended = await self._first_events(key, follower, is_known=is_known)
+            while True:
                 for event in events:
                     yield event
+                if ended:
+                    return
+                events, ended = await self._next_events(key, follower)
+        finally:
+            self._leave(key, follower)
 
-    async def _follow(self, key: int, id: str, after: int, *, is_known: bool) -> AsyncGenerator[list[Event]]:
-        """As `follow`, with the events that come at the same time together."""
+    def _follower(self, key: int, id: str, after: int) -> _Follower:
         if self._is_closed:
             raise _closed(id)
         follower = _Follower(id, after)
         self.followers.setdefault(key, []).append(follower)
-        try:
-            if not is_known:
+        return follower
+
+    def _leave(self, key: int, follower: _Follower) -> None:
+        followers = self.followers[key]
+        followers.remove(follower)
+        if not followers:
+            del self.followers[key]
+
+    async def _first_events(self, key: int, follower: _Follower, *, is_known: bool) -> tuple[list[Event], bool]:
+        """What is there, and whether the call has ended. Nothing, if the call `is_known` and no notice of it has come yet."""
+        if not is_known:
+            id, after = follower.id, follower.last
+            try:
                 # From the last known event on: if not even that is there, the call was swept.
                 found = await self._store.events(key, id, max(after - 1, 0)) or await self._store.events(key, id, 0)
-                if not found:
-                    raise _swept(id)
-                self._unchanged.pop(key, None)
-                follower.take([event for event in found if event.seq > after])
-                if found[-1].state.is_terminal:
-                    yield follower.take_events()
-                    return
-            elif key not in self._unchanged and not follower.take_early(self._early.pop(key, None)):
-                self._look_at(key)
-            self._look_later()
-            while True:
-                events = follower.take_events()
-                end = next((n for n, event in enumerate(events, start=1) if event.state.is_terminal), 0)
-                if end:
-                    yield events[:end]
-                    return
-                if events:
-                    yield events
-                if follower.is_behind:
-                    self._look_at(key)
-                await follower.wait()
+            except StoreUnavailable:
+                if self._is_closing():
+                    raise _closed(id) from None
+                raise
+            if not found:
+                raise _swept(id)
+            self._unchanged.pop(key, None)
+            follower.take([event for event in found if event.seq > after])
+            if found[-1].state.is_terminal:
+                return follower.take_events(), True
+        elif key not in self._unchanged and not follower.take_early(self._early.pop(key, None)):
+            self._look_at(key)
+        self._look_later()
+        return _up_to_the_end(follower.take_events())
+
+    async def _next_events(self, key: int, follower: _Follower) -> tuple[list[Event], bool]:
+        """The events that come at the same time together, up to the terminal one, and whether it is among them."""
+        if follower.is_behind:
+            self._look_at(key)
+        try:
+            await follower.wait()
+            return _up_to_the_end(follower.take_events())
         except StoreUnavailable:
             if self._is_closing():
-                raise _closed(id) from None
+                raise _closed(follower.id) from None
             raise
-        finally:
-            self.followers[key].remove(follower)
-            if not self.followers[key]:
-                del self.followers[key]
-            if not self.followers and self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
 
     def _look_at_all(self) -> None:
         for key in list(self.followers):
@@ -338,6 +348,9 @@ class StoredCalls:
             self._timer = self._clock.call_later(self._delay, self._look_again)
 
     def _look_again(self) -> None:
+        if not self.followers:  # a timer for each call would cost more than one that runs out
+            self._timer = None
+            return
         self._look_at_all()
         self._delay = min(self._delay * 2, POLL_MOST)
         self._timer = self._clock.call_later(self._delay, self._look_again)
@@ -346,10 +359,15 @@ class StoredCalls:
         """Wait for the outcome of a call that another process runs, or read the one it has."""
         events = stored.events
         if not events or not events[-1].state.is_terminal:
-            events = list(events)
-            async with aclosing(self._follow(stored.key, id, len(events), is_known=bool(events))) as parts:
-                async for part in parts:
+            follower = self._follower(stored.key, id, len(events))
+            try:
+                part, ended = await self._first_events(stored.key, follower, is_known=bool(events))
+                events = events + part
+                while not ended:
+                    part, ended = await self._next_events(stored.key, follower)
                     events += part
+            finally:
+                self._leave(stored.key, follower)
         return await self._with_output(read(id, events))
 
     async def _with_output(self, record: Record) -> ToolResult:
@@ -360,6 +378,16 @@ class StoredCalls:
                 text = data.decode(errors="replace")
                 record.output = decode(data) if notes_of(record).get("artifact_type") == "json" else text
         return result_of(record)
+
+
+def _up_to_the_end(events: list[Event]) -> tuple[list[Event], bool]:
+    """Without what was recorded after the call had ended; and has it?"""
+    if not events or not events[-1].state.is_terminal:
+        return events, False
+    end = len(events)
+    while end > 1 and events[end - 2].state.is_terminal:
+        end -= 1
+    return events[:end], True
 
 
 def _closed(id: str) -> Closed:

@@ -17,7 +17,7 @@ from clicket.bridge import fulfil
 from clicket.call import Attempt, Call
 from clicket.execution.stopping import Stopped, attempt_of, cancel_with_caller
 
-__all__ = ["Opener", "cancel_wait", "first_step_ended", "step_through"]
+__all__ = ["Opener", "cancel_wait", "first_step_ended", "rest_of", "step_through"]
 
 Adopt = Callable[[Call, Coroutine[Any, Any, Any]], None]
 
@@ -54,7 +54,7 @@ def step_through(steps: Any, waiting: Any, call: Call, adopt: Adopt) -> Generato
             except BaseException as raised:
                 error = raised
             if attempt.abandoned:
-                adopt(call, _rest(steps, waiting, error))
+                adopt(call, rest_of(steps, waiting, error))
                 raise Stopped(call.stopping or "cancel")
         try:
             waiting = steps.send(None) if error is None else steps.throw(error)
@@ -94,8 +94,8 @@ def _gate(waiting: asyncio.Future[Any], call: Call, attempt: Attempt) -> Generat
 
 
 @coroutine
-def _rest(steps: Any, waiting: Any, error: BaseException | None) -> Generator[Any, Any, Any]:
-    """Continue the body where it was detached: still waiting, or with the result of its wait."""
+def rest_of(steps: Any, waiting: Any, error: BaseException | None = None) -> Generator[Any, Any, Any]:
+    """Continue, in the task that awaits this, a body that took its first steps: still waiting, or with the result of its wait."""
     if error is None and isinstance(waiting, asyncio.Future):
         waiting._asyncio_future_blocking = True
     try:

@@ -9,7 +9,7 @@ from types import CoroutineType
 from typing import Any
 
 from clicket.call import Attempt, Call, Late
-from clicket.execution.caller_task import cancel_wait, first_step_ended, step_through
+from clicket.execution.caller_task import cancel_wait, first_step_ended, rest_of, step_through
 from clicket.execution.clocks import Clocks
 from clicket.execution.sink import CallSink, context_for
 from clicket.execution.stopping import Stopped, attempt_of, cancel_with_caller, keep_late, set_stopper
@@ -38,7 +38,7 @@ class LoopLane:
         self._spawn = spawn
 
     def begin(self, call: Call, tool: Tool) -> Awaitable[Any] | None:
-        """Take a body's first step in its caller's task. None: it ended there, and `call.output` is set.
+        """Take a body's first step in this task. None: it ended there, and `call.output` is set.
 
         Deadlines and stopping are needed only once the body waits, so they are set up then.
         """
@@ -58,7 +58,7 @@ class LoopLane:
             return first_step_ended(end.value, None)
         except BaseException as error:
             return first_step_ended(None, error)
-        return step_through(steps, waiting, call, self._adopt)
+        return step_through(steps, waiting, call, self._adopt) if call.in_callers_task else rest_of(steps, waiting)
 
     async def attempt(self, call: Call, tool: Tool) -> Any:
         if call.in_callers_task:

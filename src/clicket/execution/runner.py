@@ -142,10 +142,10 @@ class Runner:
             self._clocks.limit(call, max(left, 0.0))
 
     def start(self, call: Call) -> Awaitable[None] | None:
-        """Run a call. None: an async body ended in its first step, in its caller's task, and its output is there."""
+        """Run a call. None: an async body ended in its first step, and its output is there."""
         tool = call.tool
         if (
-            not call.in_callers_task
+            call.plan.lane != "loop"
             or call.entry.state is not _RUNNING
             or call.stopping is not None
             or tool.options.credentials  # type: ignore[union-attr]  # the find stage has run

@@ -184,10 +184,10 @@ def load_call(call_id: str, units: Sequence[bytes], last: int | None = None) -> 
         return [], "there are no events"
     if last is not None and last != events[-1].seq:
         return [], f"there are {events[-1].seq}, where {last} are on record"
-    if any(event.seq != number for number, event in enumerate(events, start=1)):
+    if [event.seq for event in events] != list(range(1, len(events) + 1)):
         return [], "their numbers are not 1, 2, 3 …"
     first = events[0]
     names = (first.data.get("tool"), first.data.get("thread"), first.data.get("caller", ""))
-    if first.type != "created" or not all(type(name) is str for name in names):
+    if first.type != "created" or set(map(type, names)) != {str}:
         return [], "the first one does not say what was called, and by whom"
     return events, None

@@ -84,7 +84,12 @@ class Channel:
         if soon:
             self._wake.set()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_GATHER, self._wake.set)
+            self._timer = asyncio.get_running_loop().call_later(_GATHER, self._on_gathered)
+
+    def _on_gathered(self) -> None:
+        self._timer = None
+        if self._waiting:  # else all of it went with a commit
+            self._wake.set()
 
     def seal(self, to: int, notices: Sequence[Notice], new: int = 0) -> tuple[list[Notice], bytes] | None:
         """A message to one process, for the store to send with a commit: notices to it that wait here, which are taken out, and these.

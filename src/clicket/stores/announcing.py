@@ -41,7 +41,7 @@ class Enclosure(msgspec.Struct, frozen=True, gc=False):
     """Notices that waited, and went into it."""
 
     def is_sent(self, applied: Sequence[bool]) -> bool:
-        return all(applied[number] for number in self.units)
+        return all(map(applied.__getitem__, self.units))
 
 
 class Announcer:
@@ -57,22 +57,29 @@ class Announcer:
         """The messages that go with the commit of a group."""
         if not self._encloses:
             return []
-        found: dict[int, list[tuple[int, Notice]]] = {}
+        found: dict[int, tuple[list[Notice], list[int], list[int]]] = {}
         for number, (change, body) in enumerate(units):
             if change.ended_at is not None:
-                giver = self._givers.get(change.key, 0)
-                if giver and change.unit is not None:
-                    notice = Notice("events", change.key, Raw(encode((change.id, Raw(body)))))
-                    found.setdefault(giver, []).append((number, notice))
+                to, is_new = self._givers.get(change.key, 0), False
+                if not to or change.unit is None:
+                    continue
+                notice = Notice("events", change.key, Raw(encode((change.id, Raw(body)))))
             elif not change.owned and change.to > 0 and change.expect == 0:
-                found.setdefault(change.to, []).append((number, Notice("work", -1, Raw(_offer(change, body)))))
+                to, is_new = change.to, True
+                notice = Notice("work", -1, Raw(_offer(change, body)))
+            else:
+                continue
+            notices, numbers, new = found.setdefault(to, ([], [], []))
+            notices.append(notice)
+            numbers.append(number)
+            if is_new:
+                new.append(number)
         enclosures = []
-        for to, numbered in found.items():
-            new = [number for number, notice in numbered if notice.key < 0]
-            sealed = self._notices.seal(to, [notice for _, notice in numbered], len(new))
+        for to, (notices, numbers, new) in found.items():
+            sealed = self._notices.seal(to, notices, len(new))
             if sealed is not None:
                 taken, text = sealed
-                enclosures.append(Enclosure(to, text, [number for number, _ in numbered], new, taken))
+                enclosures.append(Enclosure(to, text, numbers, new, taken))
         return enclosures
 
     def give_back(self, enclosures: Sequence[Enclosure]) -> None:

@@ -152,7 +152,7 @@ async def test_only_calls_that_another_process_wrote_to_are_brought_up_to_date()
     parts.journal.fence_off(fenced.entry)
     await parts.chores.read_requests()
     assert parts.read == ["a"]
-    assert parts.claimer.names == ["nudge"], "waiting calls are looked for at the same time"
+    assert parts.claimer.names == ["nudge_now_and_then"], "waiting calls are looked for at the same time"
 
 
 async def test_a_call_that_cannot_be_brought_up_to_date_does_not_keep_the_others() -> None:

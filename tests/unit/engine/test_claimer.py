@@ -23,7 +23,13 @@ class Parts:
         self.limiter: Any = Recorder(waiting_tools=set, on_free=None, used={})
         self.clock = StepClock()
         self.claimer = WorkClaimer(
-            store, self.limiter, self.clock, rooms=lambda: dict(self.rooms), resume=self._resume, spawn=self._spawn
+            store,
+            self.limiter,
+            self.clock,
+            rooms=lambda: dict(self.rooms),
+            room=lambda tool: self.rooms.get(tool, 0),
+            resume=self._resume,
+            spawn=self._spawn,
         )
 
     def free(self) -> None:

@@ -10,6 +10,7 @@ from tests.unit.engine.fakes import Recorder
 from clicket.engine.offers import Offers
 from clicket.kernel import State
 from clicket.model import Event, dump_unit, rows_of
+from clicket.testing import StepClock
 
 
 class Bus(Recorder):
@@ -33,7 +34,10 @@ class Parts:
         """What other processes were told of the room here."""
         self.notices: Any = Bus(self.told)
         self.claimer: Any = Recorder(has_more=False, has_room=lambda tool: tool == "t" and self.room > 0)
-        self.offers = Offers(self.notices, self.claimer, rooms=lambda: {"t": self.room}, start=self._start)
+        self.clock = StepClock()
+        self.offers = Offers(
+            self.notices, self.claimer, rooms=lambda: {"t": self.room}, start=self._start, later=self.clock.call_later
+        )
 
     def _start(self, stored: Any) -> bool:
         self.started.append(stored)
@@ -86,17 +90,32 @@ def test_a_full_worker_says_so_once() -> None:
     assert parts.notices.names == ["post"]
 
 
-def test_while_calls_wait_in_the_store_no_room_is_announced() -> None:
+async def test_while_calls_wait_in_the_store_no_room_is_announced() -> None:
     """They have precedence, so an offered call would not start."""
     parts = Parts(room=2)
     parts.claimer.has_more = True
     parts.offers.announce_changes()
     parts.claimer.has_more = False
     parts.offers.announce_changes()
+    await parts.clock.run(1.0)
     assert parts.told == [{"t": 0}, {"t": 2}]
 
 
-def test_free_slots_are_announced_only_when_they_appear_or_vanish_or_are_many_more() -> None:
+async def test_room_that_comes_and_goes_is_not_announced() -> None:
+    """Under load it would be announced for every few calls, to all processes."""
+    parts = Parts(room=0)
+    parts.offers.announce_changes()
+    for _ in range(10):
+        parts.room = 2
+        parts.offers.announce_changes()
+        await parts.clock.run(0.1)
+        parts.room = 0
+        parts.offers.announce_changes()
+    await parts.clock.run(10.0)
+    assert parts.told == [{"t": 0}]
+
+
+async def test_free_slots_are_announced_only_when_they_appear_or_vanish_or_are_many_more() -> None:
     parts = Parts(room=2)
     parts.offers.announce_changes()
     parts.room = 1
@@ -106,6 +125,8 @@ def test_free_slots_are_announced_only_when_they_appear_or_vanish_or_are_many_mo
     assert parts.told == [{"t": 2}]
     parts.room = 5
     parts.offers.announce_changes()
+    parts.offers.announce_changes()
+    await parts.clock.run(1.0)
     assert parts.told == [{"t": 2}, {"t": 5}]
     parts.notices.calls.clear()
     parts.offers.announce_room()

@@ -37,12 +37,16 @@ def test_without_a_worker_every_process_gets_one_notice() -> None:
 
 def test_full_workers_are_notified_in_turn_and_one_of_calls_of_the_same_time() -> None:
     place, _, clock = placement()
-    place.on_room(5, b'{"a":0}')
-    place.on_room(6, b'{"a":0}')
+    for worker in (5, 6):
+        place.on_room(worker, b'{"a":10}')
+        place.on_room(worker, b'{"a":0}')
     first = {place.choose("a") for _ in range(10)}
     clock.advance(1.0)
     second = {place.choose("a") for _ in range(10)}
     assert (len(first), len(second), first | second) == (1, 1, {-5, -6})
+    assert {place.choose("a") for _ in range(10)} == first, (
+        "more calls than one worker could start are told to the next"
+    )
 
 
 def test_a_call_that_ended_makes_room() -> None:

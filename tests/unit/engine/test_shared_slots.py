@@ -194,6 +194,7 @@ class Parts:
         self.claimer = WorkClaimer(
             *given,
             rooms=lambda: dict.fromkeys(tools, ALL[-1] - self.slots.used.get(ALL, 0)),
+            room=lambda tool: ALL[-1] - self.slots.used.get(ALL, 0) if tool in tools else 0,
             resume=self.take_up,
             spawn=self.tasks.spawn,
         )

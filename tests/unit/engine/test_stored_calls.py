@@ -10,7 +10,7 @@ import pytest
 from tests.unit.engine.fakes import Lower
 
 from clicket import tool
-from clicket.engine.stored_calls import POLL_FIRST, Closed, StoredCalls
+from clicket.engine.stored_calls import POLL_FIRST, POLL_MOST, Closed, StoredCalls
 from clicket.errors import NotFound, StoreUnavailable, UsageError
 from clicket.kernel import State
 from clicket.model import Event
@@ -102,7 +102,8 @@ async def test_news_are_looked_at_without_a_timer_and_without_news_now_and_then(
     assert len(follower.seen) == before + 1
     follower.task.cancel()
     await low.settle()
-    assert (stored.followers, low.clock.pending) == ({}, [])
+    await low.clock.run(POLL_MOST)
+    assert (stored.followers, low.clock.pending) == ({}, []), "the timer is not set again"
 
 
 async def test_a_late_result_does_not_keep_a_follower_of_an_ended_call() -> None:
@@ -194,6 +195,7 @@ async def test_a_call_of_which_something_may_have_been_missed_is_read_at_once(so
     result = asyncio.ensure_future(stored.result(given, "a"))
     await low.settle()
     assert (result.done(), reads.count) == (True, 1)
+    await low.clock.run(POLL_MOST)
     assert (stored.followers, low.clock.pending) == ({}, [])
 
 
@@ -215,6 +217,7 @@ async def test_followers_learn_that_the_runtime_closed_also_if_their_read_was_ca
     for follower in followers:
         with pytest.raises(Closed):
             await follower.task
+    await low.clock.run(POLL_MOST)
     assert (stored.followers, low.clock.pending) == ({}, [])
     with pytest.raises(Closed):
         await Follower(stored, call.entry.key).task

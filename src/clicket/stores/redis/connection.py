@@ -16,7 +16,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.stores.redis.address import Address
-from clicket.stores.redis.line import Line, OnReply
+from clicket.stores.redis.line import Line, OnAnswer, OnReply
 from clicket.stores.remote import Lost
 
 __all__ = ["Command", "Connection", "ConnectionPool", "packed", "refusal"]
@@ -29,7 +29,10 @@ _MAX_CONNECTIONS = 8
 
 def packed(*parts: bytes) -> Command:
     """A command in the protocol of Redis. redis-py's own encoder accepts parts of any type, and takes ten times as long."""
-    return b"".join((b"*%d\r\n" % len(parts), *(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)))
+    command = b"*%d\r\n" % len(parts)
+    for part in parts:
+        command += b"$%d\r\n%b\r\n" % (len(part), part)
+    return command
 
 
 class Connection:
@@ -65,6 +68,15 @@ class Connection:
         except BaseException as error:
             await self._break_off(error)
             raise
+
+    def begin(self, command: Command, on_answer: OnAnswer, *, count: int = 1) -> bool:
+        """Send so many commands at once; `on_answer` gets their answers, or an error, after which the next conversation connects anew.
+        False: they were not sent, as there is no connection, or it is in use."""
+        line = self._line
+        if line is None or not line.is_free:
+            return False
+        line.send(command, count, self._timeout, on_answer)
+        return True
 
     def _refused(self, text: str) -> ResponseError:
         """An error that the server sent: of one command, or of the whole connection, which is raised."""

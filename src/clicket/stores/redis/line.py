@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from clicket.bridge import fulfil
 from clicket.stores.redis.replies import Replies
 
-__all__ = ["Line", "OnReply"]
+__all__ = ["Line", "OnAnswer", "OnReply"]
 
+OnAnswer = Callable[[list[Any], Exception | None], None]
+"""Called on the loop with the replies to a question, or with the reason why they do not come. It must not raise."""
 OnReply = Callable[[Any], None]
 """Called on the loop for each reply that no question waits for."""
 
@@ -26,7 +30,7 @@ class Line(asyncio.Protocol):
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._replies = Replies(error)
-        self._answer: asyncio.Future[list[Any]] | None = None
+        self._on_answer: OnAnswer | None = None
         self._found: list[Any] = []
         self._count = 0
         self._due = 0.0
@@ -35,14 +39,24 @@ class Line(asyncio.Protocol):
         transport.set_protocol(self)
         transport.resume_reading()  # the reader that was there before may have paused it
 
+    @property
+    def is_free(self) -> bool:
+        """The line is open, and no question is under way."""
+        return self.lost is None and self._on_answer is None
+
     def ask(self, data: bytes, count: int, timeout: float) -> asyncio.Future[list[Any]]:
         """Send commands. The future gets their `count` replies, or an error; `TimeoutError` if they do not come in time."""
-        assert self._answer is None, "one question at a time"
         answer: asyncio.Future[list[Any]] = self._loop.create_future()
+        self.send(data, count, timeout, partial(fulfil, answer))
+        return answer
+
+    def send(self, data: bytes, count: int, timeout: float, on_answer: OnAnswer) -> None:
+        """As `ask`, without a task that waits: `on_answer` is called where the replies arrive."""
+        assert self._on_answer is None, "one question at a time"
         if self.lost is not None:
-            answer.set_exception(self.lost)
-            return answer
-        self._answer, self._found, self._count = answer, [], count
+            on_answer([], self.lost)
+            return
+        self._on_answer, self._found, self._count = on_answer, [], count
         self._due = self._loop.time() + timeout
         timer = self._timer  # one for many questions: it looks again when it is early
         if timer is None or timer.when() > self._due:
@@ -50,7 +64,6 @@ class Line(asyncio.Protocol):
                 timer.cancel()
             self._timer = self._loop.call_at(self._due, self._look_at_clock)
         self._transport.write(data)
-        return answer
 
     def say(self, data: bytes) -> None:
         """Send commands whose replies go to `on_reply`."""
@@ -77,14 +90,14 @@ class Line(asyncio.Protocol):
             self.end(error)
             self._transport.abort()
             return
-        if self._answer is not None:
+        on_answer = self._on_answer
+        if on_answer is not None:
             missing = self._count - len(self._found)
             self._found += found[:missing]
             if len(self._found) < self._count:
                 return
-            answer, self._answer = self._answer, None
-            if not answer.done():
-                answer.set_result(self._found)
+            self._on_answer = None
+            on_answer(self._found, None)  # which may send the next question
             found = found[missing:]
         if self.on_reply is not None:
             for reply in found:
@@ -98,7 +111,7 @@ class Line(asyncio.Protocol):
 
     def _look_at_clock(self) -> None:
         self._timer = None
-        if self._answer is None:
+        if self._on_answer is None:
             return
         if self._loop.time() < self._due:
             self._timer = self._loop.call_at(self._due, self._look_at_clock)
@@ -112,9 +125,9 @@ class Line(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_exception(why)
+        on_answer, self._on_answer = self._on_answer, None
+        if on_answer is not None:
+            on_answer([], why)
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             if not watcher.done():

@@ -31,49 +31,51 @@ class Replies:
             if len(self._rest) < self._length + 2:  # a long string, of which more is to come
                 return found
             data = bytes(self._rest)
-        at, size = 0, len(data)
+        at, size, opened = 0, len(data), self._open
         while True:
+            value: Any
             if self._length >= 0:
                 end = at + self._length
                 if size < end + 2:
                     break
-                self._put(data[at:end], found)
+                value = data[at:end]
                 self._length = -1
             else:
                 end = data.find(_END, at)
                 if end < 0:
                     break
-                self._take_line(data[at], data[at + 1 : end], found)
+                kind, text = data[at], data[at + 1 : end]
+                if kind == _NUMBER:
+                    value = int(text)
+                elif kind in (_BULK, _ARRAY):
+                    number = int(text)
+                    if kind == _BULK and number >= 0:
+                        self._length = number
+                        at = end + 2
+                        continue
+                    if number > 0:
+                        opened.append(([], number))
+                        at = end + 2
+                        continue
+                    value = [] if number == 0 else None
+                else:
+                    value = self._text(kind, text)
             at = end + 2
+            # A value is complete: it is an element of the innermost open array, or a reply.
+            while opened:
+                array, number = opened[-1]
+                array.append(value)
+                if len(array) < number:
+                    break
+                value = opened.pop()[0]
+            else:
+                found.append(value)
         self._rest[:] = data[at:]
         return found
 
-    def _take_line(self, kind: int, text: bytes, found: list[Any]) -> None:
-        if kind == _NUMBER:
-            self._put(int(text), found)
-        elif kind == _TEXT:
-            self._put(text, found)
-        elif kind == _ERROR:
-            self._put(self._error(text.decode(errors="replace")), found)
-        elif kind == _BULK:
-            self._length = int(text)
-            if self._length < 0:
-                self._put(None, found)
-        elif kind == _ARRAY:
-            number = int(text)
-            if number > 0:
-                self._open.append(([], number))
-            else:
-                self._put([] if number == 0 else None, found)
-        else:
-            raise ValueError(f"a reply of the server begins with {bytes((kind,))!r}")
-
-    def _put(self, value: Any, found: list[Any]) -> None:
-        """A value is complete: it is an element of the innermost open array, or a reply."""
-        while self._open:
-            array, number = self._open[-1]
-            array.append(value)
-            if len(array) < number:
-                return
-            value = self._open.pop()[0]
-        found.append(value)
+    def _text(self, kind: int, text: bytes) -> bytes | Exception:
+        if kind == _TEXT:
+            return text
+        if kind == _ERROR:
+            return self._error(text.decode(errors="replace"))
+        raise ValueError(f"a reply of the server begins with {bytes((kind,))!r}")

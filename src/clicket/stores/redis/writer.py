@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
-from clicket.errors import ClicketError
+from clicket.errors import ClicketError, StoreUnavailable
+from clicket.kernel import State
 from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
-from clicket.stores.redis.connection import Command, Connection, refusal
+from clicket.stores.redis.connection import Command, Connection, packed, refusal
 from clicket.stores.redis.scripts import script
 from clicket.stores.redis.session import Session
-from clicket.stores.remote import Lost, Unit
+from clicket.stores.remote import Answered, Lost, Unit
 
 __all__ = ["Units"]
 
+logger = logging.getLogger("clicket.stores")
 _MAX_BODY = 256 * 1024 * 1024
 _MAX_BYTES = 8 * 1024 * 1024
 """Of one round trip: more would not be answered in time over a slow connection."""
 _MAX_UNITS = 20
 """Of one run of the script: other processes wait while it runs."""
+_FIRST = packed(b"PING")
+"""In front of a script that publishes. The server writes to its connections in the reverse of the order in which each got something to
+write: without it, to ours before those that wait for the message."""
 _MAX_EXACT = 2**53
 _SLACK = 60_000
 """Milliseconds that a cached result stays beyond its time: clocks differ, and readers look at its date themselves."""
 
 
 class _Unit(msgspec.Struct, gc=False, omit_defaults=True):
-    """What the script is asked to do with one unit."""
+    """What the script is asked to do with one unit. Numbers that it only stores are texts: Lua would format them as floats."""
 
     id: str
     thread: str
     caller: str
     tool: str
-    state: str
+    state: State
     expect: int
     fence: int
-    last: int
+    last: str
     created: str
     bytes: int
     key: str
@@ -47,7 +54,7 @@ class _Unit(msgspec.Struct, gc=False, omit_defaults=True):
     owned: bool = False
     claim: bool = False
     request: bool = False
-    first: int | None = None
+    first: str | None = None
     """The number of its first event, if it has events."""
     ended: str | None = None
     stats: OutcomeStats | None = None
@@ -92,8 +99,68 @@ class Units:
         self._notices = notices
         self._channel = channel
         self._announcer = Announcer(notices, encloses=channel is not None)
-        self._keep = keep
+        self._keep = None if keep is None else str(keep)
         self._hour = -math.inf
+        self._knows_live = True
+        """The server has the script for units of calls that do not end; else the one for all units is used."""
+
+    def begin(self, unit: Unit, answered: Answered) -> bool:
+        """Send one unit at once; `answered` gets its outcome. False: it was not sent."""
+        change, body = unit
+        if len(body) > _MAX_BYTES:
+            return False
+        signature = self._session.identified({})
+        enclosures = self._announcer.enclose((unit,))
+        try:
+            asked, item = self._asked(change, body)
+            whole = change.ended_at is not None or item is not None or not self._knows_live
+            name, items = "append" if whole else "append_live", () if item is None else (item,)
+            command = self._command(name, (asked,), (body,), items, signature, enclosures)
+        except Unstorable:
+            sent = False
+        else:
+            on_answer = partial(self._on_answer, unit, enclosures, signature, answered)
+            if enclosures:
+                sent = self._connection.begin(_FIRST + command, on_answer, count=2)
+            else:
+                sent = self._connection.begin(command, on_answer)
+        if not sent:
+            self._announcer.give_back(enclosures)
+        return sent
+
+    def _on_answer(
+        self,
+        unit: Unit,
+        enclosures: list[Enclosure],
+        signature: dict[str, Any],
+        answered: Answered,
+        replies: list[Any],
+        error: Exception | None,
+    ) -> None:
+        """The server has answered for a unit that was sent alone; `error`: it has not."""
+        outcome: ClicketError | Lost | None
+        try:
+            if error is not None:
+                raise Lost(str(error) or type(error).__name__)
+            reply = replies[-1]
+            answer = reply[0] if isinstance(reply, list) else reply
+            if isinstance(answer, NoScriptError):
+                self._knows_live = False
+                self._announcer.give_back(enclosures)
+                outcome = Lost("the server does not have the script")
+            else:
+                outcome = self._outcome(unit[0], answer)
+                self._session.renewed(signature)
+                giver = answer[1] if isinstance(answer, list) else 0
+                self._announcer.announce((unit,), (outcome is None,), (giver,), enclosures)
+        except Lost as lost:
+            self._session.response_lost(lost)
+            self._announcer.give_back(enclosures)
+            outcome = lost
+        except Exception as trouble:
+            logger.exception("%s: the answer to an append cannot be used", self._session.url)
+            outcome = StoreUnavailable(f"{self._session.url}: the write failed: {trouble!r}.")
+        answered(outcome)
 
     async def apply(self, units: Sequence[Unit], *, again: bool) -> Sequence[ClicketError | None]:
         outcomes: list[ClicketError | None] = []
@@ -135,7 +202,7 @@ class Units:
 
     async def _answers(self, groups: Sequence[_Group], signature: dict[str, Any]) -> list[list[Any]]:
         """The answers of the script, one for each unit of each group."""
-        commands = [self._command(group.requests, signature, group.enclosures) for group in groups]
+        commands = [self._commands_of(group.requests, signature, group.enclosures) for group in groups]
         answers = [
             _each(answer, group.requests)
             for group, answer in zip(groups, await self._connection.execute(commands), strict=True)
@@ -156,26 +223,39 @@ class Units:
     async def _run(self, requests: Sequence[_Request], signature: dict[str, Any]) -> list[Any]:
         """The answers of a script that the server has to be given first."""
         groups = [requests[at : at + _MAX_UNITS] for at in range(0, len(requests), _MAX_UNITS)]
-        commands = [script("append").load, *(self._command(group, signature) for group in groups)]
+        commands = [script("append").load, *(self._commands_of(group, signature) for group in groups)]
         _, *answers = await self._connection.execute(commands)
         return [each for group, answer in zip(groups, answers, strict=True) for each in _each(answer, group)]
 
-    def _command(
+    def _commands_of(
         self, requests: Sequence[_Request], signature: dict[str, Any], enclosures: Sequence[Enclosure] = ()
     ) -> Command:
-        arguments = {**signature, "units": [request.asked for request in requests]}
+        asked, bodies = [request.asked for request in requests], [request.body for request in requests]
+        items = [request.item for request in requests if request.item is not None]
+        return self._command("append", asked, bodies, items, signature, enclosures)
+
+    def _command(
+        self,
+        name: str,
+        asked: Sequence[_Unit | msgspec.Raw],
+        bodies: Sequence[bytes],
+        items: Sequence[bytes],
+        signature: dict[str, Any],
+        enclosures: Sequence[Enclosure],
+    ) -> Command:
+        arguments = {**signature, "units": asked}
+        texts = []
         if self._keep is not None:
             arguments["keep"] = self._keep
         if enclosures:
-            arguments["tell"] = [self._message(enclosure) for enclosure in enclosures]
-        items = [request.item for request in requests if request.item is not None]
-        texts = [enclosure.text for enclosure in enclosures]
-        return self._session.command("append", arguments, *(request.body for request in requests), *items, *texts)
-
-    def _message(self, enclosure: Enclosure) -> dict[str, Any]:
-        assert self._channel is not None
-        units, new = ([place + 1 for place in places] for places in (enclosure.units, enclosure.new))
-        return {"channel": self._channel(enclosure.to).decode(), "units": units, "new": new}
+            assert self._channel is not None
+            arguments["tell"] = tell = []
+            for enclosure in enclosures:
+                tell.append(
+                    {"channel": self._channel(enclosure.to).decode(), "units": enclosure.units, "new": enclosure.new}
+                )
+                texts.append(enclosure.text)
+        return self._session.command(name, arguments, *bodies, *items, *texts)
 
     def _take(
         self, units: Sequence[Unit], group: _Group, answers: Sequence[Any], outcomes: list[ClicketError | None]
@@ -210,6 +290,11 @@ class Units:
         raise self._session.superseded()
 
     def _request(self, change: Append, body: bytes) -> _Request:
+        asked, item = self._asked(change, body)
+        return _Request(msgspec.Raw(self._session.encoded(asked)), body, item)
+
+    def _asked(self, change: Append, body: bytes) -> tuple[_Unit, bytes | None]:
+        """What is asked of the script, and the result for the cache."""
         if len(body) > _MAX_BODY:
             raise Unstorable(f"call {change.id} has {len(body)} bytes of events in one unit; Redis takes {_MAX_BODY}.")
         call, ended_at = change.call, change.ended_at
@@ -218,10 +303,10 @@ class Units:
             call.thread,
             call.caller,
             call.tool,
-            change.state.value,
+            change.state,
             change.expect,
             change.fence,
-            change.last,
+            str(change.last),
             repr(float(call.created_at)),
             len(body),
             str(change.key),
@@ -233,7 +318,7 @@ class Units:
         if change.expect == 0 and call.created_at // 3600 != self._hour:
             asked.hour = str(int(call.created_at // 3600))
         if change.unit is not None:
-            asked.first = change.expect + 1
+            asked.first = str(change.expect + 1)
         if ended_at is not None:
             asked.ended, asked.stats = repr(ended_at), change.stats
         if change.artifacts:
@@ -245,7 +330,7 @@ class Units:
         item = None
         if change.cache is not None:
             asked.cache, item = _use(change.cache, ended_at or call.created_at)
-        return _Request(msgspec.Raw(self._session.encoded(asked)), body, item)
+        return asked, item
 
     async def erase(self, creations: Sequence[Unit]) -> None:
         for change, body in creations:

@@ -1,6 +1,7 @@
 -- Several units in their order, each applied whole or refused whole. Answers for each the call's key, or why not; with the key also the
 -- process that gave the call away and whether others watch it, if there are such. A claiming unit takes a call that is nobody's.
--- Messages in `tell` are published at the end, each if all its units were applied, with the keys of its new calls in front.
+-- Messages in `tell` are published at the end, each if all its units (counted from 0) were applied, with the keys of its new calls in
+-- front.
 -- Keys are texts here: a number is formatted anew, as a float, wherever it is part of a name or an argument.
 local unit, body, item
 local me = tostring(ask.me)
@@ -92,7 +93,7 @@ local function create()
   enlist(base .. 'all', key, key)
   local whole = identity(facts.id, facts.thread, facts.caller)
   gathered.ids[whole] = key
-  enlist(base .. 'ids', 0, whole .. key)
+  enlist(base .. 'ids', '0', whole .. key)
   enlist(base .. 'thread:' .. facts.thread, key, key)
   enlist(base .. 'tool:' .. facts.tool, key, key)
   if facts.caller ~= '' then
@@ -121,6 +122,7 @@ local function update()
   if is.err or is[1] ~= unit.id or is[2] ~= unit.thread or is[3] ~= unit.caller or is[4] ~= unit.created then
     return 'stale', false, false
   end
+  local claims
   if unit.claim then
     if tonumber(is[5]) ~= unit.expect or tonumber(is[6]) ~= unit.fence - 1 or is[8] ~= '' or (is[9] or '') ~= '' then
       local mine = is[8] == me and tonumber(is[6]) == unit.fence
@@ -128,8 +130,7 @@ local function update()
     end
     let_go(key, '', queue_of(is[12], is[19]), unit.caller, false)
     hold_for(key, me, '', '', 0)
-    call('HSET', row, 'fence', unit.fence, 'claims', (tonumber(is[18]) or 0) + 1, 'owner', me)
-    is[8] = me
+    claims, is[8] = (tonumber(is[18]) or 0) + 1, me
   elseif tonumber(is[5]) ~= unit.expect or (unit.fence ~= -1 and tonumber(is[6]) ~= unit.fence) then
     return stands(key) and key or 'stale', false, false
   end
@@ -172,6 +173,13 @@ local function update()
   set(news, 'request', is[14] or '', request)
   set(news, 'waiting', waited, waits)
   set(news, 'queue', is[19] or '', unit.queue or is[19] or '')
+  if claims then
+    set(news, 'fence', nil, unit.fence)
+    set(news, 'claims', nil, claims)
+    if facts.owner == me then
+      set(news, 'owner', nil, me)
+    end
+  end
   call('HSET', row, unpack(news))
   if ends then
     strike(base .. 'active', key)
@@ -211,14 +219,14 @@ end
 
 local function publish(message, text, answers)
   for _, place in ipairs(message.units) do
-    if not key_of(answers[place]) then
+    if not key_of(answers[place + 1]) then
       return
     end
   end
   if #message.new > 0 then
     local keys = {}
     for n, place in ipairs(message.new) do
-      keys[n] = key_of(answers[place])
+      keys[n] = key_of(answers[place + 1])
     end
     text = '+' .. table.concat(keys, ',') .. '\n' .. text
   end
@@ -240,7 +248,7 @@ for n, each in ipairs(ask.units) do
   answers[n] = answer
 end
 local counted, why = pcall(settle_stats)
-settle()
+settle(true)
 if not counted then
   error(why)
 end

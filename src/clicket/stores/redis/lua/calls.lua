@@ -24,7 +24,9 @@ local function enlist(list, score, member)
     return
   end
   of(gathered.add, list)[member] = score
-  of(gathered.cut, list)[member] = nil
+  if gathered.cut[list] then
+    gathered.cut[list][member] = nil
+  end
 end
 
 local function strike(list, member)
@@ -32,8 +34,10 @@ local function strike(list, member)
     call('ZREM', list, member)
     return
   end
-  of(gathered.add, list)[member] = nil
   of(gathered.cut, list)[member] = true
+  if gathered.add[list] then
+    gathered.add[list][member] = nil
+  end
 end
 
 local function padded(key)
@@ -84,9 +88,10 @@ end
 
 local function join(queue, caller, key, priority)
   -- A call waits in its queue, and there in the line of its caller. `callers` has the callers with a line, in the order of names.
-  enlist(base .. 'waiting:' .. queue, -priority, padded(key))
-  enlist(base .. 'line:' .. queue .. '\0' .. caller, -priority, padded(key))
-  enlist(base .. 'callers:' .. queue, 0, caller)
+  local rank, member = priority == 0 and '0' or -priority, padded(key) -- a text is not formatted again
+  enlist(base .. 'waiting:' .. queue, rank, member)
+  enlist(base .. 'line:' .. queue .. '\0' .. caller, rank, member)
+  enlist(base .. 'callers:' .. queue, '0', caller)
   if gathered then
     gathered.queues[queue] = true
   else
@@ -94,11 +99,11 @@ local function join(queue, caller, key, priority)
   end
 end
 
-local function close_line(queue, caller)
+local function close_line(queue, caller, keeps_queue)
   if call('EXISTS', base .. 'line:' .. queue .. '\0' .. caller) == 0 then
     call('ZREM', base .. 'callers:' .. queue, caller)
   end
-  if call('EXISTS', base .. 'waiting:' .. queue) == 0 then
+  if not keeps_queue and call('EXISTS', base .. 'waiting:' .. queue) == 0 then
     call('SREM', base .. 'queues', queue)
   end
 end
@@ -155,12 +160,14 @@ local function all_of(command, list, members)
     arguments[#arguments + 1] = member
   end
   if #arguments > 0 then
-    call(command, list, unpack(arguments))
+    local answer = try(command, list, unpack(arguments))
+    return type(answer) == 'table' and answer.err and answer
   end
 end
 
-local function settle()
-  -- A list that somebody spoiled must not keep the others from being written; its error is raised at the end.
+local function settle(keeps_queues)
+  -- A list that somebody spoiled must not keep the others from being written; its error is raised at the end. `keeps_queues`: names
+  -- of queues stay listed when nothing waits in them any more, until a worker claims from them.
   local now, trouble = gathered, nil
   gathered = nil
 
@@ -171,10 +178,14 @@ local function settle()
     end
   end
 
-  each(now.add, function(list, members) all_of('ZADD', list, members) end)
-  each(now.cut, function(list, members) all_of('ZREM', list, members) end)
+  for list, members in pairs(now.add) do
+    trouble = all_of('ZADD', list, members) or trouble
+  end
+  for list, members in pairs(now.cut) do
+    trouble = all_of('ZREM', list, members) or trouble
+  end
   each(now.queues, function(queue) call('SADD', base .. 'queues', queue) end)
-  each(now.lines, function(_, line) close_line(line[1], line[2]) end)
+  each(now.lines, function(_, line) close_line(line[1], line[2], keeps_queues) end)
   each(now.threads, function(thread, sums) weigh_thread(thread, sums.bytes, sums.calls) end)
   if #now.tombs > 0 then
     each({tombs = now.tombs}, function(name, facts) call('HSET', base .. name, unpack(facts)) end)

@@ -24,6 +24,7 @@ local function next_callers(queue, last, limit)
   local callers = base .. 'callers:' .. queue
   if call('EXISTS', callers) == 0 then
     if call('EXISTS', base .. 'waiting:' .. queue) == 0 then
+      call('SREM', base .. 'queues', queue)
       return {}
     end
     mend_lines(queue)

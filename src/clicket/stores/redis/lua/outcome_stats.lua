@@ -31,7 +31,7 @@ local function change_health(health, stats)
 end
 
 -- Rows that outcomes of this script change, by place and tool, or by caller and name: each is read once, and written by `settle_stats`.
-local new_health, new_figures = {}, {}
+local new_health, new_figures, uncounted = {}, {}, {}
 
 local function add_to_health(place, stats)
   local tools = of(new_health, place)
@@ -44,7 +44,10 @@ end
 
 local function add_stats(caller, thread, stats)
   local figures, kind = of(new_figures, caller), kind_of(stats)
-  local figure = figures[kind] or figure_of(caller, kind) or {0, 0, stats.seconds, stats.seconds}
+  local figure = figures[kind] or figure_of(caller, kind)
+  if not figure then
+    figure, uncounted[caller] = {0, 0, stats.seconds, stats.seconds}, true
+  end
   figures[kind] = figure
   figure[1], figure[2] = figure[1] + 1, figure[2] + stats.seconds
   figure[3], figure[4] = math.min(figure[3], stats.seconds), math.max(figure[4], stats.seconds)
@@ -64,7 +67,7 @@ local function settle_stats()
       fields[#fields + 1] = kind
       fields[#fields + 1] = cmsgpack.pack(figure)
     end
-    if call('EXISTS', base .. 'figures:' .. caller) == 0 then
+    if uncounted[caller] and call('EXISTS', base .. 'figures:' .. caller) == 0 then
       call('ZADD', base .. 'counted', 0, caller)
     end
     call('HSET', base .. 'figures:' .. caller, unpack(fields))

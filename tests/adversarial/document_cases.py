@@ -17,7 +17,7 @@ from clicket.search.index.splitter import passages
 from clicket.search.synthesis.quotes import find_span
 from clicket.search.text.names import flattened, name_key, names, own_names
 from clicket.search.text.sentences import sentences
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 from clicket.web.result_parser import entries_of
 
 __all__ = ["DOCUMENTS"]

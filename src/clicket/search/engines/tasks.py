@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from clicket.bridge import Workers
-from clicket.search.text.surrogates import one_line
+from clicket.text.surrogates import one_line
 
 __all__ = ["cancel_tasks", "describe_error", "run_by_size", "run_in_thread"]
 

@@ -19,7 +19,7 @@ from clicket.search.index.postings import Postings, listed
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
-from clicket.search.text.terms import all_terms, identifiers
+from clicket.text.terms import all_terms, identifiers
 
 __all__ = ["IndexReader"]
 

@@ -1,6 +1,6 @@
 """The SQL tables of an index, and the errors for files that are no index or fail.
 
-Posting lists are over terms of `search.text.terms`; the texts are stored once, in `documents`. Texts are stored as bytes, so that a
+Posting lists are over terms of `clicket.text`; the texts are stored once, in `documents`. Texts are stored as bytes, so that a
 lone surrogate or a NUL is returned as it was given.
 """
 

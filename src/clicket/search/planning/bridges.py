@@ -22,7 +22,7 @@ from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
 from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import FUNCTION_WORDS, flattened, is_cjk, joined_key, name_key, names
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 __all__ = ["Bridge", "bridges", "question_names", "unspaced_names"]
 

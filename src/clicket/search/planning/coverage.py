@@ -16,7 +16,7 @@ from clicket.search.protocols import Collection
 from clicket.search.ranking.profiles import DocumentProfile, profile_of
 from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import name_key
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 __all__ = ["CoverageAnalyzer"]
 

@@ -15,7 +15,7 @@ from clicket.search.protocols import MAX_QUERIES, Collection
 from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import is_cjk, name_key
 from clicket.search.text.queries import fresh
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 __all__ = ["MIN_BRIDGE_SCORE", "BridgePlanner"]
 

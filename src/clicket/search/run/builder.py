@@ -26,7 +26,7 @@ from clicket.search.run.machine import Machine
 from clicket.search.run.part import Part, threaded
 from clicket.search.run.spec import Parts, SearchSpec
 from clicket.search.synthesis import ExtractiveSynthesizer
-from clicket.search.text.surrogates import clean
+from clicket.text.surrogates import clean
 
 __all__ = ["MAX_QUESTION", "SearchOptions", "build_search"]
 

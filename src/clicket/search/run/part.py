@@ -23,8 +23,8 @@ from clicket.model.chat import Usage
 from clicket.search.engines.tasks import cancel_tasks, describe_error, run_by_size, run_in_thread
 from clicket.search.findings import Analysis, Findings, SearchFailed, Synthesis
 from clicket.search.synthesis.citations import check
-from clicket.search.text.surrogates import clean
 from clicket.search.usage import track_usage
+from clicket.text.surrogates import clean
 
 __all__ = ["Part", "PartResult", "threaded"]
 

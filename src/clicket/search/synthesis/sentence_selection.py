@@ -21,7 +21,7 @@ import msgspec
 from clicket.search.synthesis.answer_types import answer_type, may_contain, related_terms
 from clicket.search.synthesis.source_documents import Sentence, SourceDocument, mentions
 from clicket.search.synthesis.statements import Statement
-from clicket.search.text.terms import fold, terms
+from clicket.text.terms import fold, terms
 
 __all__ = ["WEIGHTS", "Candidate", "Question", "SelectedSentence", "candidates_of", "select_sentences"]
 

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from clicket.bridge import run_in_thread
 from clicket.errors import UsageError
 from clicket.model.document import Document
 from clicket.search.engines.adapter import Answer, as_engine
 from clicket.search.engines.document_pool import canonical_url
-from clicket.search.engines.tasks import run_in_thread
 from clicket.search.extract.charset import decode
 from clicket.search.extract.extracted_text import Unreadable
 from clicket.search.extract.html import extract_html

@@ -221,43 +221,44 @@ class Postings:
             weights = _times(one.weights, count)
             for key in weights.keys() & once.keys():
                 scores[key] = scores.get(key, once[key]) + weights[key]
-            if threshold <= left[at]:
+            if (
+                threshold <= left[at] and at < len(short) - 1
+            ):  # nothing is compared with the last one, mostly the longest
                 once.update(weights)
         if len(scores) >= k:
             threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
-        single: dict[int, float] = {}
-        for highest, one, count in ordered[: len(short)]:
-            if highest + most < threshold:
-                break
-            assert isinstance(one, _ShortList)
-            single.update(_above(_times(one.weights, count), threshold - most))
-        scores = {**single, **scores}
-        if bounds is not None:
-            scores, threshold = self._with_long(scores, long, bounds, most, k, threshold)
+        if bounds is not None and threshold <= most:
+            seeds = dict.fromkeys(islice(bounds.highest(k), _SEEDS * k), 0.0)
+            if len(seeds) >= k:
+                threshold = max(threshold, _threshold(seeds, ordered, k) - _SLACK)
+        scores = self._with_single(scores, ordered[: len(short)], bounds, most, threshold)
+        if bounds is not None and threshold <= most:
+            new = bounds.at_least(max(ceil(threshold / bounds.unit), 1))
+            scores = {**dict.fromkeys(members(new), 0.0), **scores}
+        for _, one, count in long:
+            one.add_to(scores, count)
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
         threshold = round(_kth(scores, k), 6)
         near = _above(scores, threshold - _SLACK)
         return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
 
-    def _with_long(
-        self, scores: dict[int, float], long: Sequence[_Wanted], bounds: _Bounds, most: float, k: int, threshold: float
-    ) -> tuple[dict[int, float], float]:
-        """The scores with the weights of long lists, of all passages that reach the threshold; and the threshold."""
-        if len(scores) >= k:
-            threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
-        if threshold <= most:
-            seeds = {key: scores.get(key, 0.0) for key in islice(bounds.highest(k), _SEEDS * k)}
-            if len(seeds) >= k:
-                threshold = max(threshold, _threshold(seeds, long, k) - _SLACK)
-        if len(scores) > _SHORT and threshold > 0:
-            scores = self._reaching(_above(scores, threshold - most), bounds, threshold)
-        if threshold <= most:
-            new = bounds.at_least(max(ceil(threshold / bounds.unit), 1))
-            scores = {**dict.fromkeys(members(new), 0.0), **scores}
-        for _, one, count in long:
-            one.add_to(scores, count)
-        return scores, threshold
+    def _with_single(
+        self, scores: dict[int, float], short: Sequence[_Wanted], bounds: _Bounds | None, most: float, threshold: float
+    ) -> dict[int, float]:
+        """The scores, and those of passages in one short list only, as far as they may reach the threshold. `most` is what the long
+        lists give at most."""
+        masks = None
+        if bounds is not None and threshold > 0 and sum([each[1].size for each in short]) > _SHORT:
+            masks = self._masks(bounds, threshold)
+        single: dict[int, float] = {}
+        for highest, one, count in short:
+            if highest + most < threshold:
+                break
+            assert isinstance(one, _ShortList)
+            weights = _times(one.weights, count)
+            single.update(_above(weights, threshold - most) if masks is None else _reaching(weights, masks, threshold))
+        return {**single, **(scores if masks is None else _reaching(scores, masks, threshold))}
 
     def _bounds(self, long: Sequence[_Wanted]) -> _Bounds:
         """The highest weight that the long lists may give to each passage. The queries of one question often have the same ones."""
@@ -278,18 +279,11 @@ class Postings:
         self._last_bounds[lists] = bounds
         return bounds
 
-    def _reaching(self, scores: dict[int, float], bounds: _Bounds, threshold: float) -> dict[int, float]:
-        """The scores that may reach the threshold."""
-        if len(scores) <= _SHORT:
-            return scores
-        per_step, size = _STEPS / threshold, len(self.norms) // 8 + 1
-        missing = [threshold - (number + 1) / per_step for number in range(_STEPS)]
-        masks = [bounds.at_least(ceil(one / bounds.unit)).to_bytes(size, "little") for one in missing]
-        return {
-            key: score
-            for key, score in scores.items()
-            if (step := int(score * per_step)) >= _STEPS - 1 or masks[step][key >> 3] >> (key & 7) & 1
-        }
+    def _masks(self, bounds: _Bounds, threshold: float) -> list[bytes]:
+        """For scores in `_STEPS` groups up to the threshold: the passages that reach it if they have such a score, as bits."""
+        size = len(self.norms) // 8 + 1
+        missing = [threshold * (1 - (number + 1) / _STEPS) for number in range(_STEPS)]
+        return [bounds.at_least(ceil(one / bounds.unit)).to_bytes(size, "little") for one in missing]
 
     def _read(self, terms: Sequence[str]) -> dict[str, _ShortList | _LongList]:
         """The lists of these terms, in this order."""
@@ -365,6 +359,16 @@ def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> flo
     for _, one, count in rest:
         one.add_to(best, count)
     return _kth(best, k)
+
+
+def _reaching(scores: dict[int, float], masks: Sequence[bytes], threshold: float) -> dict[int, float]:
+    """The scores that may reach the threshold."""
+    per_step, last = _STEPS / threshold, _STEPS - 1
+    return {
+        key: score
+        for key, score in scores.items()
+        if (step := int(score * per_step)) >= last or masks[step][key >> 3] >> (key & 7) & 1
+    }
 
 
 def _times(weights: dict[int, float], count: int) -> dict[int, float]:

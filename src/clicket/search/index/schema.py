@@ -77,6 +77,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DROP TABLE frequencies",
     ),
     ("ALTER TABLE posting_lists ADD COLUMN bits BLOB",),  # of blocks of long lists; see `list_writer`
+    ("CREATE INDEX documents_ids ON documents (key, id)",),  # an id is read without the page of its text
 )
 VERSION = len(_MIGRATIONS)
 

@@ -11,6 +11,7 @@ import apsw
 from clicket.search.index.index import Index
 
 SECOND_VERSION_REMOVED = (
+    "DROP INDEX documents_ids",
     "DROP TABLE posting_lists",
     "ALTER TABLE passages DROP COLUMN terms",
     "CREATE VIRTUAL TABLE postings USING fts5 (terms, content='', contentless_delete=1, detail=none, tokenize='ascii')",

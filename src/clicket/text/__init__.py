@@ -1,5 +1,6 @@
-"""How texts are compared, in deep search and in the search for tools: one tokenizer, so that both agree on what is equal.
+"""Texts as deep search, the search for tools and the readers of web pages see them, so that all agree on what is equal.
 
 terms       the terms of a text: folded, stemmed, without stopwords
+charset     bytes to text
 surrogates  characters that a text must not have
 """

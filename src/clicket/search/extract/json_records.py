@@ -13,8 +13,8 @@ from typing import IO, Any
 
 import msgspec
 
-from clicket.search.extract.charset import decode_text
 from clicket.search.extract.extracted_text import Unreadable
+from clicket.text.charset import decode_text
 from clicket.text.surrogates import clean
 
 __all__ = ["InvalidRecord", "Record", "decode_json", "read_lines", "read_list"]

@@ -130,9 +130,11 @@ def select_sentences(asked: Question, candidates: list[Candidate], most: int) ->
     left = list(asked.weights)
     chosen: list[Candidate] = []
     named: set[int] = set()
-    while candidates and len(chosen) < most:
+    while candidates:
         best = max(candidates, key=_FOLLOWED if _follows(chosen) else _SCORE)
         chosen.append(best)
+        if len(chosen) == most:
+            break
         mentioned = {document.rank for document in best.mentioned} - named
         named |= mentioned
         lost = {number: left[number] * _COVERED_LOSS for number in best.has}

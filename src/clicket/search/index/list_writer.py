@@ -160,7 +160,7 @@ class ListWriter:
                 new = [*entries, *new]
             else:
                 block += 1
-            if block <= _MANY < block + ceil(len(new) / _BLOCK):  # the list becomes a long one
+            if tail[0] < _MANY < block + ceil(len(new) / _BLOCK):  # the list becomes a long one
                 first: list[Any] = self._connection.execute(_BLOCKS, (term,)).fetchall()
                 self._connection.executemany(
                     _SET_BITS, [(_stored_bits(unpacked(data)), term, at) for at, data in first if at < block]

@@ -221,10 +221,8 @@ class Postings:
             weights = _times(one.weights, count)
             for key in weights.keys() & once.keys():
                 scores[key] = scores.get(key, once[key]) + weights[key]
-            if (
-                threshold <= left[at] and at < len(short) - 1
-            ):  # nothing is compared with the last one, mostly the longest
-                once.update(weights)
+            if threshold <= left[at] and at < len(short) - 1:
+                once.update(weights)  # not the last list, mostly the longest: none follows to be compared with it
         if len(scores) >= k:
             threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
         if bounds is not None and threshold <= most:

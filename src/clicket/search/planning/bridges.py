@@ -48,7 +48,7 @@ _last: tuple[Any, Any, int, list[Bridge]] | None = None
 """The bridges of the last ranking: analyzer and planner ask for the same ones, one after the other."""
 
 
-class Bridge(msgspec.Struct, frozen=True, kw_only=True):
+class Bridge(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`name` as it is written in the document `source`; `score` is from 0 to about 1."""
 
     key: str

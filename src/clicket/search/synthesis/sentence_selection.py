@@ -154,7 +154,7 @@ def select_sentences(asked: Question, candidates: list[Candidate], most: int) ->
             if more:
                 one.score = round(one.score + more, 6)
             if more or less:
-                one.followed = round(one.followed + more - less, 6)
+                one.followed += more - less
     return [SelectedSentence(one.document, one.sentence, one.covers) for one in _needed(chosen)]
 
 

@@ -209,6 +209,7 @@ class Postings:
         rest = [*accumulate([each[1].size for each in reversed(ordered)])][::-1]
         once: dict[int, float] = {}  # what the passages have of the first list that they are in
         scores: dict[int, float] = {}  # of those in several lists: few, and nearly always the best ones
+        weights: dict[int, float] = {}
         threshold, guess = 0.0, inf
         for at, (_, one, count) in enumerate(ordered[: len(short)]):
             assert isinstance(one, _ShortList)
@@ -223,8 +224,9 @@ class Postings:
                 scores[key] = scores.get(key, once[key]) + weights[key]
             if threshold <= left[at] and at < len(short) - 1:
                 once.update(weights)  # not the last list, mostly the longest: none follows to be compared with it
-        if len(scores) >= k:
-            threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
+        likely = scores if len(scores) >= k or not long else {**once, **weights, **scores}
+        if len(likely) >= k:
+            threshold = max(threshold, _threshold(likely, long, k) - _SLACK)
         if bounds is not None and threshold <= most:
             seeds = dict.fromkeys(islice(bounds.highest(k), _SEEDS * k), 0.0)
             if len(seeds) >= k:
@@ -233,8 +235,12 @@ class Postings:
         if bounds is not None and threshold <= most:
             new = bounds.at_least(max(ceil(threshold / bounds.unit), 1))
             scores = {**dict.fromkeys(members(new), 0.0), **scores}
-        for _, one, count in long:
+        remaining = sum([each[0] for each in long])
+        for highest, one, count in sorted(long, key=lambda each: -each[0]):
+            if len(scores) > _SHORT:
+                scores = _above(scores, threshold - min(remaining, most))
             one.add_to(scores, count)
+            remaining -= highest
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
         threshold = round(_kth(scores, k), 6)
@@ -255,8 +261,10 @@ class Postings:
                 break
             assert isinstance(one, _ShortList)
             weights = _times(one.weights, count)
-            single.update(_above(weights, threshold - most) if masks is None else _reaching(weights, masks, threshold))
-        return {**single, **(scores if masks is None else _reaching(scores, masks, threshold))}
+            single.update(
+                _above(weights, threshold - most) if masks is None else _reaching(weights, masks, threshold, highest)
+            )
+        return {**single, **(scores if masks is None else _reaching(scores, masks, threshold, inf))}
 
     def _bounds(self, long: Sequence[_Wanted]) -> _Bounds:
         """The highest weight that the long lists may give to each passage. The queries of one question often have the same ones."""
@@ -359,9 +367,12 @@ def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> flo
     return _kth(best, k)
 
 
-def _reaching(scores: dict[int, float], masks: Sequence[bytes], threshold: float) -> dict[int, float]:
-    """The scores that may reach the threshold."""
+def _reaching(scores: dict[int, float], masks: Sequence[bytes], threshold: float, highest: float) -> dict[int, float]:
+    """The scores that may reach the threshold. None is above `highest`."""
     per_step, last = _STEPS / threshold, _STEPS - 1
+    if highest * per_step < last:  # one mask for all of them first, which is faster
+        mask = masks[int(highest * per_step)]
+        scores = {key: score for key, score in scores.items() if mask[key >> 3] >> (key & 7) & 1}
     return {
         key: score
         for key, score in scores.items()

@@ -45,8 +45,8 @@ _MAX_BOUNDS = 8
 """Bounds in memory, each of about `passages` bytes."""
 _SEEDS = 4
 """Passages of the highest bounds that are scored to find the threshold, as a multiple of `k`."""
-_STEPS = 8
-"""Passages with a score are divided into so many groups, each with its own bound for the rest."""
+_SHARES = (1.0, 0.6)
+"""The passages of a short list in two groups: those with more than the second share of the highest weight, and the others."""
 _GROWTH = 1.6
 """The factor by which the threshold is expected to grow at most; it decides when to compute it again."""
 _SLACK = 1e-4
@@ -63,7 +63,7 @@ _FREQUENCIES = """SELECT j.value, (SELECT sum(size) FROM posting_lists WHERE ter
 class _ShortList:
     """The weight of every passage that has a term."""
 
-    __slots__ = ("bytes", "max_weight", "size", "weights")
+    __slots__ = ("_by_weight", "bytes", "max_weight", "size", "weights")
 
     def __init__(self, entries: array[int], rarity: float, of: Postings) -> None:
         once, norms = of.once, of.norms
@@ -75,7 +75,20 @@ class _ShortList:
         }
         self.size = len(entries)
         self.max_weight = max(self.weights.values(), default=0.0)
-        self.bytes = _LIST_BYTES + _MAPPING_BYTES * self.size
+        self.bytes = _LIST_BYTES + _MAPPING_BYTES * self.size + (len(norms) // 4 if self.size > _SHORT else 0)
+        self._by_weight: list[tuple[float, int]] = []
+
+    def by_weight(self, keys: int) -> list[tuple[float, int]]:
+        """The passages as bits, in groups: the share of the highest weight that the weights of a group do not exceed, and its passages."""
+        if not self._by_weight:
+            middle = _SHARES[1] * self.max_weight
+            groups = [bytearray(keys // 8 + 1) for _ in _SHARES]
+            for key, weight in self.weights.items():
+                groups[weight <= middle][key >> 3] |= 1 << (key & 7)
+            self._by_weight = [
+                (share, int.from_bytes(one, "little")) for share, one in zip(_SHARES, groups, strict=True)
+            ]
+        return self._by_weight
 
     def add_to(self, scores: dict[int, float], times: int) -> None:
         """Add the weights to the passages that have a score already."""
@@ -252,19 +265,19 @@ class Postings:
     ) -> dict[int, float]:
         """The scores, and those of passages in one short list only, as far as they may reach the threshold. `most` is what the long
         lists give at most."""
-        masks = None
-        if bounds is not None and threshold > 0 and sum([each[1].size for each in short]) > _SHORT:
-            masks = self._masks(bounds, threshold)
         single: dict[int, float] = {}
         for highest, one, count in short:
             if highest + most < threshold:
                 break
             assert isinstance(one, _ShortList)
             weights = _times(one.weights, count)
-            single.update(
-                _above(weights, threshold - most) if masks is None else _reaching(weights, masks, threshold, highest)
-            )
-        return {**single, **(scores if masks is None else _reaching(scores, masks, threshold, inf))}
+            if bounds is None or one.size <= _SHORT or threshold <= highest:
+                single.update(_above(weights, threshold - most))
+                continue
+            for share, passages in one.by_weight(len(self.norms)):
+                near = passages & bounds.at_least(ceil((threshold - share * highest) / bounds.unit))
+                single.update({key: weights[key] for key in members(near)})
+        return {**single, **scores}
 
     def _bounds(self, long: Sequence[_Wanted]) -> _Bounds:
         """The highest weight that the long lists may give to each passage. The queries of one question often have the same ones."""
@@ -284,12 +297,6 @@ class Postings:
             self._last_bounds.clear()
         self._last_bounds[lists] = bounds
         return bounds
-
-    def _masks(self, bounds: _Bounds, threshold: float) -> list[bytes]:
-        """For scores in `_STEPS` groups up to the threshold: the passages that reach it if they have such a score, as bits."""
-        size = len(self.norms) // 8 + 1
-        missing = [threshold * (1 - (number + 1) / _STEPS) for number in range(_STEPS)]
-        return [bounds.at_least(ceil(one / bounds.unit)).to_bytes(size, "little") for one in missing]
 
     def _read(self, terms: Sequence[str]) -> dict[str, _ShortList | _LongList]:
         """The lists of these terms, in this order."""
@@ -365,19 +372,6 @@ def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> flo
     for _, one, count in rest:
         one.add_to(best, count)
     return _kth(best, k)
-
-
-def _reaching(scores: dict[int, float], masks: Sequence[bytes], threshold: float, highest: float) -> dict[int, float]:
-    """The scores that may reach the threshold. None is above `highest`."""
-    per_step, last = _STEPS / threshold, _STEPS - 1
-    if highest * per_step < last:  # one mask for all of them first, which is faster
-        mask = masks[int(highest * per_step)]
-        scores = {key: score for key, score in scores.items() if mask[key >> 3] >> (key & 7) & 1}
-    return {
-        key: score
-        for key, score in scores.items()
-        if (step := int(score * per_step)) >= last or masks[step][key >> 3] >> (key & 7) & 1
-    }
 
 
 def _times(weights: dict[int, float], count: int) -> dict[int, float]:

@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from clicket.search.embedding.minilm import MiniLM
-from clicket.search.text.terms import STOPWORDS, stem
+from clicket.embedding.minilm import MiniLM
+from clicket.text.terms import STOPWORDS, stem
 
 OUT = Path(__file__).resolve().parents[1] / "src/clicket/tool_search/related_words.txt"
 FREQUENT, KNOWN = 15_000, 45_000

@@ -27,7 +27,7 @@ from typing import Any
 
 from related_words import POS, lines, vocabulary
 
-from clicket.search.embedding.minilm import MiniLM
+from clicket.embedding.minilm import MiniLM
 from clicket.tool_search.word_vectors import DIMENSIONS
 from clicket.tool_search.words import plain_terms
 

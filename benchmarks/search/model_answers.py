@@ -30,7 +30,7 @@ from clicket.model.chat import ChatReply, ChatRequest, Usage
 from clicket.models import OpenAIModel
 from clicket.search import Budget, Index, SearchResult, deep_search
 from clicket.search.llm.numbers import numbers_in
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "bench" / "search"

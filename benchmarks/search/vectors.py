@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from clicket.search.embedding.minilm import MiniLM
+from clicket.embedding.minilm import MiniLM
 
 __all__ = ["Kept"]
 

@@ -26,7 +26,7 @@ TRIES = 3
 
 def forgetful() -> Embedder:
     """One that encodes every text anew, so that each search is timed with the encoding of its request."""
-    from clicket.search.embedding.minilm import MiniLM
+    from clicket.embedding.minilm import MiniLM
 
     return MiniLM(max_tokens=64, quantized=True, remember=0)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -29,6 +30,7 @@ __all__ = [
     "on_loop_thread",
     "refuse_other_loop",
     "refuse_running_loop",
+    "run_in_thread",
     "stack_of_this_thread",
     "wait_on",
     "within",
@@ -102,6 +104,15 @@ class Workers:
                 loop.call_soon_threadsafe(done, value, error)
             job = value = error = None  # an idle thread must not keep results alive
             del loop, function, done
+
+
+async def run_in_thread(function: Callable[[], Any]) -> Any:
+    """Run a blocking function in a thread of its own. One that never returns does not keep others waiting."""
+    workers, context = Workers(1, "clicket-thread"), contextvars.copy_context()
+    try:
+        return await workers.run(lambda: context.run(function))
+    finally:
+        workers.close(0)
 
 
 class Repeating:

@@ -223,7 +223,7 @@ async def compose(
 
 
 def _text_similarity() -> TextSimilarity:
-    from clicket.search.embedding.minilm import MiniLM
+    from clicket.embedding.minilm import MiniLM
     from clicket.tool_search.text_similarity import TextSimilarity, cache_file
 
     try:

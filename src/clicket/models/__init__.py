@@ -25,11 +25,11 @@ pieces as they arrive.
 
 from __future__ import annotations
 
+from clicket.model_adapter import as_model
 from clicket.models.anthropic import AnthropicModel
 from clicket.models.model_names import model_of
 from clicket.models.openai import OpenAIModel
 from clicket.models.schema_tools import SchemaTools
 from clicket.models.script import ScriptModel
-from clicket.search.llm.model_adapter import as_model
 
 __all__ = ["AnthropicModel", "OpenAIModel", "SchemaTools", "ScriptModel", "as_model", "model_of"]

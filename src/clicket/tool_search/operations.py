@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from clicket.search.text.terms import stem
+from clicket.text.terms import stem
 from clicket.tool_search.meanings import ASKING_VERBS, POLITE, QUESTIONS, TOOL_VERBS
 from clicket.tool_search.words import RequestText, plain_terms
 

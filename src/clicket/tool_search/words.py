@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from clicket.search.text.terms import fold, stem, terms
+from clicket.text.terms import fold, stem, terms
 from clicket.tool_search.meanings import ASKED, ASKS, CALENDAR, GLUE, GROUPS, NOISE, PHRASES, QUESTIONS, TELLING, VERBS
 
 __all__ = [

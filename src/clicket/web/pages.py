@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from clicket.bridge import run_in_thread
 from clicket.errors import UsageError
 from clicket.model.document import Document
 from clicket.search.engines.adapter import Answer, as_engine
 from clicket.search.engines.document_pool import canonical_url
-from clicket.search.engines.tasks import run_in_thread
-from clicket.search.extract.charset import decode
 from clicket.search.extract.extracted_text import Unreadable
 from clicket.search.extract.html import extract_html
 from clicket.search.extract.pdf import extract_pdf
+from clicket.text.charset import decode
 from clicket.tools.certificates import load_ssl_context
 from clicket.tools.guard import AddressGuard, AddressRefused, Resolve
 from clicket.web.page_fetch import Fetched, PageFailed, fetch

@@ -14,7 +14,7 @@ from clicket.errors import UsageError, did_you_mean
 from clicket.model.document import Document
 from clicket.search.engines.document_pool import canonical_url
 from clicket.search.extract.html import plain_text
-from clicket.search.text.surrogates import clean
+from clicket.text.surrogates import clean
 from clicket.web.json_path import JsonPath
 
 __all__ = ["FIELDS", "Fields"]

@@ -128,7 +128,7 @@ def test_the_cache_file_is_in_the_users_cache_folder(tmp_path: Path, monkeypatch
 async def test_the_setting_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        "clicket.search.embedding.minilm.find_spec", lambda name: None if name == "onnxruntime" else find(name)
+        "clicket.embedding.minilm.find_spec", lambda name: None if name == "onnxruntime" else find(name)
     )
     with pytest.raises(UsageError, match=r"tool_ranking = 'embeddings'.*onnxruntime.*clicket\[embeddings\]"):
         async with Runtime(store="memory://", tool_ranking="embeddings"):
@@ -139,7 +139,7 @@ async def test_the_setting_says_what_is_missing(monkeypatch: pytest.MonkeyPatch)
 
 async def test_find_tools_compares_whole_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("clicket.search.embedding.minilm.MiniLM", lambda **options: Topics())
+    monkeypatch.setattr("clicket.embedding.minilm.MiniLM", lambda **options: Topics())
 
     @tool
     def cinema_details(title: str) -> str:

@@ -106,7 +106,7 @@ def _update(
     with ProgressBar(terminal, "reading the folders", line_every=_LINE_EVERY) as bar:
         options: dict[str, Any] = {}
         if embeddings:
-            from clicket.search.embedding.minilm import MiniLM
+            from clicket.embedding.minilm import MiniLM
 
             options = {"embedder": MiniLM(), "on_progress": partial(_show_vectors, bar)}
         with _opened(path, **options) as opened:

@@ -1,29 +1,19 @@
-"""Blocking functions in threads, and the end of tasks: the parts of a search that keep the event loop free."""
+"""Long work in threads, and the end of tasks: the parts of a search that keep the event loop free."""
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from clicket.bridge import Workers
-from clicket.search.text.surrogates import one_line
+from clicket.bridge import run_in_thread
+from clicket.text.surrogates import one_line
 
-__all__ = ["cancel_tasks", "describe_error", "run_by_size", "run_in_thread"]
+__all__ = ["cancel_tasks", "describe_error", "run_by_size"]
 
 T = TypeVar("T")
 _MAX_INLINE = 100_000
 """Characters. A function that reads more would block the event loop for too long."""
-
-
-async def run_in_thread(function: Callable[[], Any]) -> Any:
-    """Run a blocking function in a thread of its own. One that never returns does not keep others waiting."""
-    workers, context = Workers(1, "clicket-search"), contextvars.copy_context()
-    try:
-        return await workers.run(lambda: context.run(function))
-    finally:
-        workers.close(0)
 
 
 async def run_by_size(size: int, function: Callable[[], T]) -> T:

@@ -14,6 +14,5 @@ raises `Unreadable`.
     epub              e-books
     pdf, pdf_child    PDF; the limited child process that runs pypdf
     archive           bounded reading of ZIP files of XML, for the Office and book readers
-    charset           bytes to text: declared and detected encodings
     extracted_text    the result, how blocks become one text, and the error
 """

@@ -13,9 +13,9 @@ from typing import IO, Any
 
 import msgspec
 
-from clicket.search.extract.charset import decode_text
 from clicket.search.extract.extracted_text import Unreadable
-from clicket.search.text.surrogates import clean
+from clicket.text.charset import decode_text
+from clicket.text.surrogates import clean
 
 __all__ = ["InvalidRecord", "Record", "decode_json", "read_lines", "read_list"]
 

@@ -13,6 +13,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import apsw
@@ -24,6 +25,8 @@ MAX_COUNT = 15
 COUNTS = (1, 2, 3, 6)
 _BLOCK = 2_048
 """Entries from which on a block is not extended, so that adding one document does not write long lists again."""
+_MANY = 2
+"""The blocks of a list with more blocks than this have bits."""
 _MAX_BITS = 8 * _BLOCK * len(COUNTS)
 """Bytes of the bits of a block. Without them a search makes them itself, which takes longer."""
 _BIT = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -33,6 +36,7 @@ _TAIL = "SELECT block, entries FROM posting_lists WHERE term = ? ORDER BY block 
 _BLOCKS = "SELECT block, entries FROM posting_lists WHERE term = ? ORDER BY block"
 _INSERT = "INSERT INTO posting_lists (term, block, size, entries, bits) VALUES (?, ?, ?, ?, ?)"
 _UPDATE = "UPDATE posting_lists SET size = ?3, entries = ?4, bits = iif(bits IS NULL, NULL, ?5) WHERE term = ?1 AND block = ?2"
+_SET_BITS = "UPDATE posting_lists SET bits = ? WHERE term = ? AND block = ?"
 _DELETE = "DELETE FROM posting_lists WHERE term = ? AND block = ?"
 
 
@@ -151,10 +155,17 @@ class ListWriter:
             return _split(term, 0, new)
         block, entries = tail[0], unpacked(tail[1])
         if new[0] > entries[-1]:
-            if len(entries) >= _BLOCK:
-                return _split(term, block + 1, new)
-            self._connection.execute(_DELETE, (term, block))
-            return _split(term, block, [*entries, *new])
+            if len(entries) < _BLOCK:
+                self._connection.execute(_DELETE, (term, block))
+                new = [*entries, *new]
+            else:
+                block += 1
+            if tail[0] < _MANY < block + ceil(len(new) / _BLOCK):  # the list becomes a long one
+                first: list[Any] = self._connection.execute(_BLOCKS, (term,)).fetchall()
+                self._connection.executemany(
+                    _SET_BITS, [(_stored_bits(unpacked(data)), term, at) for at, data in first if at < block]
+                )
+            return _split(term, block, new)
         rows: list[Any] = self._connection.execute(
             _BLOCKS, (term,)
         ).fetchall()  # keys of removed passages are used again
@@ -166,7 +177,7 @@ class ListWriter:
 
 def _split(term: str, first: int, entries: Sequence[int]) -> list[_Block]:
     parts = [entries[at : at + _BLOCK] for at in range(0, len(entries), _BLOCK)]
-    is_long = first + len(parts) > 2
+    is_long = first + len(parts) > _MANY
     return [
         (term, first + number, len(part), _packed(part), _stored_bits(part) if is_long else None)
         for number, part in enumerate(parts)

@@ -45,8 +45,8 @@ _MAX_BOUNDS = 8
 """Bounds in memory, each of about `passages` bytes."""
 _SEEDS = 4
 """Passages of the highest bounds that are scored to find the threshold, as a multiple of `k`."""
-_STEPS = 8
-"""Passages with a score are divided into so many groups, each with its own bound for the rest."""
+_SHARES = (1.0, 0.6)
+"""The passages of a short list in two groups: those with more than the second share of the highest weight, and the others."""
 _GROWTH = 1.6
 """The factor by which the threshold is expected to grow at most; it decides when to compute it again."""
 _SLACK = 1e-4
@@ -63,7 +63,7 @@ _FREQUENCIES = """SELECT j.value, (SELECT sum(size) FROM posting_lists WHERE ter
 class _ShortList:
     """The weight of every passage that has a term."""
 
-    __slots__ = ("bytes", "max_weight", "size", "weights")
+    __slots__ = ("_by_weight", "bytes", "max_weight", "size", "weights")
 
     def __init__(self, entries: array[int], rarity: float, of: Postings) -> None:
         once, norms = of.once, of.norms
@@ -75,7 +75,20 @@ class _ShortList:
         }
         self.size = len(entries)
         self.max_weight = max(self.weights.values(), default=0.0)
-        self.bytes = _LIST_BYTES + _MAPPING_BYTES * self.size
+        self.bytes = _LIST_BYTES + _MAPPING_BYTES * self.size + (len(norms) // 4 if self.size > _SHORT else 0)
+        self._by_weight: list[tuple[float, int]] = []
+
+    def by_weight(self, keys: int) -> list[tuple[float, int]]:
+        """The passages as bits, in groups: the share of the highest weight that the weights of a group do not exceed, and its passages."""
+        if not self._by_weight:
+            middle = _SHARES[1] * self.max_weight
+            groups = [bytearray(keys // 8 + 1) for _ in _SHARES]
+            for key, weight in self.weights.items():
+                groups[weight <= middle][key >> 3] |= 1 << (key & 7)
+            self._by_weight = [
+                (share, int.from_bytes(one, "little")) for share, one in zip(_SHARES, groups, strict=True)
+            ]
+        return self._by_weight
 
     def add_to(self, scores: dict[int, float], times: int) -> None:
         """Add the weights to the passages that have a score already."""
@@ -209,6 +222,7 @@ class Postings:
         rest = [*accumulate([each[1].size for each in reversed(ordered)])][::-1]
         once: dict[int, float] = {}  # what the passages have of the first list that they are in
         scores: dict[int, float] = {}  # of those in several lists: few, and nearly always the best ones
+        weights: dict[int, float] = {}
         threshold, guess = 0.0, inf
         for at, (_, one, count) in enumerate(ordered[: len(short)]):
             assert isinstance(one, _ShortList)
@@ -221,43 +235,49 @@ class Postings:
             weights = _times(one.weights, count)
             for key in weights.keys() & once.keys():
                 scores[key] = scores.get(key, once[key]) + weights[key]
-            if threshold <= left[at]:
-                once.update(weights)
-        if len(scores) >= k:
-            threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
-        single: dict[int, float] = {}
-        for highest, one, count in ordered[: len(short)]:
-            if highest + most < threshold:
-                break
-            assert isinstance(one, _ShortList)
-            single.update(_above(_times(one.weights, count), threshold - most))
-        scores = {**single, **scores}
-        if bounds is not None:
-            scores, threshold = self._with_long(scores, long, bounds, most, k, threshold)
+            if threshold <= left[at] and at < len(short) - 1:
+                once.update(weights)  # not the last list, mostly the longest: none follows to be compared with it
+        likely = scores if len(scores) >= k or not long else {**once, **weights, **scores}
+        if len(likely) >= k:
+            threshold = max(threshold, _threshold(likely, long, k) - _SLACK)
+        if bounds is not None and threshold <= most:
+            seeds = dict.fromkeys(islice(bounds.highest(k), _SEEDS * k), 0.0)
+            if len(seeds) >= k:
+                threshold = max(threshold, _threshold(seeds, ordered, k) - _SLACK)
+        scores = self._with_single(scores, ordered[: len(short)], bounds, most, threshold)
+        if bounds is not None and threshold <= most:
+            new = bounds.at_least(max(ceil(threshold / bounds.unit), 1))
+            scores = {**dict.fromkeys(members(new), 0.0), **scores}
+        remaining = sum([each[0] for each in long])
+        for highest, one, count in sorted(long, key=lambda each: -each[0]):
+            if len(scores) > _SHORT:
+                scores = _above(scores, threshold - min(remaining, most))
+            one.add_to(scores, count)
+            remaining -= highest
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
         threshold = round(_kth(scores, k), 6)
         near = _above(scores, threshold - _SLACK)
         return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
 
-    def _with_long(
-        self, scores: dict[int, float], long: Sequence[_Wanted], bounds: _Bounds, most: float, k: int, threshold: float
-    ) -> tuple[dict[int, float], float]:
-        """The scores with the weights of long lists, of all passages that reach the threshold; and the threshold."""
-        if len(scores) >= k:
-            threshold = max(threshold, _threshold(scores, long, k) - _SLACK)
-        if threshold <= most:
-            seeds = {key: scores.get(key, 0.0) for key in islice(bounds.highest(k), _SEEDS * k)}
-            if len(seeds) >= k:
-                threshold = max(threshold, _threshold(seeds, long, k) - _SLACK)
-        if len(scores) > _SHORT and threshold > 0:
-            scores = self._reaching(_above(scores, threshold - most), bounds, threshold)
-        if threshold <= most:
-            new = bounds.at_least(max(ceil(threshold / bounds.unit), 1))
-            scores = {**dict.fromkeys(members(new), 0.0), **scores}
-        for _, one, count in long:
-            one.add_to(scores, count)
-        return scores, threshold
+    def _with_single(
+        self, scores: dict[int, float], short: Sequence[_Wanted], bounds: _Bounds | None, most: float, threshold: float
+    ) -> dict[int, float]:
+        """The scores, and those of passages in one short list only, as far as they may reach the threshold. `most` is what the long
+        lists give at most."""
+        single: dict[int, float] = {}
+        for highest, one, count in short:
+            if highest + most < threshold:
+                break
+            assert isinstance(one, _ShortList)
+            weights = _times(one.weights, count)
+            if bounds is None or one.size <= _SHORT or threshold <= highest:
+                single.update(_above(weights, threshold - most))
+                continue
+            for share, passages in one.by_weight(len(self.norms)):
+                near = passages & bounds.at_least(ceil((threshold - share * highest) / bounds.unit))
+                single.update({key: weights[key] for key in members(near)})
+        return {**single, **scores}
 
     def _bounds(self, long: Sequence[_Wanted]) -> _Bounds:
         """The highest weight that the long lists may give to each passage. The queries of one question often have the same ones."""
@@ -277,19 +297,6 @@ class Postings:
             self._last_bounds.clear()
         self._last_bounds[lists] = bounds
         return bounds
-
-    def _reaching(self, scores: dict[int, float], bounds: _Bounds, threshold: float) -> dict[int, float]:
-        """The scores that may reach the threshold."""
-        if len(scores) <= _SHORT:
-            return scores
-        per_step, size = _STEPS / threshold, len(self.norms) // 8 + 1
-        missing = [threshold - (number + 1) / per_step for number in range(_STEPS)]
-        masks = [bounds.at_least(ceil(one / bounds.unit)).to_bytes(size, "little") for one in missing]
-        return {
-            key: score
-            for key, score in scores.items()
-            if (step := int(score * per_step)) >= _STEPS - 1 or masks[step][key >> 3] >> (key & 7) & 1
-        }
 
     def _read(self, terms: Sequence[str]) -> dict[str, _ShortList | _LongList]:
         """The lists of these terms, in this order."""

@@ -19,13 +19,13 @@ from clicket.search.index.postings import Postings, listed
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
-from clicket.search.text.terms import all_terms, identifiers
+from clicket.text.terms import all_terms, identifiers
 
 __all__ = ["IndexReader"]
 
 _DOCUMENTS = """SELECT key, id, title, text, url, source, page FROM documents
     WHERE key IN (SELECT value FROM json_each(?))"""
-_IDS = "SELECT key, id FROM documents WHERE key IN (SELECT value FROM json_each(?))"
+_IDS = "SELECT key, id FROM documents INDEXED BY documents_ids WHERE key IN (SELECT value FROM json_each(?))"
 _SPANS = "SELECT key, start, stop FROM passages WHERE key IN (SELECT value FROM json_each(?))"
 _NAMED = """SELECT j.key, (SELECT json_group_array(json_array(rank, document)) FROM
         (SELECT rank, document FROM names WHERE name = j.value ORDER BY rank, document LIMIT ?))

@@ -1,6 +1,6 @@
 """The SQL tables of an index, and the errors for files that are no index or fail.
 
-Posting lists are over terms of `search.text.terms`; the texts are stored once, in `documents`. Texts are stored as bytes, so that a
+Posting lists are over terms of `clicket.text`; the texts are stored once, in `documents`. Texts are stored as bytes, so that a
 lone surrogate or a NUL is returned as it was given.
 """
 
@@ -77,6 +77,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DROP TABLE frequencies",
     ),
     ("ALTER TABLE posting_lists ADD COLUMN bits BLOB",),  # of blocks of long lists; see `list_writer`
+    ("CREATE INDEX documents_ids ON documents (key, id)",),  # an id is read without the page of its text
 )
 VERSION = len(_MIGRATIONS)
 

@@ -16,7 +16,7 @@ from clicket.search.index.rows import Row, decoded, encoded, row_of
 from clicket.search.index.splitter import passages
 from clicket.search.ranking.profiles import LEAD, pack_profile
 from clicket.search.text.names import own_names
-from clicket.search.text.terms import all_terms, identifiers, singles, terms
+from clicket.text.terms import all_terms, identifiers, singles, terms
 
 __all__ = ["Added", "IndexWriter"]
 

@@ -9,14 +9,12 @@
 - `lenient_json`: reads JSON as models write it
 - `verification`: a statement counts only if its quotes are in the documents and support it
 - `numbers`: the numbers in a text in one form, for verification
-- `model_adapter`: turns functions and other libraries' objects into a `ChatModel`
 """
 
 from __future__ import annotations
 
 from clicket.search.llm.brief import BriefSynthesizer
-from clicket.search.llm.model_adapter import as_model
 from clicket.search.llm.parts import ModelAnalyzer, ModelPlanner, ModelSynthesizer
 from clicket.search.llm.structured_chat import StructuredChat
 
-__all__ = ["BriefSynthesizer", "ModelAnalyzer", "ModelPlanner", "ModelSynthesizer", "StructuredChat", "as_model"]
+__all__ = ["BriefSynthesizer", "ModelAnalyzer", "ModelPlanner", "ModelSynthesizer", "StructuredChat"]

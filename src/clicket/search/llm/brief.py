@@ -30,9 +30,9 @@ from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
 from clicket.search.synthesis.extractive import NOT_ANSWERED
 from clicket.search.text.names import is_cjk
 from clicket.search.text.sentences import sentences
-from clicket.search.text.surrogates import one_line
-from clicket.search.text.terms import STOPWORDS, fold, terms
 from clicket.search.usage import add_note, current_usage
+from clicket.text.surrogates import one_line
+from clicket.text.terms import STOPWORDS, fold, terms
 
 __all__ = ["BriefSynthesizer"]
 

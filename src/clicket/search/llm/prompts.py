@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from clicket.search.findings import Findings
 from clicket.search.llm.context_budget import Passage, PromptDocument
-from clicket.search.text.surrogates import one_line
+from clicket.text.surrogates import one_line
 
 __all__ = ["BRIEF_EXAMPLES", "analysis_prompt", "brief_prompt", "planning_prompt", "synthesis_prompt"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from clicket.search.llm.structured_chat import ResponseFormat
-from clicket.search.text.surrogates import one_line
+from clicket.text.surrogates import one_line
 
 __all__ = ["BRIEF", "CLAIMS", "JUDGEMENT", "QUERIES", "Brief", "Claim", "Judgement", "Quote"]
 

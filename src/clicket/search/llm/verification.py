@@ -19,8 +19,8 @@ from clicket.search.llm.numbers import numbers_in
 from clicket.search.llm.response_formats import Claim, Quote
 from clicket.search.synthesis.citations import unmarked
 from clicket.search.synthesis.quotes import find_span
-from clicket.search.text.surrogates import one_line
-from clicket.search.text.terms import STOPWORDS, fold, is_unspaced, terms
+from clicket.text.surrogates import one_line
+from clicket.text.terms import STOPWORDS, fold, is_unspaced, terms
 
 __all__ = ["VerifiedClaims", "is_supported", "verify_claims"]
 

@@ -22,14 +22,17 @@ from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
 from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import FUNCTION_WORDS, flattened, is_cjk, joined_key, name_key, names
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
-__all__ = ["Bridge", "bridges", "question_names", "unspaced_names"]
+__all__ = ["MIN_BRIDGE_SCORE", "Bridge", "bridges", "question_names", "unspaced_names"]
 
+MIN_BRIDGE_SCORE = 0.48
+"""Bridges below this score are not worth a third round."""
 _SOURCES = 5
 """Documents whose mentions are considered."""
 _FIRST_SOURCES, _NEEDED = 2, 10
-"""Documents whose mentions are read first; of the others only those that can give one of the best `_NEEDED` bridges."""
+"""Documents whose mentions are read first, and the bridges that a round needs. Of other documents and names only those are looked up that
+can give one of them."""
 _HIGHEST = 1.15
 """The highest score of a bridge from a document of strength 1."""
 _COMMON = 0.3
@@ -45,7 +48,7 @@ _last: tuple[Any, Any, int, list[Bridge]] | None = None
 """The bridges of the last ranking: analyzer and planner ask for the same ones, one after the other."""
 
 
-class Bridge(msgspec.Struct, frozen=True, kw_only=True):
+class Bridge(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`name` as it is written in the document `source`; `score` is from 0 to about 1."""
 
     key: str
@@ -146,7 +149,7 @@ def unspaced_names(text: str, collection: Collection) -> list[tuple[str, int, in
 
 
 def bridges(findings: Findings, collection: Collection | None, term_weights: TermWeights) -> list[Bridge]:
-    """Bridges, the best first. Names that were asked for, or are in the question, are left out."""
+    """Bridges, the best first, as many as the next round needs. Names that were asked for, or are in the question, are left out."""
     if not findings.ranked:
         return []
     global _last
@@ -171,11 +174,18 @@ def _bridges(findings: Findings, collection: Collection | None, term_weights: Te
     blocked = "|".join([question.flat, *(without_initials(f" {flattened(one)} ") for one in findings.searched)])
     found: dict[str, Bridge] = {}
     _add_bridges(found, strengths[:_FIRST_SOURCES], question, blocked, findings, collection, term_weights)
-    best_scores = sorted((one.score for one in found.values()), reverse=True)
-    least = best_scores[_NEEDED - 1] if len(best_scores) >= _NEEDED else 0.0
-    others = [one for one in strengths[_FIRST_SOURCES:] if one[0] * _HIGHEST >= least]
+    others = [one for one in strengths[_FIRST_SOURCES:] if one[0] * _HIGHEST >= _least(found, findings)]
     _add_bridges(found, others, question, blocked, findings, collection, term_weights)
     return sorted(found.values(), key=lambda one: (-one.score, one.key))
+
+
+def _least(found: dict[str, Bridge], findings: Findings) -> float:
+    """The score from which on another bridge matters: that of the last one that is needed; after the first round that of the best, or
+    what is worth a query."""
+    scores = sorted([one.score for one in found.values()], reverse=True)
+    if findings.loop > 1:
+        return min(scores[0], MIN_BRIDGE_SCORE) if scores else 0.0
+    return scores[_NEEDED - 1] if len(scores) >= _NEEDED else 0.0
 
 
 def _add_bridges(
@@ -195,15 +205,13 @@ def _add_bridges(
     profiles = [] if collection is not None else [profile_of(one) for one in findings.documents.values()]
     parts_of = terms_of_names(keys)
     term_weights.learn([*question.terms, *[term for key in keys for term in parts_of[key]]], profiles)
-    documents_named: dict[str, Sequence[str]] = {}
-    if collection is not None:
-        documents_named = dict(zip(keys, collection.named(keys), strict=True))
     weights = {term: term_weights[term] for term in question.terms}
     total = sum(weights.values()) or 1.0
-    known, most, given = term_weights.known, term_weights.max_weight, findings.documents.keys()
+    known, most = term_weights.known, term_weights.max_weight
+    highest: dict[str, tuple[float, str, DocumentProfile]] = {}
+    """Of each name: the highest score that it can have, how it is written there, and in which document."""
     for (strength, profile), each in zip(sources, mentions, strict=True):
         positions = term_positions(profile, weights)
-        missing_terms = tuple(term for term in question.terms if term not in profile.all_terms)
         for key, name in each:
             parts = parts_of[key]
             rarest = max([known.get(term, most) for term in parts], default=0.0) / most
@@ -211,17 +219,25 @@ def _add_bridges(
                 continue
             early, near = name_context(profile, positions, parts, weights)
             score = strength * (0.5 + 0.5 * rarest) * (1 + near / total + 0.3 * early) / 2
-            ids = documents_named.get(key, ())
+            if key not in highest or score > highest[key][0]:
+                highest[key] = (score, name, profile)
+    order = sorted(highest, key=lambda key: -highest[key][0])
+    for part in (order[:_NEEDED], order[_NEEDED:]):
+        least = _least(found, findings)
+        some = [key for key in part if highest[key][0] >= least]
+        documents_named = [()] * len(some) if collection is None else collection.named(some)
+        for key, ids in zip(some, documents_named, strict=True):
+            score, name, profile = highest[key]
             if ids:
                 score /= len(ids) ** 0.25
-                if given >= set(ids):
+                if findings.documents.keys() >= set(ids):
                     score *= 0.5
             elif collection is not None:
                 score *= 0.6
             score = round(score, 6)
-            before = found.get(key)
-            if before is None or score > before.score:
-                found[key] = Bridge(key=key, name=name, source=profile.id, score=score, missing_terms=missing_terms)
+            if key not in found or score > found[key].score:
+                missing = tuple([term for term in question.terms if term not in profile.all_terms])
+                found[key] = Bridge(key=key, name=name, source=profile.id, score=score, missing_terms=missing)
 
 
 def _new_names(profile: DocumentProfile, blocked: str, collection: Collection | None) -> list[tuple[str, str]]:

@@ -10,13 +10,12 @@ from itertools import pairwise
 from math import exp
 
 from clicket.search.findings import Analysis, Findings
-from clicket.search.planning.bridges import bridges, question_names
-from clicket.search.planning.planner import MIN_BRIDGE_SCORE
+from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, bridges, question_names
 from clicket.search.protocols import Collection
 from clicket.search.ranking.profiles import DocumentProfile, profile_of
 from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import name_key
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 __all__ = ["CoverageAnalyzer"]
 

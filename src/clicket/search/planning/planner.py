@@ -10,17 +10,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from clicket.search.findings import Findings
-from clicket.search.planning.bridges import bridges, question_names
+from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, bridges, question_names
 from clicket.search.protocols import MAX_QUERIES, Collection
 from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import is_cjk, name_key
 from clicket.search.text.queries import fresh
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
-__all__ = ["MIN_BRIDGE_SCORE", "BridgePlanner"]
+__all__ = ["BridgePlanner"]
 
-MIN_BRIDGE_SCORE = 0.48
-"""Bridges below this score are not worth a third round."""
 _MAX_WORDS = 8
 """Words of the question that a query has beside the name."""
 _FUNCTION_WORDS = re.compile(

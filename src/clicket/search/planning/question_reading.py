@@ -17,7 +17,7 @@ from clicket.errors import ClicketError
 from clicket.search.protocols import Collection
 from clicket.search.text.chinese_words import to_chinese, to_english
 from clicket.search.text.names import is_cjk
-from clicket.search.text.terms import is_unspaced, terms
+from clicket.text.terms import is_unspaced, terms
 
 __all__ = ["ReadQuestion", "Vocabulary", "read_question"]
 

@@ -93,7 +93,7 @@ class FeatureExtractor:
         anchors = _longest_names(self.question, names_in_question, self.term_weights)
         rows = self._rows(matches, anchors, similarities)
         rough = [row[0] + row[1] + row[3] + 0.5 * row[_ANCHOR] for row in rows]
-        order = sorted(range(len(profiles)), key=lambda one: (-round(rough[one], 6), profiles[one].id))
+        order = sorted(range(len(profiles)), key=lambda one: (-rough[one], profiles[one].id))
         union: set[str] = set()
         for one in order:
             new = [term for term in matches[one].bm25 if term not in union]

@@ -14,7 +14,7 @@ import msgspec
 
 from clicket.model.document import Document
 from clicket.search.text.names import flattened, is_cjk, name_key, names, own_names
-from clicket.search.text.terms import terms, terms_of_each
+from clicket.text.terms import terms, terms_of_each
 
 __all__ = [
     "LEAD",

@@ -9,7 +9,7 @@ import msgspec
 
 from clicket.search.ranking.profiles import DocumentProfile, without_initials
 from clicket.search.text.names import flattened
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 __all__ = ["QuestionTerms", "TermMatch", "best_window", "match_terms", "name_context", "term_positions"]
 

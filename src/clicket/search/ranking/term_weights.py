@@ -7,7 +7,7 @@ from math import log
 
 from clicket.search.protocols import Collection
 from clicket.search.ranking.profiles import DocumentProfile
-from clicket.search.text.terms import is_unspaced
+from clicket.text.terms import is_unspaced
 
 __all__ = ["UNSEEN_PAIR", "TermWeights"]
 

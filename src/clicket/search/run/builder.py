@@ -26,7 +26,7 @@ from clicket.search.run.machine import Machine
 from clicket.search.run.part import Part, threaded
 from clicket.search.run.spec import Parts, SearchSpec
 from clicket.search.synthesis import ExtractiveSynthesizer
-from clicket.search.text.surrogates import clean
+from clicket.text.surrogates import clean
 
 __all__ = ["MAX_QUESTION", "SearchOptions", "build_search"]
 
@@ -162,7 +162,8 @@ def _brief(given: Any, model: Any) -> bool:
 
 def _model_parts(model: Any, defaults: dict[str, Any], *, brief: bool) -> tuple[dict[str, Any], str]:
     """The parts that ask the model: all of them, or if it is `brief` the synthesizer."""
-    from clicket.search.llm import BriefSynthesizer, ModelAnalyzer, ModelPlanner, ModelSynthesizer, as_model
+    from clicket.model_adapter import as_model
+    from clicket.search.llm import BriefSynthesizer, ModelAnalyzer, ModelPlanner, ModelSynthesizer
 
     chat_model = as_model(model)
     if brief:

@@ -16,11 +16,11 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from clicket.bridge import run_in_thread
 from clicket.errors import UsageError
 from clicket.model.chat import Usage
 from clicket.model.document import Document
 from clicket.private_files import make_folder, opener
-from clicket.search.engines.tasks import run_in_thread
 from clicket.search.findings import Analysis, Synthesis
 
 __all__ = [

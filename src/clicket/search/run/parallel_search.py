@@ -10,7 +10,7 @@ from clicket.search.engines.document_pool import DocumentPool
 from clicket.search.engines.tasks import cancel_tasks, describe_error
 from clicket.search.findings import QueryResult
 from clicket.search.run.checkpoints import QueryRecord
-from clicket.search.text.surrogates import clean
+from clicket.text.surrogates import clean
 
 __all__ = ["merge_documents", "notes_on", "search_all"]
 

@@ -13,7 +13,7 @@ from operator import mul
 from clicket.search.synthesis.sentence_selection import Candidate, Question, SelectedSentence
 from clicket.search.synthesis.source_documents import SourceDocument
 from clicket.search.text.names import flattened, is_cjk, names
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 __all__ = ["WEIGHTS", "evidence", "is_answered"]
 

@@ -27,7 +27,7 @@ from clicket.search.synthesis.sentence_selection import (
 )
 from clicket.search.synthesis.source_documents import SourceDocument, split_documents
 from clicket.search.text.names import leading_name, names
-from clicket.search.text.terms import is_unspaced, terms
+from clicket.text.terms import is_unspaced, terms
 
 __all__ = ["NOTHING_FOUND", "NOT_ANSWERED", "ExtractiveSynthesizer", "question_and_candidates"]
 

@@ -21,7 +21,7 @@ import msgspec
 from clicket.search.synthesis.answer_types import answer_type, may_contain, related_terms
 from clicket.search.synthesis.source_documents import Sentence, SourceDocument, mentions
 from clicket.search.synthesis.statements import Statement
-from clicket.search.text.terms import fold, terms
+from clicket.text.terms import fold, terms
 
 __all__ = ["WEIGHTS", "Candidate", "Question", "SelectedSentence", "candidates_of", "select_sentences"]
 
@@ -130,9 +130,11 @@ def select_sentences(asked: Question, candidates: list[Candidate], most: int) ->
     left = list(asked.weights)
     chosen: list[Candidate] = []
     named: set[int] = set()
-    while candidates and len(chosen) < most:
+    while candidates:
         best = max(candidates, key=_FOLLOWED if _follows(chosen) else _SCORE)
         chosen.append(best)
+        if len(chosen) == most:
+            break
         mentioned = {document.rank for document in best.mentioned} - named
         named |= mentioned
         lost = {number: left[number] * _COVERED_LOSS for number in best.has}
@@ -152,7 +154,7 @@ def select_sentences(asked: Question, candidates: list[Candidate], most: int) ->
             if more:
                 one.score = round(one.score + more, 6)
             if more or less:
-                one.followed = round(one.followed + more - less, 6)
+                one.followed += more - less
     return [SelectedSentence(one.document, one.sentence, one.covers) for one in _needed(chosen)]
 
 

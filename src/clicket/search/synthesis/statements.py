@@ -15,7 +15,7 @@ from itertools import pairwise
 import msgspec
 
 from clicket.search.text.sentences import MAX_SENTENCE, sentences
-from clicket.search.text.terms import terms, terms_of_spans
+from clicket.text.terms import terms, terms_of_spans
 
 __all__ = ["Statement", "statements"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 __all__ = ["to_chinese", "to_english"]
 
@@ -84,5 +84,5 @@ def to_english(text: str) -> str:
 
 
 def to_chinese(term: str) -> tuple[str, ...]:
-    """Chinese words for an English term of `search.text.terms`; empty if it is unknown."""
+    """Chinese words for an English term of `text.terms`; empty if it is unknown."""
     return _chinese().get(term, ())

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from clicket.bridge import run_in_thread
 from clicket.errors import UsageError
-from clicket.search.engines.tasks import run_in_thread
 from clicket.search.index.index import Index
 from clicket.search.tool.options import Setup
 

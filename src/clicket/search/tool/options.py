@@ -184,7 +184,7 @@ def _resolved(setup: Setup, where: str, makers: Makers) -> Setup:
     if isinstance(embedder, str):
         if embedder.lower() != "minilm":
             raise UsageError(f"{where}: embedder is 'minilm' or an object with `embed`, not {embedder!r}.")
-        from clicket.search.embedding.minilm import MiniLM
+        from clicket.embedding.minilm import MiniLM
 
         embedder = MiniLM()
     one = None if isinstance(setup.engine, str) and setup.engine == "index" else setup.engine

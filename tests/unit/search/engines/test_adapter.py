@@ -75,7 +75,7 @@ async def test_what_blocks_runs_in_a_thread_of_its_own() -> None:
     def search(query: str) -> list[Any]:
         return [{"text": threading.current_thread().name}]
 
-    assert (await ask(search))[0].text.startswith("clicket-search")
+    assert (await ask(search))[0].text.startswith("clicket-thread")
 
 
 @pytest.mark.parametrize("nothing", [None, [], (), {"results": []}])

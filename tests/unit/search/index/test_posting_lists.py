@@ -11,6 +11,7 @@ import apsw
 from clicket.search.index.index import Index
 
 SECOND_VERSION_REMOVED = (
+    "DROP INDEX documents_ids",
     "DROP TABLE posting_lists",
     "ALTER TABLE passages DROP COLUMN terms",
     "CREATE VIRTUAL TABLE postings USING fts5 (terms, content='', contentless_delete=1, detail=none, tokenize='ascii')",
@@ -43,6 +44,17 @@ def test_long_lists_stay_right_when_passages_come_and_go(tmp_path: Path) -> None
             shared = [sum(word in held[one.id] for word in wanted) for one in best]
             assert max(sum(word in words for word in wanted) for words in held.values()) == shared[0]
             assert [one.text.split() for one in best] == [held[one.id] for one in best]
+
+
+def test_every_block_of_a_list_that_became_long_has_its_bits(tmp_path: Path) -> None:
+    """Also those that were written when the list was short: a search would make them at every reading."""
+    path = tmp_path / "index.db"
+    with Index.open(path) as index:
+        for turn in range(3):
+            index.add([{"id": f"{turn}-{number}", "text": "gnu"} for number in range(2_100)])
+    with closing(apsw.Connection(str(path))) as connection:
+        rows = connection.execute("SELECT block, bits IS NULL FROM posting_lists WHERE term = 'gnu' ORDER BY block")
+        assert rows.fetchall() == [(0, 0), (1, 0), (2, 0), (3, 0)]
 
 
 def test_a_passage_is_removed_from_lists_that_its_text_no_longer_leads_to(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from clicket.search.index.index import Index
 from clicket.search.index.postings import K1, B
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 WORDS = ["zebra", "okapi", "lemur", "绍兴", "common", "usual", "word", "café", "Straße"]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)

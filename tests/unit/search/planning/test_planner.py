@@ -8,7 +8,7 @@ from tests.unit.search.ranking.corpora import CHINESE, FILMS, index_of, searched
 from clicket.model.document import Document
 from clicket.search.findings import Findings, QueryResult, Round
 from clicket.search.planning import BridgePlanner
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 QUESTION = "In which town did the director of Silver Harbour grow up?"
 

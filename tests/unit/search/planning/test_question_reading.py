@@ -9,7 +9,7 @@ import pytest
 from clicket.search import Index, deep_search
 from clicket.search.planning.question_reading import read_question
 from clicket.search.text.chinese_words import to_chinese, to_english
-from clicket.search.text.terms import terms
+from clicket.text.terms import terms
 
 
 @pytest.fixture(scope="module")

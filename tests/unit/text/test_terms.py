@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.search.text.terms import identifiers, singles, stem, terms, terms_of_spans
+from clicket.text.terms import identifiers, singles, stem, terms, terms_of_spans
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
+from clicket.embedding.onnx_graph import Encoder, graph, in_bytes, weights
+from clicket.embedding.safetensors import tensors
 from clicket.errors import UsageError
-from clicket.search.embedding.onnx_graph import Encoder, graph, in_bytes, weights
-from clicket.search.embedding.safetensors import tensors
-from clicket.search.text.surrogates import clean
+from clicket.text.surrogates import clean
 
 __all__ = ["MiniLM"]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from clicket.embedding import minilm
+from clicket.embedding.minilm import MiniLM
+from clicket.embedding.safetensors import tensors
 from clicket.errors import UsageError
-from clicket.search.embedding import minilm
-from clicket.search.embedding.minilm import MiniLM
-from clicket.search.embedding.safetensors import tensors
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("onnxruntime")

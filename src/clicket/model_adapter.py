@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from clicket.bridge import run_in_thread
 from clicket.errors import ClicketError, UsageError
 from clicket.model.chat import ChatReply, ChatRequest
 from clicket.ports.services import ChatModel
-from clicket.search.engines.tasks import run_in_thread
 
 __all__ = ["as_model"]
 

@@ -1,0 +1,6 @@
+"""Texts as deep search, the search for tools and the readers of web pages see them, so that all agree on what is equal.
+
+terms       the terms of a text: folded, stemmed, without stopwords
+charset     bytes to text
+surrogates  characters that a text must not have
+"""

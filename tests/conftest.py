@@ -78,16 +78,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Thousands of tests, and all that they import, stay to the end: the garbage collector looks at them neither now nor later.
-
-    At what else there is it looks a tenth as often: it took a twentieth of the CPU time.
-    """
+    """Thousands of tests, and all that they import, stay to the end: the garbage collector looks at them neither now nor later."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(7_000, 20, 20)
         gc.enable()
 
 

@@ -61,7 +61,7 @@ async def test_a_record_has_the_traceback_of_each_attempt(store: str) -> None:
             assert (first, last) == ("Traceback (most recent call last):", "KeyError: 'id'")
             assert "helper(name)" in attempt.traceback  # the user's line
             assert "raise KeyError(key)" in attempt.traceback
-            assert "clicket/" not in attempt.traceback  # no line of clicket
+            assert "src/clicket/" not in attempt.traceback  # no line of clicket
         result = await rt.call("unsteady")
         record = await rt.get(result.call_id)
         assert ["RetryableError: not yet" in attempt.traceback for attempt in record.attempts] == [True, True]
@@ -81,7 +81,7 @@ async def test_a_child_process_sends_its_traceback(tmp_path: Path) -> None:
         assert result.state is State.FAILED
         text = (await rt.get(result.call_id)).attempts[0].traceback
         assert "process_tools.py" in text
-        assert "clicket/" not in text
+        assert "src/clicket/" not in text
 
 
 async def test_secrets_are_masked_and_size_is_bounded(store: str) -> None:

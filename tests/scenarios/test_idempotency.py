@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kit.waiting import eventually
-from tests.scenarios.kit import assert_sound, make
+from tests.scenarios.kit import assert_sound, make, sqlite_url
 
 from clicket import Conflict, RetryableError, State, ToolContext, tool
 
@@ -220,3 +221,24 @@ async def test_the_key_is_the_same_in_every_attempt_and_different_for_every_call
     assert len(keys) == 6
     assert len(set(keys)) == 2
     assert one.output != two.output
+
+
+async def test_a_call_that_another_runtime_runs_is_submitted_by_many_callers_at_once(tmp_path: Path) -> None:
+    """The first of them waits for a slot that the runtimes share, and a later one makes its first commit, which the store refuses."""
+    gate = asyncio.Event()
+
+    @tool(max_concurrency=1)
+    async def work() -> str:
+        await gate.wait()
+        return "done"
+
+    url = sqlite_url(tmp_path)
+    async with make([work], url) as one, make([work], url) as two:
+        first = await one.submit("work", id="x")
+        callers = [asyncio.create_task(two.call("work", id="x")) for _ in range(3)]
+        handles = [await two.submit("work", id="x") for _ in range(2)]
+        gate.set()
+        result = await asyncio.wait_for(first.result(), 30)
+        others = await asyncio.wait_for(asyncio.gather(*callers, *(handle.result() for handle in handles)), 30)
+        assert others == [result] * 5
+        assert_sound(await one.get("x"))

@@ -148,7 +148,7 @@ class Decisions:
             return False
         await self._note(record, decision)
         call = self._live.find(record.id, record.thread, record.caller)
-        if call is None:
+        if call is None or not call.entry.durable:  # one that is not stored is about to be refused: its id is taken
             self._claimer.nudge()  # it may have no owner
             return True
         with suppress(Fenced):

@@ -14,7 +14,7 @@ from clicket.engine.requests import Requests
 from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.execution import Limiter, Wakeups
-from clicket.journal import Fenced, Journal
+from clicket.journal import Entry, Fenced, Journal
 from clicket.kernel import State
 from clicket.model import Event, ToolResult
 from clicket.model.result import failure_text
@@ -113,6 +113,13 @@ class Ending:
             self.answer(call, error)
         if call.accepted is not None:
             fulfil(call.accepted, None, error)
+
+    def on_not_created(self, entry: Entry, error: ClicketError) -> None:
+        """The store refused a call's first commit. The commit may have been made for a request, such as a cancellation, or for a reader:
+        then nothing else ends the call here, and its caller is to get the call that has its id."""
+        call = next((call for call in self._live.named(entry.id) if call.entry is entry), None)
+        if call is not None:
+            self.on_created(call, error)
 
     def on_outcome_durable(self, call: Call, error: ClicketError | None) -> None:
         """The outcome is durable, or never will be: notify the waiters, release the slots."""

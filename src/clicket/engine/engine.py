@@ -144,6 +144,7 @@ class Engine:
             observers=observers,
             on_request=self._on_request,
             on_unsaved=self._on_unsaved,
+            on_not_created=lambda entry, error: ending.on_not_created(entry, error),
         )
         requests, rates = Requests(store, journal), Rates(store, registry, clock)
         book = SpendBook(store, clock, owner, prices or PriceTable(), budgets, spawn)

@@ -75,8 +75,8 @@ class Requests:
 
     async def append_empty(self, entry: Entry) -> None:
         """Append nothing to a live call, to learn what other processes wrote into it: the store then refuses the append as stale, and
-        the journal takes their events in."""
-        if entry.inflight is None:
+        the journal takes their events in. A call that is not stored has none, even if another one has its id."""
+        if entry.inflight is None and entry.durable:
             await self._journal.flush(entry)
 
 

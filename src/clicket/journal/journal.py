@@ -37,7 +37,8 @@ class Journal(Staging):
     """`patience`: seconds for which an outcome that cannot be written is retried before its waiters get the error.
 
     `on_request(entry, events)` is called when another process wrote a request into a call of ours, `on_unsaved(entry, error)`
-    when events could not be stored for `patience` seconds.
+    when events could not be stored for `patience` seconds, `on_not_created(entry, error)` when a call's first commit was refused for
+    good, whichever part made it: after the callbacks of that commit.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Journal(Staging):
         observers: Observers | None = None,
         on_request: Callable[[Entry, list[Event]], None] | None = None,
         on_unsaved: Callable[[Entry, ClicketError], None] | None = None,
+        on_not_created: Callable[[Entry, ClicketError], None] | None = None,
         patience: float = 10.0,
     ) -> None:
         super().__init__(clock, worker, host)
@@ -63,6 +65,7 @@ class Journal(Staging):
         self._spawn = spawn
         self._on_request = on_request
         self._on_unsaved = on_unsaved
+        self._on_not_created = on_not_created
         self._append = store.append
         self._done, self._plain_done = self._on_appended, self._on_plain_appended
         self._listeners = self.observers.listeners
@@ -271,6 +274,8 @@ class Journal(Staging):
         entry.later = ()
         for callback in callbacks:
             callback(error)
+        if not entry.durable and self._on_not_created is not None:
+            self._on_not_created(entry, error)
 
     async def append(self, change: Append) -> ClicketError | None:
         """Append without staging, and wait: for retries, and for requests into calls that other processes own."""

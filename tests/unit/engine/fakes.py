@@ -159,6 +159,7 @@ class Lower:
             self.clock,
             self.spawn,
             on_request=lambda entry, events: self.on_request(entry, events),  # noqa: PLW0108  # a test may set another
+            on_not_created=lambda entry, error: self.ending.on_not_created(entry, error),  # noqa: PLW0108  # it is made below
         )
         self.body: Callable[[Call], Any] = lambda call: None
         """The execute stage: sets the output of a call, or returns something to await."""

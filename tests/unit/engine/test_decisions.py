@@ -110,6 +110,17 @@ async def test_a_decision_is_written_audited_and_applied_to_a_call_of_ours() -> 
     )
 
 
+async def test_a_decision_is_taken_though_a_second_submission_of_the_call_is_about_to_be_refused() -> None:
+    parts = Parts()
+    call = parts.asked(here=False)
+    second = parts.admitted("pay", {"amount": 1}, caller="bob")
+    parts.live.add(second)
+    assert await parts.decide(call)
+    assert len(parts.given(call)) == 1
+    assert parts.claimer.names == ["nudge"], "the call may have no owner"
+    assert not second.ending, "it is refused when it is stored"
+
+
 async def test_of_two_decisions_at_once_one_is_first() -> None:
     parts = Parts()
     call = parts.asked(here=False)

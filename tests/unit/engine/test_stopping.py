@@ -72,6 +72,24 @@ async def test_the_deadline_of_a_call_whose_id_is_taken_ends_nothing() -> None:
     assert low.store.record(first).state is State.PENDING
 
 
+async def test_the_cancellation_of_a_call_whose_id_is_taken_ends_nothing() -> None:
+    """It has a slot here and waits for one that processes share; its first commit is that of the cancellation."""
+    low, stopping = parts()
+    first = low.pending("echo")
+    second = low.admitted("echo")
+    assert low.limiter.take(second)
+    low.live.add(second)
+    answer = low.ending.waiter(second)
+    assert stopping.cancel(second, "asked to")
+    await low.settle()
+    assert isinstance(answer.exception(), Duplicate)
+    assert second.ending, "nothing more is written of it"
+    assert low.logged("release") == [second]
+    assert list(low.live) == [first]
+    record = low.store.record(first)
+    assert (record.state, record.cancel_requested) == (State.PENDING, False)
+
+
 @pytest.mark.parametrize("reason", ["approval", "deadline"])
 async def test_a_decision_on_record_counts_though_its_owner_reads_it_after_the_time(reason: str) -> None:
     low, stopping = parts()

@@ -85,6 +85,7 @@ class Desk:
         self.tasks: set[asyncio.Task[None]] = set()
         self.on_request: Callable[[Entry, list[Event]], None] = lambda call, events: None
         self.on_unsaved: Callable[[Entry, ClicketError], None] = lambda call, error: None
+        self.not_created: list[tuple[Entry, ClicketError]] = []
         self.journal = Journal(
             self.store,
             self.clock,
@@ -92,6 +93,7 @@ class Desk:
             patience=10.0,
             on_request=lambda call, events: self.on_request(call, events),  # noqa: PLW0108  # a test sets it later
             on_unsaved=lambda call, error: self.on_unsaved(call, error),  # noqa: PLW0108  # the same
+            on_not_created=lambda call, error: self.not_created.append((call, error)),
         )
         self.call = live()
         self.seen: list[int] = []

@@ -13,7 +13,7 @@ from clicket.errors import StoreUnavailable
 from clicket.journal import Entry, Fenced
 from clicket.kernel import State
 from clicket.model import Event
-from clicket.ports import Append
+from clicket.ports import Append, Duplicate, Unstorable
 
 # Another process wrote to the call.
 
@@ -41,6 +41,27 @@ async def test_a_request_of_another_process_comes_in_and_ours_follows_it(desk: D
     assert requests == ["cancel_requested"]
     assert desk.answers == [None, None]
     assert call.seq == 4
+
+
+async def test_a_refused_first_commit_is_reported_even_if_it_was_made_without_a_callback(desk: Desk) -> None:
+    refusal = Duplicate("the id is taken")
+    desk.journal.record(desk.call, "created", {"tool": "tool", "thread": "t"})
+    desk.journal.commit(desk.call)
+    desk.note("behind it")
+    desk.journal.commit(desk.call, desk.then)
+    desk.store.refuse_one(refusal)
+    assert desk.not_created == [(desk.call, refusal)]
+    assert desk.answers == [refusal]
+    assert desk.call.is_idle
+
+
+async def test_a_refused_later_commit_is_not_one_of_a_call_that_is_not_there(desk: Desk) -> None:
+    call = desk.exist()
+    desk.note()
+    desk.journal.commit(call, desk.then)
+    desk.store.refuse_one(Unstorable("too big"))
+    assert [type(answer) for answer in desk.answers] == [Unstorable]
+    assert desk.not_created == []
 
 
 async def test_several_requests_come_in_at_once(desk: Desk) -> None:

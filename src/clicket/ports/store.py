@@ -155,8 +155,11 @@ class CallRow(msgspec.Struct, frozen=True):
     priority: int = 0
 
 
-class Append(msgspec.Struct, gc=False):
-    """A unit of events of one call, to be written whole or not at all, and the call's row after it."""
+class Append(msgspec.Struct):
+    """A unit of events of one call, to be written whole or not at all, and the call's row after it.
+
+    The garbage collector tracks it: the call that it is of refers to it while it is under way, and both must be freed when a loop ends
+    before the store has answered."""
 
     call: CallIdentity
     expect: int

@@ -1,7 +1,8 @@
 """Compiles the checkout on all cores before the tests run: the package, the helpers of tests, and the tests as pytest rewrites them.
 
 Many tests start programs of ours, and each would compile the whole package for itself. Each process of a pytest run would
-rewrite the assertions of every test module, all of them at the same time.
+rewrite the assertions of every test module, all of them at the same time. Each would also make hypothesis' table of the characters
+that UTF-8 can encode, which takes seconds.
 """
 
 from __future__ import annotations
@@ -38,13 +39,27 @@ def rewrite(path: Path) -> None:
         print(f"{path}: not rewritten in advance: {error}", file=sys.stderr)
 
 
+def draw_text() -> None:
+    """Hypothesis stores its tables of characters in the folder .hypothesis when it draws a text."""
+    from hypothesis import given, settings, strategies
+
+    @settings(max_examples=1, database=None, deadline=None)
+    @given(strategies.text())
+    def use(_: str) -> None:
+        pass
+
+    use()
+
+
 def main() -> int:
     tests = ROOT / "tests"
     modules = [*tests.rglob("test_*.py"), *tests.rglob("conftest.py")]
     rewritten = re.compile(r"/tests/(?:.*/)?(?:test_[^/]*|conftest)\.py$")  # only pytest imports these
     compiled = all(compileall.compile_dir(ROOT / name, rx=rewritten, quiet=1, workers=0) for name in ("src", "tests"))
     with ProcessPoolExecutor() as pool:
+        drawn = pool.submit(draw_text)
         list(pool.map(rewrite, modules, chunksize=8))
+        drawn.result()
     return 0 if compiled else 1
 
 

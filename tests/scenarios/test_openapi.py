@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.scenarios.server_kit import served, serving_in_thread
 
 pytestmark = pytest.mark.timeout(600)  # a busy machine takes minutes
 
+ROOT = Path(__file__).resolve().parents[2]
 SHORT = settings.get_current_profile_name() == "short"
 EXAMPLES = 2 if SHORT else 50
 KEY = "a-bare-secret-of-good-length"
@@ -78,6 +80,10 @@ def fuzz(url: str, whole: dict[str, Any], folder: Path, *options: str) -> None:
     if SHORT:  # HEAD is GET without its body: one function serves both
         for methods in whole["paths"].values():
             methods.pop("head", None)
+    if (
+        tables := ROOT / ".hypothesis" / "unicode_data"
+    ).is_dir():  # the fuzzer would make them again, which takes seconds
+        shutil.copytree(tables, folder / ".hypothesis" / "unicode_data")
     (folder / "openapi.json").write_text(json.dumps(whole))
     (folder / "schemathesis.toml").write_text(CONFIG)
     command = [

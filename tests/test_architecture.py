@@ -63,9 +63,6 @@ OTHER_SUBJECTS = {
 # Loaded by the command line or by the tools that need them, never by `import clicket`.
 LAZY = ("typer", "click", "rich", "httpx2", "httpcore2", "anyio", "h11", "http.client", "uvloop")
 
-# Import cycles that still exist, including typing imports and imports inside functions. None may be added or grow,
-# and one that is gone must be removed from this list, until it is empty.
-
 
 @pytest.fixture(autouse=True, scope="module")
 def _parsed_once() -> Iterator[None]:

@@ -185,6 +185,9 @@ async def dead_owners_hold_no_slots(dead: Store, one: Store) -> None:
     law(not await one.hold("tool:a", 1, 1), "a slot is held until its owner is given up")
     await one.claim_orphans(frozenset(), 10)
     law(await one.hold("tool:a", 1, 1), "the slot of an owner that was given up is free")
+    law(await dead.hold("tool:b", 1, 1), "an owner that was given up and lives on may hold slots")
+    await one.claim_orphans(frozenset(), 10)
+    law(await one.hold("tool:b", 1, 1), "when it is given up again, these are free as well")
 
 
 @laws.opened(ALIVE)

@@ -16,6 +16,7 @@ __all__ = ["claim_one", "claim_orphans", "claim_waiting", "dead_owners", "hold",
 _MOST = 1 << 62
 _OWNERS = """SELECT id, pid, lease, renewed, CAST(host AS BLOB), CAST(boot AS BLOB), CAST(started AS BLOB) FROM owners
     ORDER BY id"""
+_HOLDERS = "SELECT owner FROM calls WHERE ended_at IS NULL UNION SELECT owner FROM slots"
 
 
 def register(connection: apsw.Connection, owner: Owner, id: int | None = None) -> int:
@@ -44,9 +45,9 @@ def presences(connection: apsw.Connection, mine: int) -> list[Presence]:
 
 
 def dead_owners(connection: apsw.Connection, mine: int) -> list[int]:
-    """Owners whose calls are abandoned: dead ones, and those that left no trace but their calls."""
+    """Owners whose calls are abandoned: dead ones, and those that left no trace but their calls or slots."""
     known = presences(connection, mine)
-    held = {row[0] for row in connection.execute("SELECT DISTINCT owner FROM calls WHERE ended_at IS NULL")}
+    held = {row[0] for row in connection.execute(_HOLDERS)}
     gone = [presence.id for presence in known if not presence.alive]
     return gone + sorted(held - {presence.id for presence in known} - {None, 0, mine})
 

@@ -110,17 +110,16 @@ class SqliteStore:
 
     def _connect(self) -> tuple[apsw.Connection, ...]:
         """Connections that write, read in a thread, read on the loop, and copy the log back."""
+        power = self.durability == "power"
         try:
             made = make_folder(self.path.parent)
-            if self.durability == "power":
+            if power:
                 for folder in made:  # a store in a folder that is gone after a power loss is gone, too
                     sync(folder.parent)
-            connection = connect(
-                self.path, busy=self._busy, synchronous="FULL" if self.durability == "power" else "NORMAL"
-            )
+            connection = connect(self.path, busy=self._busy, synchronous="FULL" if power else "NORMAL")
             try:
                 prepare(self.path, connection)
-                if self.durability == "power":
+                if power:
                     end_old_log(connection)
                 reader, peek, copier = (
                     connect(self.path, busy=b, synchronous="NORMAL", create=False) for b in (self._busy, 0, 0)
@@ -154,7 +153,6 @@ class SqliteStore:
             await self._write(lambda c: owners.sign_off(c, writer.owner))
         await writer.drain()
         self._writer = self._peek = None
-
         if peek is not None:
             peek.close()
         if reader is not None:
@@ -225,9 +223,8 @@ class SqliteStore:
     # Owning.
 
     async def renew(self) -> None:
-        writer = self._writer
-        if writer is not None:
-            await self._write(writer.register_or_renew)
+        if self._writer is not None:
+            await self._write(self._writer.register_or_renew)
 
     async def owners(self) -> list[Presence]:
         return await self._read(lambda c: owners.presences(c, self._owner))
@@ -264,7 +261,12 @@ class SqliteStore:
         return await self._read(lambda c: [row[0] for row in c.execute(sql, (self._owner,))])
 
     async def hold(self, name: str, count: int, capacity: int) -> bool:
-        return await self._write(lambda c: owners.hold(c, self._owner, name, count, capacity))
+        def held(connection: apsw.Connection) -> bool:
+            if count and self._writer is not None:
+                self._writer.register_or_renew(connection)  # it may have been given up: slots need a known owner
+            return owners.hold(connection, self._owner, name, count, capacity)
+
+        return await self._write(held)
 
     async def take(self, name: str, rate: float, burst: int, count: int) -> Grant:
         look = self._write if count else self._read
@@ -427,11 +429,8 @@ class SqliteStore:
             raise unavailable(self.path, error) from error
 
     async def size(self) -> int:
-        def measure() -> int:
-            files = [Path(f"{self.path}{suffix}") for suffix in ("", "-wal")]
-            return sum(f.stat().st_size for f in files if f.exists()) + self._files.size()
-
-        return await self._filing.run(measure)
+        files = [Path(f"{self.path}{suffix}") for suffix in ("", "-wal")]
+        return await self._filing.run(lambda: sum(f.stat().st_size for f in files if f.exists()) + self._files.size())
 
 
 def _at_one_moment(connection: apsw.Connection, job: Callable[[apsw.Connection], T]) -> T:

@@ -52,7 +52,8 @@ _INHERITED = ("LC_ALL", "LC_CTYPE", "LANG")  # likewise, if they differ
 
 def forked(*modules: str) -> tuple[str, str]:
     """What to put after `sys.executable`, with the modules that the program needs beside those of a runtime."""
-    runtime = ("clicket.compose", "clicket.runtime", "clicket.stores.sqlite", "pydantic.plugin._loader")
+    runtime = ("clicket.compose", "clicket.runtime", "clicket.stores.sqlite", "clicket.tools.pydantic_arguments",
+        "pydantic.plugin._loader")  # fmt: skip
     return ("-X", _OPTION + ",".join([*runtime, *modules]))
 
 

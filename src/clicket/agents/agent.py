@@ -20,7 +20,7 @@ from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Drive, Hook, TurnLifecycle, with_thread
 from clicket.agents.turn_limits import Limits
 from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError
-from clicket.execution import turn_log
+from clicket.execution import turn_log_of
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolOffer
 from clicket.model.codec import encode
@@ -401,7 +401,7 @@ class Agent:
 
     async def _run_turn(self, bound: dict[str, Any], ctx: ToolContext, *, resumed: bool) -> Any:
         """The body of a turn's call."""
-        log, thread, number = turn_log(ctx), bound["thread"], bound["turn"]
+        log, thread, number = turn_log_of(ctx), bound["thread"], bound["turn"]
         try:
             host = self._host.acting_for(ctx.caller, log.scopes, log.requesters)
         except UsageError:  # the runtime closes

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from clicket.agents.agent_result import AgentEvent, ThreadView
 from clicket.agents.turn_limits import Limits
 from clicket.errors import ProgramFailed
-from clicket.execution import turn_log
+from clicket.execution import turn_log_of
 from clicket.model.ids import alias_of
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
@@ -78,7 +78,7 @@ class AgentTool(ToolDefaults):
         return arguments
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str:
-        log = turn_log(ctx)
+        log = turn_log_of(ctx)
         agent = self._as_caller(ctx.caller, log.scopes, log.requesters)
         thread = thread_of_task(ctx.thread, ctx.call_id)
         if agent.name in _ASKING.findall(thread):  # the limits of each turn do not end a recursion of agents

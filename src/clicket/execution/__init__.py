@@ -17,37 +17,43 @@
 - `artifacts`: bytes by content hash, and who may read them
 - `tracebacks`: where a body raised, as bounded text
 - `loop_watch`: notices bodies that block the event loop
+
+The names below are imported lazily: a child process of a tool imports this package too, and needs few of them.
 """
 
 from __future__ import annotations
 
-from clicket.execution.artifacts import GRANT, grant, granted, name_of, read_artifact, unknown
-from clicket.execution.lent_credentials import LentCredentials
-from clicket.execution.limiter import RUNTIME, Limiter
-from clicket.execution.loop_watch import LoopWatch
-from clicket.execution.processes import ProcessPool
-from clicket.execution.ray.cluster import Cluster, check_ray
-from clicket.execution.retry import backoff, describe, transient
-from clicket.execution.runner import PREPARED, Runner, lane_of
-from clicket.execution.sink import CallSink, progress_data, turn_log
-from clicket.execution.spool import Spool
-from clicket.execution.stopping import (
-    PARKED,
-    Parked,
-    Stopped,
-    attempt_of,
-    can_stop,
-    cancel_with_caller,
-    explain,
-    is_abandoned,
-    park,
-    state_of,
-    stop,
-    stop_error,
-)
-from clicket.execution.tracebacks import log_failure, traceback_of
-from clicket.execution.turn_log import TurnLog, entries_in
-from clicket.execution.wakeups import Wakeups
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clicket.execution.artifacts import GRANT, grant, granted, name_of, read_artifact, unknown
+    from clicket.execution.lent_credentials import LentCredentials
+    from clicket.execution.limiter import RUNTIME, Limiter
+    from clicket.execution.loop_watch import LoopWatch
+    from clicket.execution.processes import ProcessPool
+    from clicket.execution.ray.cluster import Cluster, check_ray
+    from clicket.execution.retry import backoff, describe, transient
+    from clicket.execution.runner import PREPARED, Runner, lane_of
+    from clicket.execution.sink import CallSink, progress_data, turn_log_of
+    from clicket.execution.spool import Spool
+    from clicket.execution.stopping import (
+        PARKED,
+        Parked,
+        Stopped,
+        attempt_of,
+        can_stop,
+        cancel_with_caller,
+        explain,
+        is_abandoned,
+        park,
+        state_of,
+        stop,
+        stop_error,
+    )
+    from clicket.execution.tracebacks import log_failure, traceback_of
+    from clicket.execution.turn_log import TurnLog, entries_in
+    from clicket.execution.wakeups import Wakeups
 
 __all__ = [
     "GRANT",
@@ -88,6 +94,33 @@ __all__ = [
     "stop_error",
     "traceback_of",
     "transient",
-    "turn_log",
+    "turn_log_of",
     "unknown",
 ]
+
+_HOMES = {
+    "artifacts": "GRANT grant granted name_of read_artifact unknown",
+    "lent_credentials": "LentCredentials",
+    "limiter": "RUNTIME Limiter",
+    "loop_watch": "LoopWatch",
+    "processes": "ProcessPool",
+    "ray.cluster": "Cluster check_ray",
+    "retry": "backoff describe transient",
+    "runner": "PREPARED Runner lane_of",
+    "sink": "CallSink progress_data turn_log_of",
+    "spool": "Spool",
+    "stopping": "PARKED Parked Stopped attempt_of can_stop cancel_with_caller explain is_abandoned park state_of stop "
+    "stop_error",
+    "tracebacks": "log_failure traceback_of",
+    "turn_log": "TurnLog entries_in",
+    "wakeups": "Wakeups",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value

@@ -33,7 +33,7 @@ from clicket.tools.nested import NestedCalls
 from clicket.tools.pending import digest_of, new_token
 from clicket.vault import Vault, Window, has_token, hide, hide_text
 
-__all__ = ["CallSink", "context_for", "progress_data", "questions", "relay", "sent_context", "turn_log"]
+__all__ = ["CallSink", "context_for", "progress_data", "questions", "relay", "sent_context", "turn_log_of"]
 
 MAX_OUTPUT_EVENTS = 1_000
 MAX_OUTPUT_BYTES = 1024 * 1024
@@ -322,7 +322,7 @@ def questions(ctx: ToolContext) -> Questions:
     return ctx.sink.questions()
 
 
-def turn_log(ctx: ToolContext) -> TurnLog:
+def turn_log_of(ctx: ToolContext) -> TurnLog:
     """The log of the turn that an internal tool runs: such a tool is async, and runs on the loop."""
     sink = ctx.sink
     assert isinstance(sink, CallSink), "an internal tool runs on the loop"

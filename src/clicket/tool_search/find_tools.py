@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clicket.execution import turn_log
+from clicket.execution import turn_log_of
 from clicket.model.chat import ToolOffer
 from clicket.model.codec import clean
 from clicket.model.ids import agent_of
@@ -89,7 +89,7 @@ class FindTools(ToolDefaults):
         return arguments
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
-        offered = await self._offered_to(ctx.caller, turn_log(ctx).scopes, ctx.thread)
+        offered = await self._offered_to(ctx.caller, turn_log_of(ctx).scopes, ctx.thread)
         by_name = {tool.name: tool for tool in offered}
         agent = agent_of(ctx.call_id)
         only = self._only_of(agent) if agent else None

@@ -15,11 +15,9 @@ local function stands(key)
   return found[1] ~= nil and found[1][2][2] == body
 end
 
-local function set(row, field, before, value)
-  if value ~= before then
-    row[#row + 1] = field
-    row[#row + 1] = value
-  end
+local function set(row, field, value)
+  local count = #row
+  row[count + 1], row[count + 2] = field, value
 end
 
 local function name_artifacts(key, names)
@@ -31,15 +29,23 @@ local function name_artifacts(key, names)
   return names
 end
 
-local function keep_ended(key, facts, new)
-  if new then
-    enlist(base .. 'state:' .. facts.state, key, key)
-    enlist(base .. 'ended', facts.ended, padded(key))
-    enlist(base .. 'thread_ended:' .. facts.thread, facts.ended, padded(key))
-  end
+local function list_ended(key, thread, state, ended)
+  local member = padded(key)
+  enlist(base .. 'state:' .. state, key, key)
+  enlist(ENDED, ended, member)
+  -- Whole seconds: short lists are searched from their beginning, and fractions would be parsed at each step.
+  enlist(base .. 'thread_ended:' .. thread, string.match(ended, '^(%d+)%.%d+$') or ended, member)
+end
+
+local function keep_ended(key, tool, state, ended, bytes, artifacts)
   -- What it takes to forget it, should its keys expire before it is swept.
-  table.insert(gathered.tombs, key)
-  table.insert(gathered.tombs, cmsgpack.pack(facts))
+  local tombs = gathered.tombs
+  local count = #tombs
+  tombs[count + 1] = key
+  tombs[count + 2] = cmsgpack.pack({
+    id = unit.id, thread = unit.thread, caller = unit.caller, tool = tool, state = state, owner = '', ended = ended, bytes = bytes,
+    artifacts = artifacts,
+  })
   if ask.keep then
     call('PEXPIRE', base .. 'call:' .. key, ask.keep)
     call('PEXPIRE', base .. 'events:' .. key, ask.keep)
@@ -57,7 +63,7 @@ local function new_key()
     last_key = call('HINCRBY', meta, 'calls', most) - most
   end
   last_key = last_key + 1
-  return string.format('%d', last_key)
+  return whole(last_key)
 end
 
 local function create()
@@ -68,128 +74,151 @@ local function create()
     end
     forget(taken)
   end
-  local key = new_key()
-  local facts = {
-    id = unit.id, thread = unit.thread, caller = unit.caller, tool = unit.tool, state = unit.state,
-    owner = (unit.owned and not unit.ended) and me or '', ended = unit.ended or '', bytes = unit.bytes,
-    artifacts = name_artifacts(key, ''),
-  }
+  local key, thread, caller, ended, bytes = new_key(), unit.thread, unit.caller, unit.ended, unit.bytes
+  local owner, artifacts = (unit.owned and not ended) and me or '', unit.artifacts and name_artifacts(key, '') or ''
   local row = {
-    'id', facts.id, 'thread', facts.thread, 'caller', facts.caller, 'tool', facts.tool, 'state', facts.state,
-    'seq', unit.last, 'fence', unit.fence, 'claims', 1, 'owner', facts.owner, 'created', unit.created, 'bytes', facts.bytes,
+    'id', unit.id, 'thread', thread, 'caller', caller, 'tool', unit.tool, 'state', unit.state, 'seq', unit.last,
+    'fence', whole(unit.fence), 'claims', '1', 'owner', owner, 'created', unit.created, 'bytes', whole(bytes),
   }
-  set(row, 'ended', '', facts.ended)
-  set(row, 'artifacts', '', facts.artifacts)
-  set(row, 'priority', 0, unit.priority)
-  if facts.owner == '' and not unit.ended then
-    set(row, 'giver', '', me)
+  if ended then
+    set(row, 'ended', ended)
+  else
+    if owner == '' then
+      set(row, 'giver', me)
+    end
+    if unit.waiting then
+      set(row, 'waiting', unit.waiting)
+    end
   end
-  set(row, 'waiting', '', not unit.ended and unit.waiting or '')
-  set(row, 'queue', '', unit.queue or '')
+  if artifacts ~= '' then
+    set(row, 'artifacts', artifacts)
+  end
+  if unit.priority ~= 0 then
+    set(row, 'priority', whole(unit.priority))
+  end
+  if unit.queue then
+    set(row, 'queue', unit.queue)
+  end
   call('HSET', base .. 'call:' .. key, unpack(row))
   if unit.first then
     call('XADD', base .. 'events:' .. key, unit.first .. '-0', 'b', body)
   end
-  enlist(base .. 'all', key, key)
-  local whole = identity(facts.id, facts.thread, facts.caller)
-  gathered.ids[whole] = key
-  enlist(base .. 'ids', '0', whole .. key)
-  enlist(base .. 'thread:' .. facts.thread, key, key)
-  enlist(base .. 'tool:' .. facts.tool, key, key)
-  if facts.caller ~= '' then
-    enlist(base .. 'caller:' .. facts.caller, key, key)
+  enlist(ALL, key, key)
+  local name = identity(unit.id, thread, caller)
+  gathered.ids[name] = key
+  enlist(IDS, '0', name .. key)
+  enlist(base .. 'thread:' .. thread, key, key)
+  enlist(base .. 'tool:' .. unit.tool, key, key)
+  if caller ~= '' then
+    enlist(base .. 'caller:' .. caller, key, key)
   end
   if unit.hour then
     call('HSETNX', base .. 'hours', unit.hour, key) -- no call that is older by key was made in this hour or later
   end
-  if unit.ended then
-    weigh(facts.thread, unit.bytes, 1)
-    keep_ended(key, facts, true)
+  if ended then
+    weigh(thread, bytes, 1)
+    list_ended(key, thread, unit.state, ended)
+    keep_ended(key, unit.tool, unit.state, ended, bytes, artifacts)
     return key, true, true
   end
-  enlist(base .. 'active', key, key)
-  hold_for(key, facts.owner, queue_of(facts.tool, unit.queue), facts.caller, unit.priority)
+  enlist(ACTIVE, key, key)
+  hold_for(key, owner, queue_of(unit.tool, unit.queue), caller, unit.priority)
   wait_for(key, '', unit.waiting or '')
   return key, true, false
 end
 
 local function update()
-  local key = unit.key
+  local key, thread, caller, claim = unit.key, unit.thread, unit.caller, unit.claim
   local row = base .. 'call:' .. key
-  local is = try('HMGET', row, 'id', 'thread', 'caller', 'created', 'seq', 'fence', 'state', 'owner', 'ended', 'bytes',
-    'artifacts', 'tool', 'priority', 'request', 'waiting', 'giver', 'watched', 'claims', 'queue')
+  local is
+  if claim then
+    is = try('HMGET', row, 'id', 'thread', 'caller', 'created', 'seq', 'fence', 'state', 'owner', 'bytes', 'giver', 'ended',
+      'artifacts', 'request', 'waiting', 'watched', 'claims', 'queue')
+  else
+    is = try('HMGET', row, 'id', 'thread', 'caller', 'created', 'seq', 'fence', 'state', 'owner', 'bytes', 'giver', 'ended',
+      'artifacts', 'request', 'waiting', 'watched')
+  end
   -- A key alone is no proof: a server that lost its last second gives the same numbers to other calls.
-  if is.err or is[1] ~= unit.id or is[2] ~= unit.thread or is[3] ~= unit.caller or is[4] ~= unit.created then
+  if is.err or is[1] ~= unit.id or is[2] ~= thread or is[3] ~= caller or is[4] ~= unit.created then
     return 'stale', false, false
   end
-  local claims
-  if unit.claim then
-    if tonumber(is[5]) ~= unit.expect or tonumber(is[6]) ~= unit.fence - 1 or is[8] ~= '' or (is[9] or '') ~= '' then
-      local mine = is[8] == me and tonumber(is[6]) == unit.fence
+  local fence, state, owner, was_ended = tonumber(is[6]), is[7], is[8], (is[11] or '') ~= ''
+  local bytes = (tonumber(is[9]) or 0) + unit.bytes
+  local news = {'seq', unit.last, 'bytes', whole(bytes)}
+  if claim then
+    if tonumber(is[5]) ~= unit.expect or fence ~= unit.fence - 1 or owner ~= '' or was_ended then
+      local mine = owner == me and fence == unit.fence
       return mine and stands(key) and key or 'stale', false, false
     end
-    let_go(key, '', queue_of(is[12], is[19]), unit.caller, false)
+    let_go(key, '', queue_of(unit.tool, is[17]), caller, false)
     hold_for(key, me, '', '', 0)
-    claims, is[8] = (tonumber(is[18]) or 0) + 1, me
-  elseif tonumber(is[5]) ~= unit.expect or (unit.fence ~= -1 and tonumber(is[6]) ~= unit.fence) then
+    owner = me
+    set(news, 'fence', whole(unit.fence))
+    set(news, 'claims', whole((tonumber(is[16]) or 0) + 1))
+    set(news, 'owner', me)
+  elseif tonumber(is[5]) ~= unit.expect or (unit.fence ~= -1 and fence ~= unit.fence) then
     return stands(key) and key or 'stale', false, false
   end
-  local outsider, was_ended, requested = unit.fence == -1, (is[9] or '') ~= '', is[14] == '1'
-  local facts = {
-    id = unit.id, thread = unit.thread, caller = unit.caller, tool = is[12], state = is[7], owner = is[8], ended = is[9] or '',
-    bytes = (tonumber(is[10]) or 0) + unit.bytes, artifacts = name_artifacts(key, is[11] or ''),
-  }
+  local artifacts = is[12] or ''
+  if unit.artifacts then
+    artifacts = name_artifacts(key, artifacts)
+    set(news, 'artifacts', artifacts)
+  end
   if unit.first then
     call('XADD', base .. 'events:' .. key, unit.first .. '-0', 'b', body)
   end
+  local outsider, ended = unit.fence == -1, nil
   if not outsider and not was_ended then
-    facts.state, facts.ended = unit.state, unit.ended or ''
-  end
-  local ends, request = facts.ended ~= '' and not was_ended, is[14] or ''
-  if ends or (not was_ended and not unit.owned and facts.owner ~= '') then
-    let_go(key, facts.owner, queue_of(facts.tool, is[19]), facts.caller, requested)
-    facts.owner, request = '', ''
-    if not ends then
-      hold_for(key, '', queue_of(facts.tool, unit.queue or is[19]), facts.caller, tonumber(is[13]) or 0)
+    ended = unit.ended
+    if unit.state ~= state then
+      state = unit.state
+      set(news, 'state', state)
     end
-  elseif unit.request and facts.owner ~= '' then
-    call('SADD', base .. 'requests:' .. facts.owner, key)
-    request = '1'
-  elseif requested and not outsider then -- who writes on top of it has read it
-    call('SREM', base .. 'requests:' .. facts.owner, key)
-    request = ''
   end
-  local waited = is[15] or ''
-  local waits = waited
+  local request = is[13] or ''
+  if ended or (not was_ended and not unit.owned and owner ~= '') then
+    local queue = claim and is[17]
+    if not claim and not (ended and owner ~= '') then
+      queue = call('HGET', row, 'queue')
+    end
+    let_go(key, owner, queue_of(unit.tool, queue), caller, request == '1')
+    set(news, 'owner', '')
+    if request ~= '' then
+      set(news, 'request', '')
+    end
+    if ended then
+      set(news, 'ended', ended)
+    else
+      hold_for(key, '', queue_of(unit.tool, unit.queue or queue), caller, unit.priority)
+    end
+  elseif unit.request and owner ~= '' then
+    call('SADD', base .. 'requests:' .. owner, key)
+    set(news, 'request', '1')
+  elseif request == '1' and not outsider then -- who writes on top of it has read it
+    call('SREM', base .. 'requests:' .. owner, key)
+    set(news, 'request', '')
+  end
   if not outsider and not was_ended then
-    waits = not ends and unit.waiting or ''
-    wait_for(key, waited, waits)
-  end
-  local news = {'seq', unit.last, 'bytes', facts.bytes}
-  set(news, 'state', is[7], facts.state)
-  set(news, 'owner', is[8], facts.owner)
-  set(news, 'ended', is[9] or '', facts.ended)
-  set(news, 'artifacts', is[11] or '', facts.artifacts)
-  set(news, 'request', is[14] or '', request)
-  set(news, 'waiting', waited, waits)
-  set(news, 'queue', is[19] or '', unit.queue or is[19] or '')
-  if claims then
-    set(news, 'fence', nil, unit.fence)
-    set(news, 'claims', nil, claims)
-    if facts.owner == me then
-      set(news, 'owner', nil, me)
+    local waited, waits = is[14] or '', not ended and unit.waiting or ''
+    if waited ~= waits then
+      wait_for(key, waited, waits)
+      set(news, 'waiting', waits)
     end
+  end
+  if unit.queue then
+    set(news, 'queue', unit.queue)
   end
   call('HSET', row, unpack(news))
-  if ends then
-    strike(base .. 'active', key)
-    weigh(facts.thread, facts.bytes, 1)
-    keep_ended(key, facts, true)
+  if ended then
+    strike(ACTIVE, key)
+    weigh(thread, bytes, 1)
+    list_ended(key, thread, state, ended)
+    keep_ended(key, unit.tool, state, ended, bytes, artifacts)
   elseif was_ended then
-    weigh(facts.thread, unit.bytes, 0)
-    keep_ended(key, facts, false)
+    weigh(thread, unit.bytes, 0)
+    keep_ended(key, unit.tool, state, is[11], bytes, artifacts)
   end
-  return key, true, ends, is[16], is[17]
+  return key, true, ended ~= nil, is[10], is[15]
 end
 
 local function apply()
@@ -214,7 +243,7 @@ end
 
 local function key_of(answer)
   local key = type(answer) == 'table' and answer[1] or answer
-  return type(key) == 'number' and string.format('%d', key)
+  return type(key) == 'number' and whole(key)
 end
 
 local function publish(message, text, answers)

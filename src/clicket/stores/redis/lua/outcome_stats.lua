@@ -30,8 +30,9 @@ local function change_health(health, stats)
   end
 end
 
--- Rows that outcomes of this script change, by place and tool, or by caller and name: each is read once, and written by `settle_stats`.
-local new_health, new_figures, uncounted = {}, {}, {}
+-- What outcomes of this script change: health by place and tool, read once, and what is added to figures, by caller and kind. `settle_stats`
+-- writes it.
+local new_health, new_figures = {}, {}
 
 local function add_to_health(place, stats)
   local tools = of(new_health, place)
@@ -43,14 +44,14 @@ local function add_to_health(place, stats)
 end
 
 local function add_stats(caller, thread, stats)
-  local figures, kind = of(new_figures, caller), kind_of(stats)
-  local figure = figures[kind] or figure_of(caller, kind)
-  if not figure then
-    figure, uncounted[caller] = {0, 0, stats.seconds, stats.seconds}, true
+  local figures, kind, seconds = of(new_figures, caller), kind_of(stats), stats.seconds
+  local figure = figures[kind]
+  if figure then
+    figure[1], figure[2] = figure[1] + 1, figure[2] + seconds
+    figure[3], figure[4] = math.min(figure[3], seconds), math.max(figure[4], seconds)
+  else
+    figures[kind] = {1, seconds, seconds, seconds}
   end
-  figures[kind] = figure
-  figure[1], figure[2] = figure[1] + 1, figure[2] + stats.seconds
-  figure[3], figure[4] = math.min(figure[3], stats.seconds), math.max(figure[4], stats.seconds)
   if stats.effect == 'none' or stats.tool == '' then
     return
   end
@@ -60,17 +61,33 @@ local function add_stats(caller, thread, stats)
   end
 end
 
+local function settle_figures(caller, figures)
+  local name, kinds, fields, known = base .. 'figures:' .. caller, {}, {}, false
+  for kind in pairs(figures) do
+    kinds[#kinds + 1] = kind
+  end
+  for n, packed in ipairs(call('HMGET', name, unpack(kinds))) do
+    local figure = figures[kinds[n]]
+    if packed then
+      local before = cmsgpack.unpack(packed)
+      figure[1], figure[2] = before[1] + figure[1], before[2] + figure[2]
+      figure[3], figure[4] = math.min(before[3], figure[3]), math.max(before[4], figure[4])
+      known = true
+    end
+    fields[2 * n - 1], fields[2 * n] = kinds[n], cmsgpack.pack(figure)
+  end
+  if not known and call('EXISTS', name) == 0 then
+    call('ZADD', base .. 'counted', '0', caller)
+  end
+  call('HSET', name, unpack(fields))
+end
+
 local function settle_stats()
+  -- Figures that somebody spoiled must not keep the others from being written.
+  local trouble
   for caller, figures in pairs(new_figures) do
-    local fields = {}
-    for kind, figure in pairs(figures) do
-      fields[#fields + 1] = kind
-      fields[#fields + 1] = cmsgpack.pack(figure)
-    end
-    if uncounted[caller] and call('EXISTS', base .. 'figures:' .. caller) == 0 then
-      call('ZADD', base .. 'counted', 0, caller)
-    end
-    call('HSET', base .. 'figures:' .. caller, unpack(fields))
+    local done, why = pcall(settle_figures, caller, figures)
+    trouble = trouble or not done and why
   end
   local times = {}
   for place, tools in pairs(new_health) do
@@ -80,6 +97,9 @@ local function settle_stats()
   end
   if #times > 0 then
     call('ZADD', base .. 'standing_times', unpack(times))
+  end
+  if trouble then
+    error(trouble)
   end
 end
 

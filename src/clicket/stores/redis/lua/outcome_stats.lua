@@ -1,7 +1,7 @@
 -- What an ending call adds: to the figures of its caller, a packed hash field for each kind of outcome, and to the health of its
 -- tool. `health_law` is made of HEALTH_LAW in ports/health.py: for each effect the columns that change, and the rule for each.
-local function kind_of(stats)
-  return cmsgpack.pack({stats.tool, stats.outcome, stats.error, stats.bucket or false})
+local function kind_of(tool, outcome, failure, bucket)
+  return cmsgpack.pack({tool, outcome, failure, bucket or false})
 end
 
 local function figure_of(caller, kind)
@@ -9,23 +9,23 @@ local function figure_of(caller, kind)
   return packed and cmsgpack.unpack(packed)
 end
 
-local function change_health(health, stats)
-  local same_version = (health.tool_version or '') == stats.tool_version
-  for column, rule in pairs(health_law[stats.effect]) do
+local function change_health(health, effect, at, cause, tool_version)
+  local same_version = (health.tool_version or '') == tool_version
+  for column, rule in pairs(health_law[effect]) do
     if rule == 'add' then
       health[column] = health[column] + 1
     elseif rule == 'add_or_restart' then
       health[column] = (same_version and health[column] or 0) + 1
     elseif rule == 'tool_version' then
-      health[column] = stats.tool_version
+      health[column] = tool_version
     elseif rule == 'zero' then
       health[column] = 0
     elseif rule == 'at' then
-      health[column] = stats.at
+      health[column] = at
     elseif rule == 'at_if_unset' then
-      health[column] = health[column] or stats.at
+      health[column] = health[column] or at
     elseif rule == 'cause' then
-      health[column] = stats.cause
+      health[column] = cause
     end
   end
 end
@@ -34,17 +34,17 @@ end
 -- writes it.
 local new_health, new_figures = {}, {}
 
-local function add_to_health(place, stats)
+local function add_to_health(place, tool, effect, at, cause, tool_version)
   local tools = of(new_health, place)
-  local health = tools[stats.tool] or health_of(place, stats.tool) or {
-    tool = stats.tool, completions = 0, failures = 0, consecutive_failures = 0, version = 0,
+  local health = tools[tool] or health_of(place, tool) or {
+    tool = tool, completions = 0, failures = 0, consecutive_failures = 0, version = 0,
   }
-  change_health(health, stats)
-  tools[stats.tool] = health
+  change_health(health, effect, at, cause, tool_version)
+  tools[tool] = health
 end
 
-local function add_stats(caller, thread, stats)
-  local figures, kind, seconds = of(new_figures, caller), kind_of(stats), stats.seconds
+local function add_stats(caller, thread, tool, outcome, failure, bucket, seconds, effect, at, cause, tool_version, shared)
+  local figures, kind = of(new_figures, caller), kind_of(tool, outcome, failure, bucket)
   local figure = figures[kind]
   if figure then
     figure[1], figure[2] = figure[1] + 1, figure[2] + seconds
@@ -52,12 +52,12 @@ local function add_stats(caller, thread, stats)
   else
     figures[kind] = {1, seconds, seconds, seconds}
   end
-  if stats.effect == 'none' or stats.tool == '' then
+  if effect == 'none' or tool == '' then
     return
   end
-  add_to_health(place_of(caller, thread), stats)
-  if stats.shared then
-    add_to_health(place_of('', ''), stats)
+  add_to_health(place_of(caller, thread), tool, effect, at, cause, tool_version)
+  if shared then
+    add_to_health(place_of('', ''), tool, effect, at, cause, tool_version)
   end
 end
 
@@ -123,7 +123,7 @@ end
 
 -- The reverse, for a call that is erased. Times that the call set stay.
 local function remove_stats(caller, thread, stats)
-  local name = kind_of(stats)
+  local name = kind_of(stats.tool, stats.outcome, stats.error, stats.bucket)
   local figure = figure_of(caller, name)
   if figure and figure[1] > 1 then
     figure[1], figure[2] = figure[1] - 1, figure[2] - stats.seconds

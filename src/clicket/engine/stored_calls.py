@@ -16,6 +16,9 @@ __all__ = ["Closed", "StoredCalls"]
 
 POLL_FIRST = 0.02
 POLL_MOST = 0.25
+_TICK = POLL_MOST / 2
+"""Seconds between two looks at the store while notices arrive. A look reads the calls that were followed, and not read, for a tick or more:
+under load most calls have ended by then."""
 _MAX_OUTPUT = 16 * 1024 * 1024
 _MAX_INBOX = 1_000
 """Events that wait for one reader; a slower one reads the rest from the store."""
@@ -37,10 +40,12 @@ class Closed(ClicketError):
 class _Follower:
     """One reader of a call: what it was told and has not read yet."""
 
-    __slots__ = ("_error", "_inbox", "_news", "id", "is_behind", "last")
+    __slots__ = ("_error", "_inbox", "_news", "id", "is_behind", "last", "tick")
 
-    def __init__(self, id: str, last: int) -> None:
+    def __init__(self, id: str, last: int, tick: int) -> None:
         self.id = id
+        self.tick = tick
+        """The tick in which it began, or in which the store was last asked because time had passed."""
         self.last: int = last
         """The number of the last event in the inbox, or read from it."""
         self.is_behind = False
@@ -105,7 +110,8 @@ class StoredCalls:
         self._due: set[int] = set()
         self._is_reading = False
         self._timer: Timer | None = None
-        self._delay = POLL_MOST
+        self._delay = _TICK
+        self._tick = 0
         self._unchanged: dict[int, None] = {}
         """Calls that this process gave away and of which it has heard nothing since: a follower need not read them at once."""
         self._early: dict[int, tuple[str, list[Event]]] = {}
@@ -241,7 +247,7 @@ class StoredCalls:
     def _follower(self, key: int, id: str, after: int) -> _Follower:
         if self._is_closed:
             raise _closed(id)
-        follower = _Follower(id, after)
+        follower = _Follower(id, after, self._tick)
         self.followers.setdefault(key, []).append(follower)
         return follower
 
@@ -288,6 +294,13 @@ class StoredCalls:
     def _look_at_all(self) -> None:
         for key in list(self.followers):
             self._look_at(key)
+
+    def _look_at_old(self) -> None:
+        """Look at the calls whose last look, or beginning, is a whole tick ago, and at most `POLL_MOST`."""
+        for key, (follower, *_) in list(self.followers.items()):
+            if self._tick - follower.tick > 1:
+                follower.tick = self._tick
+                self._look_at(key)
 
     def _look_at(self, key: int) -> None:
         if key in self.followers and not self._is_closed:
@@ -340,7 +353,7 @@ class StoredCalls:
     def _look_later(self) -> None:
         """One timer for all followed calls. While notices arrive, it is only a safety net."""
         if self._timer is None:
-            self._delay = POLL_MOST if self._hears() else POLL_FIRST
+            self._delay = _TICK if self._hears() else POLL_FIRST
             self._timer = self._clock.call_later(self._delay, self._look_again)
         elif not self._hears() and self._delay > POLL_FIRST:
             self._timer.cancel()
@@ -351,8 +364,13 @@ class StoredCalls:
         if not self.followers:  # a timer for each call would cost more than one that runs out
             self._timer = None
             return
-        self._look_at_all()
-        self._delay = min(self._delay * 2, POLL_MOST)
+        self._tick += 1
+        if self._hears():
+            self._look_at_old()
+            self._delay = _TICK
+        else:
+            self._look_at_all()
+            self._delay = min(self._delay * 2, POLL_MOST)
         self._timer = self._clock.call_later(self._delay, self._look_again)
 
     async def result(self, stored: Stored, id: str) -> ToolResult:

@@ -32,9 +32,8 @@ class Replies:
                 return found
             data = bytes(self._rest)
         at, size, opened, find = 0, len(data), self._open, data.find
-        array, missing = found, -1  # of the innermost open array; without one, a value is a reply
-        if opened:
-            array, missing = opened[-1][0], opened[-1][1] - len(opened[-1][0])
+        array, number = opened[-1] if opened else (found, -1)  # without an open array, a value is a reply
+        missing = number - len(array)
         self._needed = 0
         while True:
             end = find(_END, at)

@@ -44,7 +44,7 @@ _ON_REQUEST = frozenset(
 """Fields that are in the first event under their names, if they were given."""
 
 
-class Attempt(msgspec.Struct, kw_only=True):
+class Attempt(msgspec.Struct, kw_only=True, gc=False):
     """One try. `delay` is the wait that was planned before the next one."""
 
     number: int
@@ -60,7 +60,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     host: str = ""
 
 
-class Record(msgspec.Struct, kw_only=True):
+class Record(msgspec.Struct, kw_only=True, gc=False):
     """Everything known about a call."""
 
     id: str

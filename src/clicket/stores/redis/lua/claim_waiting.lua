@@ -1,7 +1,7 @@
 -- Take calls that have no owner, from callers in turn.
 local before = ask.again and answered()
 if before then
-  return before
+  return cmsgpack.pack(before)
 end
 local taken, rows, waiting = {}, {}, next_in_turn(ask.tools, ask.last_caller, ask.limit)
 gather()
@@ -18,4 +18,4 @@ for _, each in ipairs(waiting) do
   end
 end
 settle()
-return hand_out(taken, rows)
+return cmsgpack.pack(hand_out(taken, rows)) -- one text: the reply of many small parts takes longer to read

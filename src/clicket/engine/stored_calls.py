@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
+from clicket.bridge import fulfil
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
-from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
+from clicket.model import Event, Record, ToolResult, notes_of, plain_result, read, result_of
 from clicket.model.codec import decode
 from clicket.model.ids import alias_of, is_alias, provider_prefix
 from clicket.ports import Clock, Query, Store, Stored, Timer
@@ -40,7 +41,7 @@ class Closed(ClicketError):
 class _Follower:
     """One reader of a call: what it was told and has not read yet."""
 
-    __slots__ = ("_error", "_inbox", "_news", "id", "is_behind", "last", "tick")
+    __slots__ = ("_error", "_inbox", "_waiter", "id", "is_behind", "last", "tick")
 
     def __init__(self, id: str, last: int, tick: int) -> None:
         self.id = id
@@ -51,7 +52,7 @@ class _Follower:
         self.is_behind = False
         """There was more than the inbox takes: the rest is read from the store."""
         self._inbox: list[Event] = []
-        self._news = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         self._error: ClicketError | None = None
 
     def take(self, events: list[Event]) -> bool:
@@ -66,7 +67,7 @@ class _Follower:
             return True
         self._inbox += fresh
         self.last = fresh[-1].seq
-        self._news.set()
+        self._wake()
         return True
 
     def take_early(self, heard: tuple[str, list[Event]] | None) -> bool:
@@ -75,7 +76,11 @@ class _Follower:
 
     def fail(self, error: ClicketError) -> None:
         self._error = error
-        self._news.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None:
+            fulfil(self._waiter)
 
     def take_events(self) -> list[Event]:
         inbox, self._inbox = self._inbox, []
@@ -83,10 +88,13 @@ class _Follower:
             raise self._error
         return inbox
 
-    async def wait(self) -> None:
+    def news(self) -> asyncio.Future[None]:
+        """A future that is done once there is something to take. The reader waits for one at a time."""
         self.is_behind = False
-        await self._news.wait()
-        self._news.clear()
+        self._waiter = asyncio.get_running_loop().create_future()
+        if self._inbox or self._error is not None:
+            self._waiter.set_result(None)
+        return self._waiter
 
 
 class StoredCalls:
@@ -284,7 +292,7 @@ class StoredCalls:
         if follower.is_behind:
             self._look_at(key)
         try:
-            await follower.wait()
+            await follower.news()
             return _up_to_the_end(follower.take_events())
         except StoreUnavailable:
             if self._is_closing():
@@ -386,7 +394,7 @@ class StoredCalls:
                     events += part
             finally:
                 self._leave(stored.key, follower)
-        return await self._with_output(read(id, events))
+        return plain_result(events) or await self._with_output(read(id, events))
 
     async def _with_output(self, record: Record) -> ToolResult:
         """Read an output that was too big for the journal from its artifact, if it fits in memory."""

@@ -27,6 +27,7 @@ from clicket.model.record import (
     is_seen,
     is_unresolved,
     notes_of,
+    plain_result,
     read,
     result_of,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "load_call",
     "load_events",
     "notes_of",
+    "plain_result",
     "read",
     "result_of",
     "rows_of",

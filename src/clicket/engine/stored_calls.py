@@ -41,11 +41,11 @@ class Closed(ClicketError):
 class _Follower:
     """One reader of a call: what it was told and has not read yet."""
 
-    __slots__ = ("_error", "_inbox", "_waiter", "id", "is_behind", "last", "tick")
+    __slots__ = ("_error", "_inbox", "_tick", "_waiter", "id", "is_behind", "last")
 
     def __init__(self, id: str, last: int, tick: int) -> None:
         self.id = id
-        self.tick = tick
+        self._tick = tick
         """The tick in which it began, or in which the store was last asked because time had passed."""
         self.last: int = last
         """The number of the last event in the inbox, or read from it."""
@@ -73,6 +73,13 @@ class _Follower:
     def take_early(self, heard: tuple[str, list[Event]] | None) -> bool:
         """As `take`, of what was heard before there was a follower. False: the store must be read."""
         return heard is not None and heard[0] == self.id and self.take(heard[1])
+
+    def is_due(self, tick: int) -> bool:
+        """Is the last look at the store, or the beginning, a whole tick ago? Then it is looked at now."""
+        if tick - self._tick <= 1:
+            return False
+        self._tick = tick
+        return True
 
     def fail(self, error: ClicketError) -> None:
         self._error = error
@@ -304,10 +311,9 @@ class StoredCalls:
             self._look_at(key)
 
     def _look_at_old(self) -> None:
-        """Look at the calls whose last look, or beginning, is a whole tick ago, and at most `POLL_MOST`."""
+        """Look at the calls that were followed, or looked at, a whole tick ago, and at most `POLL_MOST`."""
         for key, (follower, *_) in list(self.followers.items()):
-            if self._tick - follower.tick > 1:
-                follower.tick = self._tick
+            if follower.is_due(self._tick):
                 self._look_at(key)
 
     def _look_at(self, key: int) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from clicket.errors import InvalidTransition, StoreUnavailable
+from clicket.errors import StoreUnavailable
 from clicket.kernel import CALL, State
 from clicket.model.codec import as_text, canonical, encode
 from clicket.model.event import Event
@@ -23,7 +23,6 @@ __all__ = [
     "is_seen",
     "is_unresolved",
     "notes_of",
-    "plain_result",
     "read",
     "result_of",
 ]
@@ -43,8 +42,6 @@ _ON_REQUEST = frozenset(
     }
 )
 """Fields that are in the first event under their names, if they were given."""
-_OF_PLAIN_END = frozenset({"from", "to", "duration", "output", "metadata"})
-"""What the last event of a call says that completed with an output that is stored as it is."""
 
 
 class Attempt(msgspec.Struct, kw_only=True, gc=False):
@@ -424,43 +421,4 @@ def result_of(record: Record) -> ToolResult:
         duration=record.duration or 0.0,
         stages=record.stages,
         metadata=record.metadata,
-    )
-
-
-def plain_result(events: Sequence[Event]) -> ToolResult | None:
-    """As `result_of(read(id, events))`, without the record, for a call that ran and completed with an output that is stored as it is.
-    None: there is more to it, or the events make no sense."""
-    try:
-        return _plain_result(events[0], events[-1], events)
-    except (LookupError, TypeError, ValueError, AttributeError, InvalidTransition):
-        return None
-
-
-def _plain_result(first: Event, last: Event, events: Sequence[Event]) -> ToolResult | None:
-    end = last.data
-    if last.state is not State.COMPLETED or last.type != "state_changed" or not _OF_PLAIN_END.issuperset(end):
-        return None
-    state, attempts, stages = first.state, 0, {}
-    for event in events:
-        if event.state is not state:
-            state = CALL.advance(state, event.state)
-        if event.type == "stage_ended":
-            data = event.data
-            stages[data["stage"]] = Stage(data["outcome"], data["duration"])
-        elif event.type == "attempt_started":
-            attempts += 1
-        elif event.type not in ("created", "state_changed"):
-            return None
-    output, metadata = end.get("output"), dict(first.data.get("metadata") or ())
-    metadata.update(end.get("metadata") or ())
-    return ToolResult(
-        call_id=first.call_id,
-        tool=first.data["tool"],
-        state=state,
-        output=output,
-        content=as_text(output),
-        attempts=attempts,
-        duration=end["duration"] or 0.0,
-        stages=stages,
-        metadata=metadata,
     )

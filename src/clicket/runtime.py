@@ -222,8 +222,11 @@ class Runtime:
             call = accepted
         try:
             rest = engine.running.run_first_step(call)
-            return call.result if rest is None else await rest  # type: ignore[return-value]  # None: it is set
-        except Fenced:  # another process has the call
+            result = call.result if rest is None else await rest
+            if result is not None:
+                return result
+            handle = engine.handles.of(call)  # another process has the call
+        except Fenced:  # it was taken over
             handle = engine.handles.of(call)
         except Duplicate:  # another call has the id
             handle = await self._known(msgspec.structs.replace(request, id=call.id))

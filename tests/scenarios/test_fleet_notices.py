@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import logging
 import re
@@ -22,6 +23,7 @@ from tests.redis_server import RedisServer, redis_server
 from tests.scenarios.fleet_bus import FaultyBus, FaultyCarrier
 
 from clicket import Runtime, Settings, State, ToolContext, tool
+from clicket.call import Call
 from clicket.engine.stored_calls import POLL_MOST
 from clicket.stores.redis import RedisStore
 
@@ -255,3 +257,19 @@ async def test_a_worker_with_more_work_than_room_gets_to_all_of_it(postgres: Pos
     async with fleet(lambda: url, 2, max_concurrency=2) as (giver, workers):
         await listens(giver, *workers)
         await called(giver, 30)
+
+
+async def test_a_call_that_another_process_ran_is_freed_without_the_garbage_collector(redis_store: RedisServer) -> None:
+    url = f"{redis_store.url}?prefix=freed{next(_numbers)}"
+    async with fleet(lambda: url, workers=1) as (giver, _):
+        await eventually(lambda: giver.engine.store.notices.trouble is None)
+        await giver.call("work", {"x": 0})
+        gc.collect()
+        gc.disable()
+        try:
+            for x in range(20):
+                assert (await giver.call("work", {"x": x})).success
+            left = [each for each in gc.get_objects() if type(each) is Call and each.failure is not None]
+        finally:
+            gc.enable()
+        assert len(left) < 5, "a call is in no cycle with the reason why it does not run here"

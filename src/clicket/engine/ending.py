@@ -199,6 +199,13 @@ class Ending:
         self.answer(call, why)
         self.dismiss(call, why)
 
+    def leave_to_others(self, call: Call, why: Fenced) -> None:
+        """As `let_go`, for a call that was accepted to be run by another process: a caller that waits for its start is woken without an
+        error, and finds `call.failure`."""
+        if call.turn is not None:
+            self.wake(call.turn)
+        self.let_go(call, why)
+
     def dismiss(self, call: Call, error: ClicketError) -> None:
         """This process gets no more events of the call: its followers get the reason, and so does the submitter of a call that is not
         durable, because the runtime closes while it looks for a grant."""

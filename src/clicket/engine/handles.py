@@ -113,14 +113,15 @@ class Handles:
             await self._journal.watch(entry)
 
     async def result(self, handle: CallHandle) -> ToolResult:
-        if isinstance(handle.call, Call):
-            try:
-                return await self._ending.outcome(handle.call)
-            except Fenced:  # another process has the call now: wait for its outcome
-                handle.call = await self._stored(handle.call)
-        if handle.call.key == KEPT:
-            return result_of(read(handle.id, handle.call.events))
-        return await self._stored_calls.result(handle.call, handle.id)
+        call = handle.call
+        if isinstance(call, Call):
+            if call.result is not None or not isinstance(call.failure, Fenced):
+                with suppress(Fenced):
+                    return await self._ending.outcome(call)
+            call = handle.call = await self._stored(call)  # another process has the call now: wait for its outcome
+        if call.key == KEPT:
+            return result_of(read(handle.id, call.events))
+        return await self._stored_calls.result(call, handle.id)
 
     async def _stored(self, call: Call) -> Stored:
         """A call that another process has. One that was given away here is known as it was then, and need not be read."""

@@ -100,7 +100,7 @@ class HandOver:
         slot = call.take_trial()
         if slot is not None:  # in whichever process it runs, it remains the one trial until it has ended
             self._spawn(self._hold_until_ended(call, slot))
-        self._ending.let_go(call, Fenced(f"call {call.id} is left to other runtimes now"))
+        self._ending.leave_to_others(call, Fenced(f"call {call.id} is left to other runtimes now"))
         asks = call.approval_timeout if call.entry.waiting_for == "approval" else None
         for limit in (call.request.deadline, asks):
             if limit is not None:  # this process ends a call that no process has claimed by then

@@ -6,7 +6,6 @@ ends with an unknown outcome. clicket does not claim exactly-once effects.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -194,9 +193,8 @@ class Recovery:
                     self._ending.forget(call)
                 what = "damaged"
             report.count(what)
-        for outcome in await asyncio.gather(*map(self._journal.flushed, writing), return_exceptions=True):
-            if isinstance(outcome, Exception):
-                logger.warning("the decision on a call that was taken over is not stored yet: %s", outcome)
+        for error in await self._journal.flush_all(writing):
+            logger.warning("the decision on a call that was taken over is not stored yet: %s", error)
 
     def _supersede(self, stored: Stored) -> Call | None:
         """This process may still hold the call from before it lost it. That old call can write no more, and the new one must replace
@@ -255,8 +253,9 @@ class Recovery:
         call.arguments_lost = lost
         self._pipeline.restore(call, record.stages)
         self._pipeline.find.identify(call, self._registry)
-        outputs = sum(1 for event in stored.events if event.type == "output")
-        resume_attempts(call, retries=retries_of(call), outputs=outputs, progress=record.progress)
+        if len(stored.events) > 1 + len(record.stages):  # else it was only accepted
+            outputs = sum(1 for event in stored.events if event.type == "output")
+            resume_attempts(call, retries=retries_of(call), outputs=outputs, progress=record.progress)
         return call, record
 
     def _resume(self, call: Call, record: Record, stored: Stored) -> str:
@@ -289,7 +288,7 @@ class Recovery:
             return self._resume_started(call, record)
         if cancelled:
             return self._end_cancelled(call)
-        decision = ending_decision_in(entry)
+        decision = None if record.approval is None else ending_decision_in(entry)
         if decision is not None:
             self._live.add(call)
             self._approvals.apply(call, decision)

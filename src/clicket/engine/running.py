@@ -24,7 +24,7 @@ from clicket.engine.timers import WaitTimers
 from clicket.errors import ClicketError
 from clicket.execution import PARKED, PREPARED, Limiter
 from clicket.execution.stopping import CALLER_LEFT, abandon, returned
-from clicket.journal import Journal
+from clicket.journal import Fenced, Journal
 from clicket.kernel import State
 from clicket.model import ToolResult
 from clicket.pipeline import Pipeline
@@ -142,10 +142,13 @@ class Running:
     async def run(self, call: Call) -> ToolResult:
         """For a caller that waits: run an async body in the caller's task, or wait for the call."""
         rest = self.run_first_step(call)
-        return await rest if rest is not None else await self._ending.outcome(call)
+        result = None if rest is None else await rest
+        return await self._ending.outcome(call) if result is None else result
 
-    def run_first_step(self, call: Call) -> Awaitable[ToolResult] | None:
-        """As `run`, without a coroutine for a body that ends in its first step: None, and `call.result` is set."""
+    def run_first_step(self, call: Call) -> Awaitable[ToolResult | None] | None:
+        """As `run`, without a coroutine for a body that ends in its first step: None, and `call.result` is set. One that waits gets None if
+        another process has the call: that is no exception, because its traceback would tie the call and its caller into a cycle, which
+        only the garbage collector frees."""
         if not call.ready or call.result is not None or call.failure is not None:
             return self._wait_and_run(call)
         rest = self._pipeline.perform(call)
@@ -160,9 +163,10 @@ class Running:
             return self._after_body(call)
         return None
 
-    async def _wait_and_run(self, call: Call) -> ToolResult:
+    async def _wait_and_run(self, call: Call) -> ToolResult | None:
         if call.failure is not None:
-            raise call.failure
+            _raise_unless_left(call.failure)
+            return None
         if not call.ready and call.result is None:
             turn: asyncio.Future[Any] = _Future(loop=self._loop)
             call.turn = turn
@@ -173,6 +177,9 @@ class Running:
                 raise
         if call.result is not None:
             return call.result
+        if call.failure is not None and not call.ready:
+            _raise_unless_left(call.failure)
+            return None
         rest = self._pipeline.perform(call)
         if rest is not None:
             await rest
@@ -271,3 +278,9 @@ class Running:
         if late is not None and not self.closed:
             self._pipeline.keep_late(call, late)
             self._journal.commit(call.entry)
+
+
+def _raise_unless_left(failure: ClicketError) -> None:
+    """Raise why there is no result, unless another process has the call."""
+    if not isinstance(failure, Fenced):
+        raise failure

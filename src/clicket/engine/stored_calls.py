@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
+from clicket.bridge import fulfil
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
-from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
+from clicket.model import Event, Record, ToolResult, notes_of, plain_result, read, result_of
 from clicket.model.codec import decode
 from clicket.model.ids import alias_of, is_alias, provider_prefix
 from clicket.ports import Clock, Query, Store, Stored, Timer
@@ -16,6 +17,9 @@ __all__ = ["Closed", "StoredCalls"]
 
 POLL_FIRST = 0.02
 POLL_MOST = 0.25
+_TICK = POLL_MOST / 2
+"""Seconds between two looks at the store while notices arrive. A look reads the calls that were followed, and not read, for a tick or more:
+under load most calls have ended by then."""
 _MAX_OUTPUT = 16 * 1024 * 1024
 _MAX_INBOX = 1_000
 """Events that wait for one reader; a slower one reads the rest from the store."""
@@ -37,16 +41,18 @@ class Closed(ClicketError):
 class _Follower:
     """One reader of a call: what it was told and has not read yet."""
 
-    __slots__ = ("_error", "_inbox", "_news", "id", "is_behind", "last")
+    __slots__ = ("_error", "_inbox", "_tick", "_waiter", "id", "is_behind", "last")
 
-    def __init__(self, id: str, last: int) -> None:
+    def __init__(self, id: str, last: int, tick: int) -> None:
         self.id = id
+        self._tick = tick
+        """The tick in which it began, or in which the store was last asked because time had passed."""
         self.last: int = last
         """The number of the last event in the inbox, or read from it."""
         self.is_behind = False
         """There was more than the inbox takes: the rest is read from the store."""
         self._inbox: list[Event] = []
-        self._news = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         self._error: ClicketError | None = None
 
     def take(self, events: list[Event]) -> bool:
@@ -61,16 +67,27 @@ class _Follower:
             return True
         self._inbox += fresh
         self.last = fresh[-1].seq
-        self._news.set()
+        self._wake()
         return True
 
     def take_early(self, heard: tuple[str, list[Event]] | None) -> bool:
         """As `take`, of what was heard before there was a follower. False: the store must be read."""
         return heard is not None and heard[0] == self.id and self.take(heard[1])
 
+    def is_due(self, tick: int) -> bool:
+        """Is the last look at the store, or the beginning, a whole tick ago? Then it is looked at now."""
+        if tick - self._tick <= 1:
+            return False
+        self._tick = tick
+        return True
+
     def fail(self, error: ClicketError) -> None:
         self._error = error
-        self._news.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None:
+            fulfil(self._waiter)
 
     def take_events(self) -> list[Event]:
         inbox, self._inbox = self._inbox, []
@@ -78,10 +95,13 @@ class _Follower:
             raise self._error
         return inbox
 
-    async def wait(self) -> None:
+    def news(self) -> asyncio.Future[None]:
+        """A future that is done once there is something to take. The reader waits for one at a time."""
         self.is_behind = False
-        await self._news.wait()
-        self._news.clear()
+        self._waiter = asyncio.get_running_loop().create_future()
+        if self._inbox or self._error is not None:
+            self._waiter.set_result(None)
+        return self._waiter
 
 
 class StoredCalls:
@@ -105,7 +125,8 @@ class StoredCalls:
         self._due: set[int] = set()
         self._is_reading = False
         self._timer: Timer | None = None
-        self._delay = POLL_MOST
+        self._delay = _TICK
+        self._tick = 0
         self._unchanged: dict[int, None] = {}
         """Calls that this process gave away and of which it has heard nothing since: a follower need not read them at once."""
         self._early: dict[int, tuple[str, list[Event]]] = {}
@@ -241,7 +262,7 @@ class StoredCalls:
     def _follower(self, key: int, id: str, after: int) -> _Follower:
         if self._is_closed:
             raise _closed(id)
-        follower = _Follower(id, after)
+        follower = _Follower(id, after, self._tick)
         self.followers.setdefault(key, []).append(follower)
         return follower
 
@@ -278,7 +299,7 @@ class StoredCalls:
         if follower.is_behind:
             self._look_at(key)
         try:
-            await follower.wait()
+            await follower.news()
             return _up_to_the_end(follower.take_events())
         except StoreUnavailable:
             if self._is_closing():
@@ -288,6 +309,12 @@ class StoredCalls:
     def _look_at_all(self) -> None:
         for key in list(self.followers):
             self._look_at(key)
+
+    def _look_at_old(self) -> None:
+        """Look at the calls that were followed, or looked at, a whole tick ago, and at most `POLL_MOST`."""
+        for key, (follower, *_) in list(self.followers.items()):
+            if follower.is_due(self._tick):
+                self._look_at(key)
 
     def _look_at(self, key: int) -> None:
         if key in self.followers and not self._is_closed:
@@ -340,7 +367,7 @@ class StoredCalls:
     def _look_later(self) -> None:
         """One timer for all followed calls. While notices arrive, it is only a safety net."""
         if self._timer is None:
-            self._delay = POLL_MOST if self._hears() else POLL_FIRST
+            self._delay = _TICK if self._hears() else POLL_FIRST
             self._timer = self._clock.call_later(self._delay, self._look_again)
         elif not self._hears() and self._delay > POLL_FIRST:
             self._timer.cancel()
@@ -351,8 +378,13 @@ class StoredCalls:
         if not self.followers:  # a timer for each call would cost more than one that runs out
             self._timer = None
             return
-        self._look_at_all()
-        self._delay = min(self._delay * 2, POLL_MOST)
+        self._tick += 1
+        if self._hears():
+            self._look_at_old()
+            self._delay = _TICK
+        else:
+            self._look_at_all()
+            self._delay = min(self._delay * 2, POLL_MOST)
         self._timer = self._clock.call_later(self._delay, self._look_again)
 
     async def result(self, stored: Stored, id: str) -> ToolResult:
@@ -368,7 +400,7 @@ class StoredCalls:
                     events += part
             finally:
                 self._leave(stored.key, follower)
-        return await self._with_output(read(id, events))
+        return plain_result(events) or await self._with_output(read(id, events))
 
     async def _with_output(self, record: Record) -> ToolResult:
         """Read an output that was too big for the journal from its artifact, if it fits in memory."""

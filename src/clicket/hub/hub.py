@@ -30,6 +30,8 @@ logger = logging.getLogger("clicket.hub")
 
 _FRESH = 0.25
 """Seconds for which a read is fresh enough, if other processes may write and reading the store means waiting."""
+_MAX_AHEAD = 200
+"""Threads that are read together, because calls in them will need it soon."""
 _MAX_THREADS = 10_000
 _TRIES = 20
 Step = tuple[ToolStatus, ToolStatus, str]
@@ -86,6 +88,8 @@ class _Known(msgspec.Struct, eq=False):
     at: float
     epoch: int
     stamp: int | None
+    is_used: bool = False
+    """A call was checked with it, so the next one will need a newer read."""
 
 
 class Hub:
@@ -110,6 +114,7 @@ class Hub:
         self._epoch = 0
         self.alone = store.durability == "none"
         """No other process can write to the store."""
+        self._looked_ahead_at = -_FRESH
         self.degraded: set[tuple[str, str]] = set()
         """Threads in which a tool is, or was, unhealthy."""
 
@@ -154,6 +159,7 @@ class Hub:
         """Read one tool's health again, if the store answers without waiting. Else: is the last read fresh enough?"""
         found = self.store.tool_health_now(*place, name)
         if found is None:
+            known.is_used = True
             return self.clock.monotonic() - known.at <= _FRESH
         health = next((each for each in found if each.tool == name), None)
         if health is None:
@@ -167,6 +173,7 @@ class Hub:
     async def look(self, name: str, thread: str, caller: str) -> str | None:
         """Read the health of the thread's tools. Returns a slot if the call may be the trial of a failed tool; the caller of this
         method gives the slot back."""
+        self._look_ahead((caller, thread))
         known = await self._read(caller, thread)
         tool = self.registry.get(name)
         if tool is None or status_of(tool, known.get(name), thread) is not ToolStatus.FAILED:
@@ -188,6 +195,23 @@ class Hub:
             if not taken:
                 self._slots.give(slot)
         return slot if taken else None
+
+    def _look_ahead(self, place: Place) -> None:
+        """With one thread also read the others in use, if the store must be asked: many threads are one question then, several times a
+        second, and not one each."""
+        now = self.clock.monotonic()
+        if now - self._looked_ahead_at >= _FRESH / 2:
+            self._looked_ahead_at = now
+            old = now - _FRESH / 2
+            soon = [
+                other for other, known in self._known.items() if known.is_used and known.at <= old and other != place
+            ]
+            if soon:
+                self._spawn(self._read_ahead(soon[:_MAX_AHEAD]))
+
+    async def _read_ahead(self, places: Sequence[Place]) -> None:
+        healthy = [place for place in places if place not in self.degraded]
+        await asyncio.gather(*(self._read(*place, ahead=True) for place in healthy), return_exceptions=True)
 
     def check(self, call: Call, tool: Tool) -> None:
         """Refuse a call if its thread may not use the tool now. Does not wait: `look` has read the store, if that was necessary."""
@@ -306,7 +330,8 @@ class Hub:
         found = self.store.tool_health_now(caller, thread)
         return await self.store.tool_health(caller, thread) if found is None else found
 
-    async def _read(self, caller: str, thread: str) -> dict[str, ToolHealth]:
+    async def _read(self, caller: str, thread: str, *, ahead: bool = False) -> dict[str, ToolHealth]:
+        """`ahead`: no call waits for it; it is dropped if a failure was noted meanwhile, which it may not have."""
         epoch, stamp = (
             self._epoch,
             self.store.health_stamp(),
@@ -317,6 +342,8 @@ class Hub:
             health.update(
                 {name: _with_shared(name, health.get(name), shared.get(name)) for name in self.registry.shared}
             )
+        if ahead and (caller, thread) in self.degraded:
+            return health
         found = health.values()
         known = _Known(health, self.clock.monotonic(), epoch, stamp)
         self._known[caller, thread] = known

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -181,13 +181,28 @@ class Journal(Staging):
 
     async def flush(self, entry: Entry) -> None:
         """Commit, and wait until it is durable."""
-        await self.flushed(entry)
-
-    def flushed(self, entry: Entry) -> asyncio.Future[None]:
-        """Commit; the future is done once it is durable, or has the error. To wait for many calls, without a task for each."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.commit(entry, lambda error: fulfil(future, None, error))
-        return future
+        await future
+
+    async def flush_all(self, entries: Sequence[Entry]) -> list[ClicketError]:
+        """Commit calls, and wait until each is durable, or cannot be made so; returns the errors of those. One future for all."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        left, errors = len(entries), []
+
+        def on_durable(error: ClicketError | None) -> None:
+            nonlocal left
+            left -= 1
+            if error is not None:
+                errors.append(error)
+            if not left:
+                fulfil(future)
+
+        for entry in entries:
+            self.commit(entry, on_durable)
+        if left:
+            await future
+        return errors
 
     async def sent(self, entry: Entry) -> None:
         """Wait until no staged event of a call waits for its unit under way: later appends of other calls come after it."""

@@ -4,7 +4,7 @@
 - `event`, `unit`: one fact about a call; the events that are written together, as they are stored
 - `record`: everything known about a call, folded from its events; `waits`: whether it waits for a person
 - `grant`: an approval that also answers later questions
-- `result`, `output`: what a caller gets back; a tool's output as plain JSON
+- `result`, `plain_result`, `output`: what a caller gets back, also without a record; a tool's output as plain JSON
 - `ended`, `figures`: how a call ended, for statistics; counts and run times in buckets
 - `codec`: JSON encoding and decoding
 - `ids`, `names`: ids of calls; tool names as model providers accept them
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from clicket.model.call import Arguments, CallOptions, ToolCall
 from clicket.model.event import Event, EventType
+from clicket.model.plain_result import plain_result
 from clicket.model.record import (
     Attempt,
     Page,
@@ -54,6 +55,7 @@ __all__ = [
     "load_call",
     "load_events",
     "notes_of",
+    "plain_result",
     "read",
     "result_of",
     "rows_of",

@@ -28,9 +28,23 @@ __all__ = [
 ]
 
 _LEAST_SEEN = 16
+_ON_REQUEST = frozenset(
+    {
+        "caller",
+        "refused",
+        "priority",
+        "timeout",
+        "deadline",
+        "not_before",
+        "request_id",
+        "idempotency_key",
+        "tool_version",
+    }
+)
+"""Fields that are in the first event under their names, if they were given."""
 
 
-class Attempt(msgspec.Struct, kw_only=True):
+class Attempt(msgspec.Struct, kw_only=True, gc=False):
     """One try. `delay` is the wait that was planned before the next one."""
 
     number: int
@@ -46,7 +60,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     host: str = ""
 
 
-class Record(msgspec.Struct, kw_only=True):
+class Record(msgspec.Struct, kw_only=True, gc=False):
     """Everything known about a call."""
 
     id: str
@@ -162,47 +176,36 @@ def fold(events: Iterable[Event]) -> Record:
     """Replay events into a record. The first must be `created`; raises `InvalidTransition` if a state does not follow from the
     one before it."""
     iterator = iter(events)
-    first = next(iterator)
-    data = first.data
+    first = last = next(iterator)
+    data, seen = first.data, [first]
+    stages: dict[str, Stage] = {}
     record = Record(
         id=first.call_id,
         tool=data["tool"],
         thread=data["thread"],
-        caller=data.get("caller", ""),
         state=first.state,
-        arguments=data.get("arguments"),
-        refused=data.get("refused"),
         created_at=first.at,
-        updated_at=first.at,
-        priority=data.get("priority", 0),
-        timeout=data.get("timeout"),
-        deadline=data.get("deadline"),
-        not_before=data.get("not_before"),
-        request_id=data.get("request_id"),
-        idempotency_key=data.get("idempotency_key", ""),
-        tool_version=data.get("tool_version", ""),
-        metadata=dict(data.get("metadata") or {}),
+        arguments=data.get("arguments"),
+        metadata=dict(data.get("metadata") or ()),
         attempts=[],
-        stages={},
-        events=[first],
+        stages=stages,
+        events=seen,
     )
-    for event in iterator:
-        if event.state is not record.state:
-            CALL.advance(record.state, event.state)
-        record.events.append(event)
-        record.updated_at = event.at
-        _APPLY.get(event.type, _nothing)(record, event)
-        record.state = event.state
+    for name in _ON_REQUEST.intersection(data):
+        setattr(record, name, data[name])
+    for last in iterator:
+        if last.state is not record.state:
+            record.state = CALL.advance(record.state, last.state)
+        seen.append(last)
+        if last.type == "stage_ended":  # most events are: a call has six of them
+            data = last.data
+            stages[data["stage"]] = Stage(data["outcome"], data["duration"])
+        else:
+            apply = _APPLY.get(last.type)
+            if apply is not None:  # heartbeats and outputs are only listed
+                apply(record, last)
+    record.updated_at = last.at
     return record
-
-
-def _nothing(record: Record, event: Event) -> None:
-    """Heartbeats and outputs are in `record.events`; they change no other field."""
-
-
-def _stage_ended(record: Record, event: Event) -> None:
-    data = event.data
-    record.stages[data["stage"]] = Stage(outcome=data["outcome"], duration=data["duration"])
 
 
 def _attempt_started(record: Record, event: Event) -> None:
@@ -220,10 +223,12 @@ def _attempt_started(record: Record, event: Event) -> None:
 
 
 def _state_changed(record: Record, event: Event) -> None:
-    data = event.data
+    data, is_terminal = event.data, event.state.is_terminal
     record.waiting_for = data.get("waiting_for")
+    if not is_terminal and event.state is not State.RETRYING:
+        return
     error = msgspec.convert(data["error"], ToolError) if data.get("error") else None
-    if record.attempts and (event.state.is_terminal or event.state is State.RETRYING):
+    if record.attempts:
         attempt = record.attempts[-1]
         if attempt.ended_at is None:
             attempt.ended_at = event.at
@@ -231,7 +236,7 @@ def _state_changed(record: Record, event: Event) -> None:
             attempt.outcome = "ok" if event.state is State.COMPLETED else error.code if error else str(event.state)
             attempt.delay = data.get("delay")
             attempt.traceback = data.get("traceback", "")
-    if not event.state.is_terminal:
+    if not is_terminal:
         return
     record.error = error
     record.ended_at = event.at
@@ -369,7 +374,6 @@ def _resolved(record: Record, event: Event) -> None:
 
 
 _APPLY = {
-    "stage_ended": _stage_ended,
     "attempt_started": _attempt_started,
     "state_changed": _state_changed,
     "note": _note,

@@ -47,7 +47,7 @@ class OutcomeStats(msgspec.Struct, frozen=True, gc=False):
     """The tool has one breaker over all callers: the outcome also changes its health at `SHARED_PLACE`."""
 
 
-class ToolHealth(msgspec.Struct, frozen=True, kw_only=True):
+class ToolHealth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One tool in one thread of one caller. Outcomes change the counters and times (`ports/health.py`); `put_tool_health` writes
     the rest, and needs the current version."""
 

@@ -236,7 +236,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
     mine: bool = False
 
 
-class Stored(msgspec.Struct, kw_only=True):
+class Stored(msgspec.Struct, kw_only=True, gc=False):
     """A call as the store has it."""
 
     key: int

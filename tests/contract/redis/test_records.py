@@ -73,7 +73,7 @@ async def test_an_ending_whose_answer_was_lost_is_counted_once(server: RedisServ
     async with cutting_proxy(server.port) as proxy, opened(_store_at(proxy.port, prefix)) as store:
         changes = [await created(store, f"c{n}") for n in range(4)]
         ends = [news(c, state=State.FAILED, ended_at=200.0, stats=stats("failed")) for c in changes]
-        proxy.cut_once(b"stats")
+        proxy.cut_once(b"failed")
         assert await append(store, *ends, _ended_at_once("new")) == [None] * 5
         assert proxy.cuts == 1
         found = await health(store)

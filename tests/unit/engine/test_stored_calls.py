@@ -22,10 +22,10 @@ async def echo() -> str:
     return "echo"
 
 
-def parts(*, closing: bool = False) -> tuple[Lower, StoredCalls]:
+def parts(*, closing: bool = False, hears: bool = False) -> tuple[Lower, StoredCalls]:
     low = Lower(echo)
     return low, StoredCalls(
-        low.store, low.clock, is_closing=lambda: closing, hears=lambda: False, spawn=asyncio.ensure_future
+        low.store, low.clock, is_closing=lambda: closing, hears=lambda: hears, spawn=asyncio.ensure_future
     )
 
 
@@ -104,6 +104,33 @@ async def test_news_are_looked_at_without_a_timer_and_without_news_now_and_then(
     await low.settle()
     await low.clock.run(POLL_MOST)
     assert (stored.followers, low.clock.pending) == ({}, []), "the timer is not set again"
+
+
+async def test_while_notices_arrive_a_call_is_read_when_it_was_followed_for_a_while_and_then_regularly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    low, stored = parts(hears=True)
+    first, second = low.running("echo", id="a"), low.running("echo", id="b")
+    read: list[int] = []
+    news = low.store.news
+
+    async def counted(known: Any) -> Any:
+        read.extend(known)
+        return await news(known)
+
+    monkeypatch.setattr(low.store, "news", counted)
+    early = Follower(stored, first.entry.key)
+    await low.clock.run(0.75 * POLL_MOST)
+    late = asyncio.ensure_future(anext(aiter(stored.follow(second.entry.key, "b", second.entry.durable))))
+    assert read == [], "a notice will come"
+    low.finish(first)  # and its notice is lost
+    await low.clock.run(0.25 * POLL_MOST)
+    assert early.task.done()
+    assert read == [first.entry.key], "the other one is followed for too short a time"
+    await low.clock.run(1.75 * POLL_MOST)
+    assert read == [first.entry.key, second.entry.key, second.entry.key]
+    late.cancel()
+    await low.settle()
 
 
 async def test_a_late_result_does_not_keep_a_follower_of_an_ended_call() -> None:

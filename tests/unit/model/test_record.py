@@ -23,6 +23,7 @@ from clicket.model import (
     fold,
     is_unresolved,
     load_events,
+    plain_result,
     result_of,
     rows_of,
 )
@@ -343,3 +344,41 @@ def test_a_call_waits_until_so_many_different_people_have_approved_it(names: lis
         return
     assert len(people) == needed == len(record.approval["approvals"])
     assert record.approval["approved"] is True
+
+
+def _completed(script: Script, **end: Any) -> Script:
+    for stage in ("find", "authorize", "validate"):
+        script.add("stage_ended", {"stage": stage, "outcome": "ok", "duration": 0.25})
+    script.started()
+    script.add("stage_ended", {"stage": "execute", "outcome": "ok", "duration": 0.5})
+    return script.to("completed", **{"duration": 2.0, "output": {"a": [1]}, **end})
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        _completed(Script()),
+        _completed(Script(metadata={"a": 1, "b": 1}), metadata={"b": 2}, output="text"),
+        Script().started().to("retrying", error=ERROR).started(2).to("completed", duration=0.0, output=None),
+    ],
+)
+def test_the_result_of_a_plain_call_is_that_of_its_record(script: Script) -> None:
+    assert plain_result(script.events) == result_of(fold(script.events))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        _completed(Script(), truncated=True, content="cut", artifact="name"),
+        _completed(Script(), cached=True),
+        Script().started().to("failed", error=ERROR, duration=1.0),
+        Script().started().add("note", {"text": "x"}).to("completed", duration=1.0, output=1),
+        _completed(Script()).add("late_result", {"output": 2}),
+        Script().started(),
+        Script().to("running").to("completed", duration=1.0, output=1),
+        Script().started().to("completed", output=1),
+        Script().started().add("stage_ended", {}).to("completed", duration=1.0, output=1),
+    ],
+)
+def test_the_result_of_any_other_call_is_left_to_its_record(script: Script) -> None:
+    assert plain_result(script.events) is None

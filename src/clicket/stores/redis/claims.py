@@ -8,7 +8,7 @@ from uuid import uuid4
 from clicket.errors import ClicketError
 from clicket.ports import Notices, Stored
 from clicket.stores.redis.dead_owners import DeadOwner, DeadOwners
-from clicket.stores.redis.rows import stored
+from clicket.stores.redis.rows import packed_rows, stored
 from clicket.stores.redis.session import Session
 from clicket.stores.turns import last_caller
 
@@ -66,7 +66,7 @@ class Claims:
                     "limit": step,
                     "last_caller": self._last_caller,
                 }
-                rows = await self._execute("claim_waiting", arguments)
+                rows = packed_rows(await self._execute("claim_waiting", arguments))
             except ClicketError:
                 if not found:
                     raise

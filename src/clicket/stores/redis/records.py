@@ -21,6 +21,8 @@ _CALLERS = 20
 _LINES = 200
 _DOCUMENTS = 200
 _FORGET = 500
+_PLACES = 50
+"""Threads whose tool health one script reads: other processes wait while it runs."""
 
 _health = msgspec.msgpack.Decoder(ToolHealth)
 _kind = msgspec.msgpack.Decoder(tuple[str, str, str, int | bool])
@@ -53,8 +55,10 @@ class Records:
         return written
 
     async def _read_health(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[bytes]]:
-        questions = [{"caller": caller, "thread": thread} for caller, thread in places]
-        return dict(zip(places, await self._session.read_many("tool_health", questions), strict=True))
+        found: list[list[bytes]] = []
+        for at in range(0, len(places), _PLACES):
+            found += await self._session.read("tool_health", {"places": places[at : at + _PLACES]})
+        return dict(zip(places, found, strict=True))
 
     async def forget_health(self, since: float) -> None:
         while await self._session.write("forget_health", {"since": repr(since), "limit": _FORGET}) == _FORGET:

@@ -18,8 +18,8 @@ class Replies:
         self._error = error
         self._rest = bytearray()
         """What was fed and is not part of a reply yet."""
-        self._length = -1
-        """Of the bulk string that comes next; -1: a line comes next."""
+        self._needed = 0
+        """So many bytes must be there before it is worth to look again: the end of a long string."""
         self._open: list[tuple[list[Any], int]] = []
         """Arrays that are not complete, the inner one last, and how many elements each will have."""
 
@@ -28,48 +28,53 @@ class Replies:
         found: list[Any] = []
         if self._rest:
             self._rest += data
-            if len(self._rest) < self._length + 2:  # a long string, of which more is to come
+            if len(self._rest) < self._needed:
                 return found
             data = bytes(self._rest)
-        at, size, opened = 0, len(data), self._open
+        at, size, opened, find = 0, len(data), self._open, data.find
+        array, number = opened[-1] if opened else (found, -1)  # without an open array, a value is a reply
+        missing = number - len(array)
+        self._needed = 0
         while True:
+            end = find(_END, at)
+            if end < 0:
+                break
+            kind = data[at]
             value: Any
-            if self._length >= 0:
-                end = at + self._length
-                if size < end + 2:
-                    break
-                value = data[at:end]
-                self._length = -1
-            else:
-                end = data.find(_END, at)
-                if end < 0:
-                    break
-                kind, text = data[at], data[at + 1 : end]
-                if kind == _NUMBER:
-                    value = int(text)
-                elif kind in (_BULK, _ARRAY):
-                    number = int(text)
-                    if kind == _BULK and number >= 0:
-                        self._length = number
-                        at = end + 2
-                        continue
-                    if number > 0:
-                        opened.append(([], number))
-                        at = end + 2
-                        continue
-                    value = [] if number == 0 else None
+            if kind == _BULK:
+                start, length = end + 2, int(data[at + 1 : end])
+                if length >= 0:
+                    end = start + length
+                    if size < end + 2:
+                        self._needed = end + 2 - at
+                        break
+                    value = data[start:end]
                 else:
-                    value = self._text(kind, text)
-            at = end + 2
-            # A value is complete: it is an element of the innermost open array, or a reply.
-            while opened:
-                array, number = opened[-1]
-                array.append(value)
-                if len(array) < number:
-                    break
-                value = opened.pop()[0]
+                    value = None
+            elif kind == _NUMBER:
+                value = int(data[at + 1 : end])
+            elif kind == _ARRAY:
+                number = int(data[at + 1 : end])
+                if number > 0:
+                    array, missing = [], number
+                    opened.append((array, number))
+                    at = end + 2
+                    continue
+                value = [] if number == 0 else None
             else:
-                found.append(value)
+                value = self._text(kind, data[at + 1 : end])
+            at = end + 2
+            array.append(value)
+            missing -= 1
+            while missing == 0:  # the innermost array is complete: it is an element of the next one, or a reply
+                value = opened.pop()[0]
+                if opened:
+                    array, number = opened[-1]
+                    array.append(value)
+                    missing = number - len(array)
+                else:
+                    array, missing = found, -1
+                    found.append(value)
         self._rest[:] = data[at:]
         return found
 

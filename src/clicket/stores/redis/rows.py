@@ -9,9 +9,32 @@ import msgspec
 from clicket.model import load_call
 from clicket.ports import CacheEntry, CacheItem, Stored
 
-__all__ = ["cache_entry", "cache_item", "stored"]
+__all__ = ["cache_entry", "cache_item", "packed_rows", "stored"]
 
 _tags = msgspec.json.Decoder(tuple[str, ...])
+_Text = msgspec.Raw
+"""A text as Lua packs it, any bytes: with its length in front."""
+_LENGTHS = {0xD9: 2, 0xDA: 3, 0xDB: 5}
+"""Bytes of that, by the first one; of short texts one."""
+_rows = msgspec.msgpack.Decoder(list[tuple[int, _Text, _Text, _Text, _Text, list[_Text] | str, _Text]])
+
+
+def packed_rows(text: bytes) -> list[list[Any]]:
+    """Rows that a script returns as one text, for `stored`."""
+    return [
+        [
+            key,
+            *map(_bytes, texts),
+            units.encode() if isinstance(units, str) else [*map(_bytes, units)],
+            _bytes(taken_from),
+        ]
+        for key, *texts, units, taken_from in _rows.decode(text)
+    ]
+
+
+def _bytes(text: msgspec.Raw) -> bytes:
+    data = bytes(text)
+    return data[_LENGTHS.get(data[0], 1) :]
 
 
 def stored(row: list[Any]) -> Stored:

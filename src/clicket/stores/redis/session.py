@@ -7,7 +7,6 @@ so that a connection that was given up cannot act late.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -72,18 +71,6 @@ class Session:
     async def read(self, name: str, arguments: dict[str, Any], *data: bytes) -> Any:
         command = self.command(name, {**arguments, "store": self.store}, *data)
         return await retry_while_lost(self.url, self.timeout, lambda: self._execute(name, command))
-
-    async def read_many(self, name: str, questions: Sequence[dict[str, Any]]) -> list[Any]:
-        """Several questions of one kind in one round trip."""
-        commands = [self.command(name, {**arguments, "store": self.store}) for arguments in questions]
-
-        async def ask() -> list[Any]:
-            answers = await self.pool.execute(commands)
-            if any(isinstance(answer, NoScriptError) for answer in answers):
-                _, *answers = await self.pool.execute([script(name).load, *commands])
-            return [self.checked(answer) for answer in answers]
-
-        return await retry_while_lost(self.url, self.timeout, ask)
 
     async def write(self, name: str, arguments: dict[str, Any], *data: bytes, again: bool = False) -> Any:
         """`again`: it may have been done already."""

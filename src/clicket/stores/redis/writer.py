@@ -12,7 +12,6 @@ import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
 from clicket.errors import ClicketError, StoreUnavailable
-from clicket.kernel import State
 from clicket.ports import Append, CacheUse, Duplicate, OutcomeStats, Stale, Unstorable
 from clicket.stores.announcing import Announcer, Enclosure, Outbox
 from clicket.stores.redis.connection import Command, Connection, packed, refusal
@@ -31,46 +30,23 @@ _MAX_UNITS = 20
 _FIRST = packed(b"PING")
 """In front of a script that publishes. The server writes to its connections in the reverse of the order in which each got something to
 write: without it, to ours before those that wait for the message."""
+_FOR_ALL = frozenset({b"lost", b"old"})
+_HEADER = 3
+"""Bytes in front of the values of a unit, which say how many there are. The script unpacks the values one after the other."""
 _MAX_EXACT = 2**53
 _SLACK = 60_000
 """Milliseconds that a cached result stays beyond its time: clocks differ, and readers look at its date themselves."""
 
 
-class _Unit(msgspec.Struct, gc=False, omit_defaults=True):
-    """What the script is asked to do with one unit. Numbers that it only stores are texts: Lua would format them as floats."""
-
-    id: str
-    thread: str
-    caller: str
-    tool: str
-    state: State
-    expect: int
-    fence: int
-    last: str
-    created: str
-    bytes: int
-    key: str
-    priority: int
-    owned: bool = False
-    claim: bool = False
-    request: bool = False
-    first: str | None = None
-    """The number of its first event, if it has events."""
-    ended: str | None = None
-    stats: OutcomeStats | None = None
-    waiting: str | None = None
-    queue: str | None = None
-    hour: str | None = None
-    """The hour in which the call was made, if it is the first one of that hour here."""
-    artifacts: list[str] | None = None
-    cache: dict[str, Any] | None = None
-
-
 class _Request(msgspec.Struct, frozen=True, gc=False):
-    asked: msgspec.Raw
+    """One unit, as the script gets it."""
+
+    values: bytes
     body: bytes
     item: bytes | None
-    """The result for the cache; empty, if the unit only counts a use of the cache."""
+    """The result for the cache; empty, if the unit only counts a use of the cache; None: it has nothing to do with the cache."""
+    is_new: bool
+    """It creates a call."""
 
 
 class _Group(msgspec.Struct, frozen=True, gc=False):
@@ -112,10 +88,9 @@ class Units:
         signature = self._session.identified({})
         enclosures = self._announcer.enclose((unit,))
         try:
-            asked, item = self._asked(change, body)
-            whole = change.ended_at is not None or item is not None or not self._knows_live
-            name, items = "append" if whole else "append_live", () if item is None else (item,)
-            command = self._command(name, (asked,), (body,), items, signature, enclosures)
+            request = self._request(change, body)
+            whole = change.ended_at is not None or request.item is not None or not self._knows_live
+            command = self._command("append" if whole else "append_live", (request,), signature, enclosures)
         except Unstorable:
             sent = False
         else:
@@ -142,8 +117,7 @@ class Units:
         try:
             if error is not None:
                 raise Lost(str(error) or type(error).__name__)
-            reply = replies[-1]
-            answer = reply[0] if isinstance(reply, list) else reply
+            (answer,) = _each(replies[-1], 1)
             if isinstance(answer, NoScriptError):
                 self._knows_live = False
                 self._announcer.give_back(enclosures)
@@ -202,9 +176,9 @@ class Units:
 
     async def _answers(self, groups: Sequence[_Group], signature: dict[str, Any]) -> list[list[Any]]:
         """The answers of the script, one for each unit of each group."""
-        commands = [self._commands_of(group.requests, signature, group.enclosures) for group in groups]
+        commands = [self._command("append", group.requests, signature, group.enclosures) for group in groups]
         answers = [
-            _each(answer, group.requests)
+            _each(answer, len(group.requests))
             for group, answer in zip(groups, await self._connection.execute(commands), strict=True)
         ]
         flat = [(g, n) for g, group in enumerate(answers) for n in range(len(group))]
@@ -223,27 +197,20 @@ class Units:
     async def _run(self, requests: Sequence[_Request], signature: dict[str, Any]) -> list[Any]:
         """The answers of a script that the server has to be given first."""
         groups = [requests[at : at + _MAX_UNITS] for at in range(0, len(requests), _MAX_UNITS)]
-        commands = [script("append").load, *(self._commands_of(group, signature) for group in groups)]
+        commands = [script("append").load, *(self._command("append", group, signature) for group in groups)]
         _, *answers = await self._connection.execute(commands)
-        return [each for group, answer in zip(groups, answers, strict=True) for each in _each(answer, group)]
-
-    def _commands_of(
-        self, requests: Sequence[_Request], signature: dict[str, Any], enclosures: Sequence[Enclosure] = ()
-    ) -> Command:
-        asked, bodies = [request.asked for request in requests], [request.body for request in requests]
-        items = [request.item for request in requests if request.item is not None]
-        return self._command("append", asked, bodies, items, signature, enclosures)
+        return [each for group, answer in zip(groups, answers, strict=True) for each in _each(answer, len(group))]
 
     def _command(
         self,
         name: str,
-        asked: Sequence[_Unit | msgspec.Raw],
-        bodies: Sequence[bytes],
-        items: Sequence[bytes],
+        requests: Sequence[_Request],
         signature: dict[str, Any],
-        enclosures: Sequence[Enclosure],
+        enclosures: Sequence[Enclosure] = (),
     ) -> Command:
-        arguments = {**signature, "units": asked}
+        arguments = {**signature, "count": len(requests), "new": sum(request.is_new for request in requests)}
+        units = [part for request in requests for part in (request.values, request.body)]
+        items = [request.item for request in requests if request.item is not None]
         texts = []
         if self._keep is not None:
             arguments["keep"] = self._keep
@@ -255,7 +222,7 @@ class Units:
                     {"channel": self._channel(enclosure.to).decode(), "units": enclosure.units, "new": enclosure.new}
                 )
                 texts.append(enclosure.text)
-        return self._session.command(name, arguments, *bodies, *items, *texts)
+        return self._session.command(name, arguments, *units, *items, *texts)
 
     def _take(
         self, units: Sequence[Unit], group: _Group, answers: Sequence[Any], outcomes: list[ClicketError | None]
@@ -290,47 +257,32 @@ class Units:
         raise self._session.superseded()
 
     def _request(self, change: Append, body: bytes) -> _Request:
-        asked, item = self._asked(change, body)
-        return _Request(msgspec.Raw(self._session.encoded(asked)), body, item)
-
-    def _asked(self, change: Append, body: bytes) -> tuple[_Unit, bytes | None]:
-        """What is asked of the script, and the result for the cache."""
+        """What is asked of the script. Raises `Unstorable`."""
         if len(body) > _MAX_BODY:
             raise Unstorable(f"call {change.id} has {len(body)} bytes of events in one unit; Redis takes {_MAX_BODY}.")
-        call, ended_at = change.call, change.ended_at
-        asked = _Unit(
-            call.id,
-            call.thread,
-            call.caller,
-            call.tool,
-            change.state,
-            change.expect,
-            change.fence,
-            str(change.last),
-            repr(float(call.created_at)),
-            len(body),
-            str(change.key),
-            max(min(call.priority, _MAX_EXACT), -_MAX_EXACT),
-            change.owned,
-            change.claim,
-            change.request,
-        )
-        if change.expect == 0 and call.created_at // 3600 != self._hour:
-            asked.hour = str(int(call.created_at // 3600))
-        if change.unit is not None:
-            asked.first = str(change.expect + 1)
-        if ended_at is not None:
-            asked.ended, asked.stats = repr(ended_at), change.stats
+        call, ended_at, stats, hour, size = change.call, change.ended_at, change.stats, None, len(body)
+        is_new = change.expect == 0
+        if is_new and call.created_at // 3600 != self._hour:
+            hour = str(int(call.created_at // 3600))  # it is the first one of that hour here
+        artifacts, cache, item = None, None, None
         if change.artifacts:
-            asked.artifacts = [name for name, _ in change.artifacts]
-            asked.bytes += sum(size for _, size in change.artifacts)
-        if change.queue:
-            asked.queue = change.queue
-        asked.waiting = change.waiting_for
-        item = None
+            artifacts = [name for name, _ in change.artifacts]
+            size += sum(size for _, size in change.artifacts)
         if change.cache is not None:
-            asked.cache, item = _use(change.cache, ended_at or call.created_at)
-        return asked, item
+            cache, item = _use(change.cache, ended_at or call.created_at)
+        # Numbers that the script only stores are texts: Lua would format them as floats.
+        values: tuple[Any, ...] = (
+            call.id, call.thread, call.caller, call.tool, change.state, change.expect, change.fence, str(change.last),
+            repr(float(call.created_at)), size, str(change.key), max(min(call.priority, _MAX_EXACT), -_MAX_EXACT), change.owned,
+            change.claim, change.request, None if change.unit is None else str(change.expect + 1),
+            None if ended_at is None else repr(ended_at), change.waiting_for, change.queue or None, hour, artifacts, cache,
+        )  # fmt: skip
+        if stats is not None and ended_at is not None:
+            values += (
+                stats.tool, stats.outcome, stats.error, stats.bucket, stats.seconds, stats.effect, stats.at, stats.cause,
+                stats.tool_version, stats.shared,
+            )  # fmt: skip
+        return _Request(self._session.encoded(values)[_HEADER:], body, item, is_new)
 
     async def erase(self, creations: Sequence[Unit]) -> None:
         for change, body in creations:
@@ -346,9 +298,20 @@ class Units:
                 await self._session.once("erase", arguments, body)
 
 
-def _each(answer: Any, requests: Sequence[_Request]) -> list[Any]:
-    """The answer for each unit; the script may have given one for all."""
-    return answer if isinstance(answer, list) else [answer] * len(requests)
+def _each(answer: Any, count: int) -> list[Any]:
+    """The answers for so many units: `int` or `[int, int, int]` if it was applied. The script may have given one reason for all; if one
+    unit failed, each answer comes by itself."""
+    if isinstance(answer, bytes) and answer not in _FOR_ALL:
+        return [_parsed(each) for each in answer.split(b" ")]
+    if isinstance(answer, list):
+        return [_parsed(each) if isinstance(each, bytes) else each for each in answer]
+    return [answer] * count
+
+
+def _parsed(answer: bytes) -> Any:
+    if answer.isdigit():
+        return int(answer)
+    return [int(part) for part in answer.split(b",")] if b"," in answer else answer
 
 
 def _use(use: CacheUse, now: float) -> tuple[dict[str, Any], bytes]:

@@ -4,6 +4,8 @@ local FACTS = {'id', 'thread', 'caller', 'tool', 'state', 'owner', 'ended', 'byt
 -- While a script that handles many calls gathers, changes of lists and sums wait for `settle`: then each list is changed by one
 -- command for all calls. Rows and events, which such a script reads, are always written at once; new ids are found in `gathered.ids`.
 local gathered
+local ALL, ACTIVE, IDS, ENDED = base .. 'all', base .. 'active', base .. 'ids', base .. 'ended'
+local THREAD_BYTES, THREAD_CALLS = base .. 'thread_bytes', base .. 'thread_calls'
 
 local function gather()
   gathered = {add = {}, cut = {}, lines = {}, queues = {}, ids = {}, tombs = {}, threads = {}, bytes = 0}
@@ -23,9 +25,15 @@ local function enlist(list, score, member)
     call('ZADD', list, score, member)
     return
   end
-  of(gathered.add, list)[member] = score
-  if gathered.cut[list] then
-    gathered.cut[list][member] = nil
+  local adds, cuts = gathered.add[list], gathered.cut[list]
+  if adds then
+    local count = #adds
+    adds[count + 1], adds[count + 2] = score, member
+  else
+    gathered.add[list] = {score, member}
+  end
+  if cuts then
+    cuts[member] = nil
   end
 end
 
@@ -34,14 +42,20 @@ local function strike(list, member)
     call('ZREM', list, member)
     return
   end
-  of(gathered.cut, list)[member] = true
-  if gathered.add[list] then
-    gathered.add[list][member] = nil
-  end
+  of(gathered.cut, list)[member] = true -- cut after all are added
 end
 
 local function padded(key)
-  return string.format('%016d', key) -- in the order of keys where scores are equal
+  -- In the order of keys where scores are equal. Most keys are texts already.
+  if type(key) == 'string' and #key <= 16 then
+    return string.sub('0000000000000000', #key + 1) .. key
+  end
+  return string.format('%016d', key)
+end
+
+local function whole(number)
+  -- An argument as text: the server would format it as a float, and take longer.
+  return string.format('%d', number)
 end
 
 local function identity(id, thread, caller)
@@ -63,17 +77,27 @@ local function facts_of(key)
 end
 
 local function weigh_thread(thread, bytes, calls)
-  call('ZINCRBY', base .. 'thread_bytes', bytes, thread)
-  if calls ~= 0 and tonumber(call('ZINCRBY', base .. 'thread_calls', calls, thread)) <= 0 then
-    call('ZREM', base .. 'thread_calls', thread)
-    call('ZREM', base .. 'thread_bytes', thread)
+  call('ZINCRBY', THREAD_BYTES, whole(bytes), thread)
+  if calls ~= 0 and tonumber(call('ZINCRBY', THREAD_CALLS, whole(calls), thread)) <= 0 then
+    call('ZREM', THREAD_CALLS, thread)
+    call('ZREM', THREAD_BYTES, thread)
   end
+end
+
+local function weigh_threads(list, what, threads, sums)
+  -- What `weigh_thread` adds to one of the lists, for several threads in which calls have ended.
+  local scores = {}
+  for n, before in ipairs(call('ZMSCORE', list, unpack(threads))) do
+    scores[2 * n - 1] = whole((tonumber(before) or 0) + sums[threads[n]][what])
+    scores[2 * n] = threads[n]
+  end
+  call('ZADD', list, unpack(scores))
 end
 
 local function weigh(thread, bytes, calls)
   -- Retention counts ended calls and their bytes, in all and by thread.
   if not gathered then
-    call('HINCRBY', meta, 'ended_bytes', bytes)
+    call('HINCRBY', meta, 'ended_bytes', whole(bytes))
     weigh_thread(thread, bytes, calls)
     return
   end
@@ -151,14 +175,7 @@ local function wait_for(key, before, after)
   end
 end
 
-local function all_of(command, list, members)
-  local arguments = {}
-  for member, score in pairs(members) do
-    if command == 'ZADD' then
-      arguments[#arguments + 1] = score
-    end
-    arguments[#arguments + 1] = member
-  end
+local function change_list(command, list, arguments)
   if #arguments > 0 then
     local answer = try(command, list, unpack(arguments))
     return type(answer) == 'table' and answer.err and answer
@@ -178,20 +195,36 @@ local function settle(keeps_queues)
     end
   end
 
-  for list, members in pairs(now.add) do
-    trouble = all_of('ZADD', list, members) or trouble
+  for list, scores in pairs(now.add) do
+    trouble = change_list('ZADD', list, scores) or trouble
   end
-  for list, members in pairs(now.cut) do
-    trouble = all_of('ZREM', list, members) or trouble
+  for list, cuts in pairs(now.cut) do
+    local members = {}
+    for member in pairs(cuts) do
+      members[#members + 1] = member
+    end
+    trouble = change_list('ZREM', list, members) or trouble
   end
   each(now.queues, function(queue) call('SADD', base .. 'queues', queue) end)
   each(now.lines, function(_, line) close_line(line[1], line[2], keeps_queues) end)
+  local grown = {}
+  for thread, sums in pairs(now.threads) do
+    if sums.calls > 0 then
+      grown[#grown + 1] = thread
+    end
+  end
+  if #grown > 1 then
+    each({bytes = THREAD_BYTES, calls = THREAD_CALLS}, function(what, list) weigh_threads(list, what, grown, now.threads) end)
+    for _, thread in ipairs(grown) do
+      now.threads[thread] = nil
+    end
+  end
   each(now.threads, function(thread, sums) weigh_thread(thread, sums.bytes, sums.calls) end)
   if #now.tombs > 0 then
     each({tombs = now.tombs}, function(name, facts) call('HSET', base .. name, unpack(facts)) end)
   end
   if now.bytes ~= 0 then
-    each({ended_bytes = now.bytes}, function(name, bytes) call('HINCRBY', meta, name, bytes) end)
+    each({ended_bytes = now.bytes}, function(name, bytes) call('HINCRBY', meta, name, whole(bytes)) end)
   end
   if trouble then
     error(trouble)
@@ -202,14 +235,14 @@ local function forget(key)
   -- Remove a call. Answers its bytes and how many artifacts went with it.
   local facts, artifacts = facts_of(key), 0
   call('DEL', base .. 'call:' .. key, base .. 'events:' .. key)
-  call('ZREM', base .. 'all', key)
-  call('ZREM', base .. 'active', key)
-  call('ZREM', base .. 'ended', padded(key))
+  call('ZREM', ALL, key)
+  call('ZREM', ACTIVE, key)
+  call('ZREM', ENDED, padded(key))
   call('HDEL', base .. 'tombs', key)
   if not facts then
     return 0, 0
   end
-  call('ZREM', base .. 'ids', identity(facts.id, facts.thread, facts.caller) .. key)
+  call('ZREM', IDS, identity(facts.id, facts.thread, facts.caller) .. key)
   for _, name in ipairs({'thread', 'tool', 'state', 'caller'}) do
     call('ZREM', base .. name .. ':' .. facts[name], key)
   end
@@ -239,7 +272,7 @@ local function find(id, thread, caller)
   if gathered and gathered.ids[whole] then
     return gathered.ids[whole]
   end
-  for _, member in ipairs(call('ZRANGEBYLEX', base .. 'ids', '[' .. whole, '(' .. string.sub(whole, 1, -2) .. '\1')) do
+  for _, member in ipairs(call('ZRANGEBYLEX', IDS, '[' .. whole, '(' .. string.sub(whole, 1, -2) .. '\1')) do
     local key = string.match(member, '^%d+$', #whole + 1)
     if key then
       return tonumber(key)

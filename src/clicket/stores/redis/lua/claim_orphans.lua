@@ -54,10 +54,11 @@ if #found >= ask.limit then
     ends[n] = agreed[n] and dead[3] or -1 -- those that are not taken now are found again
   end
 end
-local taken = {}
+local taken, rows = {}, {}
 for n = 1, math.min(#found, ask.limit) do
-  if take(found[n][1], found[n][2]) then
-    taken[#taken + 1] = found[n]
+  local row = take(found[n][1], found[n][2])
+  if row then
+    taken[#taken + 1], rows[#rows + 1] = found[n], row
   end
 end
 for n, dead in ipairs(ask.dead) do
@@ -68,4 +69,4 @@ for n, dead in ipairs(ask.dead) do
     call('SREM', base .. 'owners', dead[1])
   end
 end
-return {hand_out(taken), ends, freed}
+return {hand_out(taken, rows), ends, freed}

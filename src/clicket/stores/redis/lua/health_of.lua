@@ -9,15 +9,17 @@ local function health_of(place, tool)
 end
 
 local function keep_health(place, health, times)
-  -- `times`: scores and members for `standing_times` are added to it, for the caller to write.
+  -- `times`: scores and members for `standing_times` are added to it, for the caller to write. Scores are whole seconds, none before the
+  -- change: a short list is searched from its beginning, and fractions would be parsed at each step.
+  local time = string.format('%d', math.ceil(health.updated_at))
   call('HSET', base .. 'standings:' .. place, health.tool, cmsgpack.pack(health))
   if health.status then -- what a person set stays until a person changes it
     call('ZREM', base .. 'standing_times', place .. health.tool)
   elseif times then
-    times[#times + 1] = health.updated_at
+    times[#times + 1] = time
     times[#times + 1] = place .. health.tool
   else
-    call('ZADD', base .. 'standing_times', health.updated_at, place .. health.tool)
+    call('ZADD', base .. 'standing_times', time, place .. health.tool)
   end
 end
 

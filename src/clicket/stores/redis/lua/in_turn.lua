@@ -58,12 +58,14 @@ local function next_in_turn(queues, last, limit)
           mine[#mine + 1] = {member = line[n], queue = queue, caller = caller, rank = tonumber(line[n + 1]), wraps = wraps}
         end
       end
-      table.sort(mine, function(a, b)
-        if a.rank ~= b.rank then
-          return a.rank < b.rank
-        end
-        return a.member < b.member
-      end)
+      if #its_queues > 1 then -- else it is in this order already
+        table.sort(mine, function(a, b)
+          if a.rank ~= b.rank then
+            return a.rank < b.rank
+          end
+          return a.member < b.member
+        end)
+      end
       longest = math.max(longest, #mine)
       for turn = 1, math.min(#mine, limit) do
         mine[turn].turn = turn
@@ -71,15 +73,17 @@ local function next_in_turn(queues, last, limit)
       end
     end
     if part >= limit or #found >= limit or longest < part then
-      table.sort(found, function(a, b)
-        if a.turn ~= b.turn then
-          return a.turn < b.turn
-        end
-        if a.wraps ~= b.wraps then
-          return b.wraps
-        end
-        return earlier(a.caller, b.caller)
-      end)
+      if number > 1 then
+        table.sort(found, function(a, b)
+          if a.turn ~= b.turn then
+            return a.turn < b.turn
+          end
+          if a.wraps ~= b.wraps then
+            return b.wraps
+          end
+          return earlier(a.caller, b.caller)
+        end)
+      end
       return found
     end
     part = limit

@@ -1,7 +1,7 @@
 -- What an ending call adds: to the figures of its caller, a packed hash field for each kind of outcome, and to the health of its
 -- tool. `health_law` is made of HEALTH_LAW in ports/health.py: for each effect the columns that change, and the rule for each.
-local function kind_of(stats)
-  return cmsgpack.pack({stats.tool, stats.outcome, stats.error, stats.bucket or false})
+local function kind_of(tool, outcome, failure, bucket)
+  return cmsgpack.pack({tool, outcome, failure, bucket or false})
 end
 
 local function figure_of(caller, kind)
@@ -9,68 +9,85 @@ local function figure_of(caller, kind)
   return packed and cmsgpack.unpack(packed)
 end
 
-local function change_health(health, stats)
-  local same_version = (health.tool_version or '') == stats.tool_version
-  for column, rule in pairs(health_law[stats.effect]) do
+local function change_health(health, effect, at, cause, tool_version)
+  local same_version = (health.tool_version or '') == tool_version
+  for column, rule in pairs(health_law[effect]) do
     if rule == 'add' then
       health[column] = health[column] + 1
     elseif rule == 'add_or_restart' then
       health[column] = (same_version and health[column] or 0) + 1
     elseif rule == 'tool_version' then
-      health[column] = stats.tool_version
+      health[column] = tool_version
     elseif rule == 'zero' then
       health[column] = 0
     elseif rule == 'at' then
-      health[column] = stats.at
+      health[column] = at
     elseif rule == 'at_if_unset' then
-      health[column] = health[column] or stats.at
+      health[column] = health[column] or at
     elseif rule == 'cause' then
-      health[column] = stats.cause
+      health[column] = cause
     end
   end
 end
 
--- Rows that outcomes of this script change, by place and tool, or by caller and name: each is read once, and written by `settle_stats`.
-local new_health, new_figures, uncounted = {}, {}, {}
+-- What outcomes of this script change: health by place and tool, read once, and what is added to figures, by caller and kind. `settle_stats`
+-- writes it.
+local new_health, new_figures = {}, {}
 
-local function add_to_health(place, stats)
+local function add_to_health(place, tool, effect, at, cause, tool_version)
   local tools = of(new_health, place)
-  local health = tools[stats.tool] or health_of(place, stats.tool) or {
-    tool = stats.tool, completions = 0, failures = 0, consecutive_failures = 0, version = 0,
+  local health = tools[tool] or health_of(place, tool) or {
+    tool = tool, completions = 0, failures = 0, consecutive_failures = 0, version = 0,
   }
-  change_health(health, stats)
-  tools[stats.tool] = health
+  change_health(health, effect, at, cause, tool_version)
+  tools[tool] = health
 end
 
-local function add_stats(caller, thread, stats)
-  local figures, kind = of(new_figures, caller), kind_of(stats)
-  local figure = figures[kind] or figure_of(caller, kind)
-  if not figure then
-    figure, uncounted[caller] = {0, 0, stats.seconds, stats.seconds}, true
+local function add_stats(caller, thread, tool, outcome, failure, bucket, seconds, effect, at, cause, tool_version, shared)
+  local figures, kind = of(new_figures, caller), kind_of(tool, outcome, failure, bucket)
+  local figure = figures[kind]
+  if figure then
+    figure[1], figure[2] = figure[1] + 1, figure[2] + seconds
+    figure[3], figure[4] = math.min(figure[3], seconds), math.max(figure[4], seconds)
+  else
+    figures[kind] = {1, seconds, seconds, seconds}
   end
-  figures[kind] = figure
-  figure[1], figure[2] = figure[1] + 1, figure[2] + stats.seconds
-  figure[3], figure[4] = math.min(figure[3], stats.seconds), math.max(figure[4], stats.seconds)
-  if stats.effect == 'none' or stats.tool == '' then
+  if effect == 'none' or tool == '' then
     return
   end
-  add_to_health(place_of(caller, thread), stats)
-  if stats.shared then
-    add_to_health(place_of('', ''), stats)
+  add_to_health(place_of(caller, thread), tool, effect, at, cause, tool_version)
+  if shared then
+    add_to_health(place_of('', ''), tool, effect, at, cause, tool_version)
   end
+end
+
+local function settle_figures(caller, figures)
+  local name, kinds, fields, known = base .. 'figures:' .. caller, {}, {}, false
+  for kind in pairs(figures) do
+    kinds[#kinds + 1] = kind
+  end
+  for n, packed in ipairs(call('HMGET', name, unpack(kinds))) do
+    local figure = figures[kinds[n]]
+    if packed then
+      local before = cmsgpack.unpack(packed)
+      figure[1], figure[2] = before[1] + figure[1], before[2] + figure[2]
+      figure[3], figure[4] = math.min(before[3], figure[3]), math.max(before[4], figure[4])
+      known = true
+    end
+    fields[2 * n - 1], fields[2 * n] = kinds[n], cmsgpack.pack(figure)
+  end
+  if not known and call('EXISTS', name) == 0 then
+    call('ZADD', base .. 'counted', '0', caller)
+  end
+  call('HSET', name, unpack(fields))
 end
 
 local function settle_stats()
+  -- Figures that somebody spoiled must not keep the others from being written.
+  local trouble
   for caller, figures in pairs(new_figures) do
-    local fields = {}
-    for kind, figure in pairs(figures) do
-      fields[#fields + 1] = kind
-      fields[#fields + 1] = cmsgpack.pack(figure)
-    end
-    if uncounted[caller] and call('EXISTS', base .. 'figures:' .. caller) == 0 then
-      call('ZADD', base .. 'counted', 0, caller)
-    end
-    call('HSET', base .. 'figures:' .. caller, unpack(fields))
+    local done, why = pcall(settle_figures, caller, figures)
+    trouble = trouble or not done and why
   end
   local times = {}
   for place, tools in pairs(new_health) do
@@ -80,6 +97,9 @@ local function settle_stats()
   end
   if #times > 0 then
     call('ZADD', base .. 'standing_times', unpack(times))
+  end
+  if trouble then
+    error(trouble)
   end
 end
 
@@ -103,7 +123,7 @@ end
 
 -- The reverse, for a call that is erased. Times that the call set stay.
 local function remove_stats(caller, thread, stats)
-  local name = kind_of(stats)
+  local name = kind_of(stats.tool, stats.outcome, stats.error, stats.bucket)
   local figure = figure_of(caller, name)
   if figure and figure[1] > 1 then
     figure[1], figure[2] = figure[1] - 1, figure[2] - stats.seconds

@@ -1,15 +1,23 @@
 -- Claims. A claim whose answer was lost is asked for again under its ticket, and gets the very calls that it took.
+local me = tostring(ask.me)
+
 local function take(key, owner)
-  local row = try('HMGET', base .. 'call:' .. key, 'fence', 'claims', 'tool', 'queue', 'caller')
+  -- Answers the call as `row_of` does; false: it cannot be taken.
+  local name = base .. 'call:' .. key
+  local row = try('HMGET', name, 'fence', 'claims', 'tool', 'queue', 'caller', 'id', 'request')
   if row.err or not row[1] and not row[3] then
     call('ZREM', base .. 'live:' .. owner, key) -- somebody spoiled it: it must not stand in the way of others
     return false
   end
   let_go(key, owner, queue_of(row[3] or '', row[4]), row[5] or '', true)
-  call('HSET', base .. 'call:' .. key, 'fence', (tonumber(row[1]) or 0) + 1, 'claims', (tonumber(row[2]) or 0) + 1,
-    'owner', ask.me, 'request', '')
-  hold_for(key, tostring(ask.me), '', '', 0)
-  return true
+  local fence, claims = whole((tonumber(row[1]) or 0) + 1), whole((tonumber(row[2]) or 0) + 1)
+  if (row[7] or '') == '' then
+    call('HSET', name, 'fence', fence, 'claims', claims, 'owner', me)
+  else
+    call('HSET', name, 'fence', fence, 'claims', claims, 'owner', me, 'request', '')
+  end
+  hold_for(key, me, '', '', 0)
+  return with_units(key, {row[6], fence, claims, me}, owner)
 end
 
 local function answered()
@@ -20,21 +28,18 @@ local function answered()
   end
   local rows = {}
   for _, taken in ipairs(cmsgpack.unpack(used)) do
-    if call('HGET', base .. 'call:' .. taken[1], 'owner') == tostring(ask.me) then
+    if call('HGET', base .. 'call:' .. taken[1], 'owner') == me then
       rows[#rows + 1] = row_of(taken[1], taken[2])
     end
   end
   return rows
 end
 
-local function hand_out(taken)
-  -- An answer that is asked for again is settled even if it is empty: nothing may be taken for it later.
+local function hand_out(taken, rows)
+  -- `taken`: keys, and the owners from which they were taken. An answer that is asked for again is settled even if it is empty: nothing
+  -- may be taken for it later.
   if #taken > 0 or ask.again then
-    call('SET', base .. 'ticket:' .. ask.ticket, cmsgpack.pack(taken), 'PX', 600000)
-  end
-  local rows = {}
-  for _, each in ipairs(taken) do
-    rows[#rows + 1] = row_of(each[1], each[2])
+    call('SET', base .. 'ticket:' .. ask.ticket, cmsgpack.pack(taken), 'PX', '600000')
   end
   return rows
 end

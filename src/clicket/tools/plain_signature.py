@@ -179,7 +179,10 @@ def plain_hint(hint: Any) -> PlainHint | None:
 
 
 def _annotated(hint: PlainHint | None, metadata: tuple[Any, ...]) -> PlainHint | None:
-    if hint is None or all(isinstance(each, str) for each in metadata):
+    if hint is None:
+        return None
+    # An annotated None keeps its place in a union: pydantic writes that schema.
+    if all(isinstance(each, str) for each in metadata) and hint.schema != {"type": "null"}:
         return hint
     return msgspec.structs.replace(hint, schema=None) if all(map(_only_describes, metadata)) else None
 

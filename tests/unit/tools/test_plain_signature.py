@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, Union
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 from tests.kit.examples import examples
@@ -263,6 +263,7 @@ DEFAULTS = st.one_of(
 
 
 @given(hint=HINTS, default=DEFAULTS, text=st.none() | st.text(max_size=12))
+@example(hint=Annotated[None, "what it is"] | int, default=inspect.Parameter.empty, text=None)
 @settings(max_examples=examples(300))
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of pydantic, about defaults that are not of the hinted type
 def test_a_plain_schema_is_the_one_that_pydantic_writes(hint: Any, default: Any, text: str | None) -> None:

@@ -3,22 +3,29 @@ of such integers, a plane for each binary digit. Adding numbers to those of all 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from itertools import compress
 
 __all__ = ["BitPlanes", "members", "planes_of"]
 
-_BITS = [tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256)]
-_NOT_EMPTY = re.compile(rb"[^\0]")
+_WORD = 64
 
 
-def members(bits: int) -> Iterator[int]:
+def members(bits: int) -> list[int]:
     """The numbers of the bits that are set, in order."""
-    data = bits.to_bytes(bits.bit_length() // 8 + 1, "little")
-    return chain.from_iterable(
-        [8 * at + bit for bit in _BITS[data[at]]] for at in (found.start() for found in _NOT_EMPTY.finditer(data))
-    )
+    words = array("Q", bits.to_bytes((bits.bit_length() // _WORD + 1) * _WORD // 8, "little"))
+    if sys.byteorder == "big":
+        words.byteswap()
+    found = []
+    for first, word in compress(zip(range(0, _WORD * len(words), _WORD), words, strict=True), words):
+        rest = word
+        while rest:
+            lowest = rest & -rest
+            found.append(first + lowest.bit_length() - 1)
+            rest ^= lowest
+    return found
 
 
 def planes_of(sets: Mapping[int, int]) -> list[int]:

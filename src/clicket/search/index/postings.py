@@ -152,6 +152,7 @@ class Postings:
         self._longest = _SHORT if self.size >= _LARGE else _MAX_MAPPING
         self.unit = self._rarity(min(self._longest, self.size)) / _UNITS
         """Of the bounds of weights."""
+        self._every = (1 << len(lengths)) - 1
         self._lists: dict[str, _ShortList | _LongList] = {}
         self._cached = 0
         """Bytes of lists in memory, about."""
@@ -186,11 +187,11 @@ class Postings:
         class_of: dict[float, int] = {}
         lowest: dict[int, float] = {}
         seen = 0
-        for norm, count in sorted(Counter(self.norms).items()):
+        for norm, count in sorted(Counter(self.norms[1:]).items()):  # no passage has the key 0
             class_of[norm] = number = _LENGTHS * seen // len(self.norms)
             lowest.setdefault(number, norm)
             seen += count
-        classes = bytes([class_of[norm] for norm in reversed(self.norms)])
+        classes = bytes([class_of.get(norm, 0) for norm in reversed(self.norms)])
         digits = [(norm, bytes([48 + (one == number) for one in range(256)])) for number, norm in lowest.items()]
         each = [(norm, int(classes.translate(table), 2)) for norm, table in digits]
         return [
@@ -262,11 +263,12 @@ class Postings:
     def _bounds(self, long: list[_Wanted]) -> BitPlanes:
         """The highest weight that the long lists may give to each passage, in units."""
         if long != self._last_bounds[0]:
-            bounds = BitPlanes((1 << len(self.norms)) - 1)
+            bounds = BitPlanes(self._every)
             for _, one, times in long:
                 assert isinstance(one, _LongList)
-                for _ in range(times):
-                    bounds.add(one.planes)
+                for at in range(times.bit_length()):
+                    if times >> at & 1:
+                        bounds.add([0] * at + one.planes)
             self._last_bounds = (long, bounds)
         return self._last_bounds[1]
 

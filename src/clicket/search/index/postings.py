@@ -41,8 +41,8 @@ _MOST = (*(count - 1 for count in COUNTS[1:]), MAX_COUNT)
 """The highest number of occurrences of the passages that have a term as often as one of `COUNTS`, and not as often as the next."""
 _LENGTHS, _JOINED = 6, (1, 2, 2, 2)
 """Classes of passages by length, of about the same size; and how many of them are one class for each of `COUNTS`."""
-_UNITS = 63
-"""The highest weight of a long list: it has six binary digits."""
+_UNITS = 31
+"""The highest weight of a long list: it has five binary digits."""
 _STEPS = 6
 """Steps from the highest bound down."""
 _BIT = bytes([1 << (one >> 4 & 7) for one in range(256)])

@@ -232,9 +232,9 @@ def _document(entry: Any, engine: str, max_text: int | None) -> Document | None:
 
 def _is_clean(one: Document) -> bool:
     """Is it ASCII, or has it a text and no lone surrogate, and nothing in it is too long?"""
-    whole = f"{one.id}{one.title}{one.text}"
-    if whole.isascii():
+    if one.text.isascii() and one.title.isascii() and one.id.isascii():
         return True
+    whole = f"{one.id}{one.title}{one.text}"
     fits = max(len(one.id), len(one.url), len(one.source)) <= _MAX_NAME and len(one.title) <= _MAX_TITLE
     clear = one.id.strip() and one.text.strip() and one.url == one.url.strip()
     return bool(

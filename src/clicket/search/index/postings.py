@@ -1,26 +1,28 @@
 """Posting lists with BM25 weights, computed once for each term and cached until the index changes.
 
 The terms with the largest weights come first. When the remaining terms cannot lift a new passage into the best `k`, only the passages
-found so far are scored further (MaxScore). The weights of a common term are computed only of passages that may be among the best: the
-bits of its list give a bound for all passages at once.
+found so far are scored further (MaxScore). Of a common term, the numbers of occurrences and the lengths of passages give a bound for the
+weight in each of them, as bits. A query adds the bounds of its common terms for all passages at once; passages are scored exactly from
+the highest bound down, until no other one can be among the best.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from heapq import nlargest
-from itertools import accumulate, islice
+from itertools import accumulate, compress, pairwise
 from math import ceil, inf, log
 from typing import Any
 
 import apsw
 import msgspec
 
-from clicket.search.index.bit_planes import BitPlanes, members
-from clicket.search.index.list_writer import COUNTS, MAX_COUNT, count_bits, unpacked
+from clicket.search.index.bit_planes import BitPlanes, members, planes_of
+from clicket.search.index.list_writer import COUNTS, MAX_COUNT, unpacked
 
 __all__ = ["K1", "B", "Postings", "listed"]
 
@@ -28,25 +30,26 @@ K1, B = 1.2, 0.75
 _MAX_CACHED = 64_000_000
 """Bytes of posting lists in memory, about."""
 _MAX_FREQUENCIES = 200_000
-_SHORT = 256
-"""A posting list up to this length is scanned without further thought."""
+_SHORT, _MAX_MAPPING, _LARGE = 512, 4_096, 50_000
+"""The weights of a list up to the first length, or up to the second one in an index of fewer passages than the third, are a mapping, made
+when it is read; a longer one is read as bits."""
 _SORTED = 1_000
 """Fewer numbers are sorted, which is faster than to pick the highest ones."""
-_MAX_MAPPING = 4_096
-"""The weights of a list up to this length are a mapping, made when it is read; a longer one is read as bits."""
 _LIST_BYTES, _MAPPING_BYTES, _ENTRY_BYTES = 400, 104, 4
 """Of a list, also an empty one; of one entry of a short list, and of a long one."""
-_TIERS = ((1, 1.0), (1, 0.5), (2, 0.5), (5, 0.5), (MAX_COUNT, 0.0))
-"""The passages of a long list in five tiers: the number of occurrences and the length, as a share of the average, that give the highest
-weight there."""
-_UNITS = 125
-"""The bound of all weights together, as it is counted in bits."""
-_MAX_BOUNDS = 8
-"""Bounds in memory, each of about `passages` bytes."""
-_SEEDS = 4
-"""Passages of the highest bounds that are scored to find the threshold, as a multiple of `k`."""
-_SHARES = (1.0, 0.6)
-"""The passages of a short list in two groups: those with more than the second share of the highest weight, and the others."""
+_MOST = (*(count - 1 for count in COUNTS[1:]), MAX_COUNT)
+"""The highest number of occurrences of the passages that have a term as often as one of `COUNTS`, and not as often as the next."""
+_LENGTHS, _JOINED = 6, (1, 2, 2, 2)
+"""Classes of passages by length, of about the same size; and how many of them are one class for each of `COUNTS`."""
+_UNITS = 31
+"""The highest weight of a long list: it has five binary digits."""
+_STEPS = 6
+"""Steps from the highest bound down."""
+_BIT = bytes([1 << (one >> 4 & 7) for one in range(256)])
+_AS_OFTEN = [bytes([one & 15 >= count for one in range(256)]) for count in COUNTS]
+"""For the lowest byte of an entry: the bit of its passage in a byte of bits, and whether the term is there as often as one of `COUNTS`."""
+_FEW = 256
+"""So many passages are scanned without further thought."""
 _GROWTH = 1.6
 """The factor by which the threshold is expected to grow at most; it decides when to compute it again."""
 _SLACK = 1e-4
@@ -63,7 +66,7 @@ _FREQUENCIES = """SELECT j.value, (SELECT sum(size) FROM posting_lists WHERE ter
 class _ShortList:
     """The weight of every passage that has a term."""
 
-    __slots__ = ("_by_weight", "bytes", "max_weight", "size", "weights")
+    __slots__ = ("bytes", "max_weight", "size", "weights")
 
     def __init__(self, entries: array[int], rarity: float, of: Postings) -> None:
         once, norms = of.once, of.norms
@@ -75,20 +78,7 @@ class _ShortList:
         }
         self.size = len(entries)
         self.max_weight = max(self.weights.values(), default=0.0)
-        self.bytes = _LIST_BYTES + _MAPPING_BYTES * self.size + (len(norms) // 4 if self.size > _SHORT else 0)
-        self._by_weight: list[tuple[float, int]] = []
-
-    def by_weight(self, keys: int) -> list[tuple[float, int]]:
-        """The passages as bits, in groups: the share of the highest weight that the weights of a group do not exceed, and its passages."""
-        if not self._by_weight:
-            middle = _SHARES[1] * self.max_weight
-            groups = [bytearray(keys // 8 + 1) for _ in _SHARES]
-            for key, weight in self.weights.items():
-                groups[weight <= middle][key >> 3] |= 1 << (key & 7)
-            self._by_weight = [
-                (share, int.from_bytes(one, "little")) for share, one in zip(_SHARES, groups, strict=True)
-            ]
-        return self._by_weight
+        self.bytes = _LIST_BYTES + _MAPPING_BYTES * self.size
 
     def add_to(self, scores: dict[int, float], times: int) -> None:
         """Add the weights to the passages that have a score already."""
@@ -100,33 +90,30 @@ class _ShortList:
 class _LongList:
     """The passages that have a common term: as entries, for the weights of some, and as bits, for a bound of all weights."""
 
-    __slots__ = (
-        "_entries",
-        "_of",
-        "_present",
-        "_rarity",
-        "_repeated",
-        "bounds",
-        "bytes",
-        "max_weight",
-        "size",
-        "tiers",
-    )
+    __slots__ = ("_entries", "_of", "_present", "_rarity", "_repeated", "bytes", "max_weight", "planes", "size")
 
     def __init__(
         self, blocks: Sequence[tuple[bytes, bytes | None]], entries: array[int], rarity: float, of: Postings
     ) -> None:
-        once, twice, thrice, often = _counted(blocks)
-        half, average, longer = of.shorter
-        high = thrice | once & half
-        self.tiers = (once, twice | once & average, high | twice & longer, high, often | thrice & half)
-        """Each has the passages of the next ones too."""
-        self.bounds = [rarity * count / (count + of.norm(share)) for count, share in _TIERS]
-        self.max_weight = self.bounds[-1]
+        width = len(of.norms) // 8 + 1
+        if all(bits is not None for _, bits in blocks):
+            counted = _stored(blocks)
+            self._present, self._repeated = (bits.to_bytes(width, "little") for bits in counted[:2])
+        else:
+            self._present, self._repeated, *more_often = _counted(b"".join([data for data, _ in blocks]), width)
+            counted = [int.from_bytes(bits, "little") for bits in (self._present, self._repeated, *more_often)]
+        by_units: defaultdict[int, int] = defaultdict(int)
+        for most, (some, more), lengths in zip(_MOST, pairwise([*counted, 0]), of.by_length, strict=True):
+            rest = some ^ more
+            for norm, passages in lengths if rest else ():
+                if both := rest & passages:
+                    by_units[ceil(rarity * most / (most + norm) / of.unit)] |= both
+        self.planes = planes_of(by_units)
+        """A bound for the weight of each passage, in units."""
         self.size = len(entries)
-        self.bytes = _LIST_BYTES + _ENTRY_BYTES * self.size + (len(self.tiers) + 2) * len(of.norms) // 7
+        self.bytes = _LIST_BYTES + _ENTRY_BYTES * self.size + (len(self.planes) + 2) * len(of.norms) // 7
+        self.max_weight = max(by_units) * of.unit
         self._entries, self._rarity, self._of = entries, rarity, of
-        self._present, self._repeated = (bits.to_bytes(len(of.norms) // 8 + 1, "little") for bits in (once, twice))
 
     def add_to(self, scores: dict[int, float], times: int) -> None:
         """Add the weights to the passages that have a score already."""
@@ -146,12 +133,6 @@ _Wanted = tuple[float, _ShortList | _LongList, int]
 """The highest weight of a term in the query, its list, and how often it is in the query."""
 
 
-class _Bounds(BitPlanes):
-    """The highest weight that the long lists of a query may give to each passage, in units."""
-
-    unit = 1.0
-
-
 class Postings:
     """The posting lists of one snapshot of the index."""
 
@@ -168,11 +149,15 @@ class Postings:
         once = [1 / (1 + norm) for norm in norms]
         self.once = [once[one] for one in lengths]
         """The weight of a term that occurs once, without its rarity."""
+        self._longest = _SHORT if self.size >= _LARGE else _MAX_MAPPING
+        self.unit = self._rarity(min(self._longest, self.size)) / _UNITS
+        """Of the bounds of weights."""
+        self._every = (1 << len(lengths)) - 1
         self._lists: dict[str, _ShortList | _LongList] = {}
         self._cached = 0
         """Bytes of lists in memory, about."""
         self._frequencies: dict[str, int] = {}
-        self._last_bounds: dict[tuple[tuple[_ShortList | _LongList, int], ...], _Bounds] = {}
+        self._last_bounds: tuple[list[_Wanted], BitPlanes] = ([], BitPlanes(0))
 
     def has_counted(self, terms: Sequence[str]) -> bool:
         """Are the frequencies of these terms in memory?"""
@@ -192,44 +177,53 @@ class Postings:
             known.update(rows)
         return [known[term] for term in terms]
 
-    def norm(self, share: float) -> float:
-        """What a length adds to the number of occurrences, in the formula of BM25; as a share of the average."""
-        return K1 * (1 - B + B * share)
+    def _rarity(self, size: int) -> float:
+        """What a term in so many passages weighs at most."""
+        return log(1 + (self.size - size + 0.5) / (size + 0.5)) * (K1 + 1)
 
     @cached_property
-    def shorter(self) -> tuple[int, ...]:
-        """Bits of the passages that are shorter than half of the average, than the average, and than one and a half of it."""
-        found = []
-        for share in (0.5, 1.0, 1.5):
-            norm = self.norm(share)
-            found.append(int("".join(["1" if one < norm else "0" for one in reversed(self.norms)]), 2))
-        return tuple(found)
+    def by_length(self) -> list[list[tuple[float, int]]]:
+        """For each of `COUNTS`, passages of about the same length, as bits, with the lowest of their norms."""
+        class_of: dict[float, int] = {}
+        lowest: dict[int, float] = {}
+        seen = 0
+        for norm, count in sorted(Counter(self.norms[1:]).items()):  # no passage has the key 0
+            class_of[norm] = number = _LENGTHS * seen // len(self.norms)
+            lowest.setdefault(number, norm)
+            seen += count
+        classes = bytes([class_of.get(norm, 0) for norm in reversed(self.norms)])
+        digits = [(norm, bytes([48 + (one == number) for one in range(256)])) for number, norm in lowest.items()]
+        each = [(norm, int(classes.translate(table), 2)) for norm, table in digits]
+        return [
+            [(each[at][0], sum([bits for _, bits in each[at : at + size]])) for at in range(0, len(each), size)]
+            for size in _JOINED
+        ]
 
     def best(self, wanted: Mapping[str, int], k: int) -> tuple[dict[int, float], bool]:
         """The best `k` passages and those equal to the last, with scores; and whether passages with these terms are left out."""
-        lists = self._read(sorted(wanted))
-        short: list[_Wanted] = []
         long: list[_Wanted] = []
-        for term, one in lists.items():
+        short: list[_Wanted] = []
+        for term, one in self._read(sorted(wanted)).items():
             if one.size:
                 (long if isinstance(one, _LongList) else short).append(
                     (one.max_weight * wanted[term], one, wanted[term])
                 )
-        ordered = sorted(short, key=lambda each: -each[0]) + long
-        bounds = self._bounds(long) if long else None
-        most = bounds.highest_sum * bounds.unit if bounds else 0.0
-        left = [*accumulate([each[0] for each in reversed(ordered[: len(short)])], initial=most)][::-1]
-        rest = [*accumulate([each[1].size for each in reversed(ordered)])][::-1]
+        short.sort(key=lambda each: -each[0])
+        bounds = self._bounds(long)
+        highest = bounds.highest_sum
+        most = highest * self.unit  # what long lists give at most
+        left = [*accumulate([each[0] for each in reversed(short)], initial=most)][::-1]
+        rest = [*accumulate([each[1].size for each in reversed(short)])][::-1]
         once: dict[int, float] = {}  # what the passages have of the first list that they are in
         scores: dict[int, float] = {}  # of those in several lists: few, and nearly always the best ones
         weights: dict[int, float] = {}
         threshold, guess = 0.0, inf
-        for at, (_, one, count) in enumerate(ordered[: len(short)]):
+        for at, (_, one, count) in enumerate(short):
             assert isinstance(one, _ShortList)
-            if threshold <= left[at] <= guess and len(scores) >= k and rest[at] > max(_SHORT, len(once)):
-                threshold = max(threshold, _threshold(scores, ordered[at:], k) - _SLACK)
+            if threshold <= left[at] <= guess and len(scores) >= k and (long or rest[at] > max(_FEW, len(once))):
+                threshold = max(threshold, _threshold(scores, [*short[at:], *long], k) - _SLACK)
                 guess = threshold * _GROWTH  # not computed again before the remaining weights fall below it
-            if threshold > left[at] and len(once) > _SHORT:
+            if threshold > left[at] and len(once) > _FEW:
                 scores = _above(scores, threshold - left[at])
                 once = {**_above(once, threshold - left[at]), **scores}
             weights = _times(one.weights, count)
@@ -240,63 +234,43 @@ class Postings:
         likely = scores if len(scores) >= k or not long else {**once, **weights, **scores}
         if len(likely) >= k:
             threshold = max(threshold, _threshold(likely, long, k) - _SLACK)
-        if bounds is not None and threshold <= most:
-            seeds = dict.fromkeys(islice(bounds.highest(k), _SEEDS * k), 0.0)
-            if len(seeds) >= k:
-                threshold = max(threshold, _threshold(seeds, ordered, k) - _SLACK)
-        scores = self._with_single(scores, ordered[: len(short)], bounds, most, threshold)
-        if bounds is not None and threshold <= most:
-            new = bounds.at_least(max(ceil(threshold / bounds.unit), 1))
-            scores = {**dict.fromkeys(members(new), 0.0), **scores}
-        remaining = sum([each[0] for each in long])
-        for highest, one, count in sorted(long, key=lambda each: -each[0]):
-            if len(scores) > _SHORT:
-                scores = _above(scores, threshold - min(remaining, most))
-            one.add_to(scores, count)
-            remaining -= highest
+        exact: dict[int, float] = {}
+        level, done = highest, 0
+        while level >= (lowest := max(ceil(threshold / self.unit), 1)):  # those below cannot be among the best
+            level = max(level - highest // _STEPS, lowest)
+            found = bounds.at_least(level)
+            exact.update(_added(dict.fromkeys(members(found ^ done), 0.0), [*short, *long]))
+            done, level = found, level - 1
+            if len(exact) >= k:
+                threshold = max(threshold, _kth(exact, k) - _SLACK)
+        near = _above(scores, threshold - most)
+        for highest_weight, one, count in short:
+            if highest_weight + most < threshold:
+                break
+            assert isinstance(one, _ShortList)
+            near = {**_above(_times(one.weights, count), threshold - most), **near}
+        if long and len(near) > _FEW:
+            units = max(ceil((threshold - max(near.values())) / self.unit), 0)
+            bits = bounds.at_least(units).to_bytes(len(self.norms) // 8 + 1, "little")
+            near = {key: weight for key, weight in near.items() if bits[key >> 3] >> (key & 7) & 1}
+        scores = {**_added(near, long), **exact}
         if len(scores) <= k:
             return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
         threshold = round(_kth(scores, k), 6)
         near = _above(scores, threshold - _SLACK)
         return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
 
-    def _with_single(
-        self, scores: dict[int, float], short: Sequence[_Wanted], bounds: _Bounds | None, most: float, threshold: float
-    ) -> dict[int, float]:
-        """The scores, and those of passages in one short list only, as far as they may reach the threshold. `most` is what the long
-        lists give at most."""
-        single: dict[int, float] = {}
-        for highest, one, count in short:
-            if highest + most < threshold:
-                break
-            assert isinstance(one, _ShortList)
-            weights = _times(one.weights, count)
-            if bounds is None or one.size <= _SHORT or threshold <= highest:
-                single.update(_above(weights, threshold - most))
-                continue
-            for share, passages in one.by_weight(len(self.norms)):
-                near = passages & bounds.at_least(ceil((threshold - share * highest) / bounds.unit))
-                single.update({key: weights[key] for key in members(near)})
-        return {**single, **scores}
-
-    def _bounds(self, long: Sequence[_Wanted]) -> _Bounds:
-        """The highest weight that the long lists may give to each passage. The queries of one question often have the same ones."""
-        lists = tuple([(one, count) for _, one, count in long])
-        if lists in self._last_bounds:
-            return self._last_bounds[lists]
-        bounds = _Bounds((1 << len(self.norms)) - 1)
-        bounds.unit = sum([each[0] for each in long]) / _UNITS
-        for _, one, count in long:
-            assert isinstance(one, _LongList)
-            before = 0
-            for tier, bound in zip(one.tiers, one.bounds, strict=True):
-                units = ceil(bound * count / bounds.unit)
-                bounds.add(tier, units - before)
-                before = units
-        if len(self._last_bounds) >= _MAX_BOUNDS:
-            self._last_bounds.clear()
-        self._last_bounds[lists] = bounds
-        return bounds
+    def _bounds(self, long: list[_Wanted]) -> BitPlanes:
+        """The highest weight that the long lists may give to each passage, in units."""
+        if long != self._last_bounds[0]:
+            bounds = BitPlanes(self._every)
+            for _, one, times in long:
+                assert isinstance(one, _LongList)
+                for at in range(times.bit_length()):
+                    if times >> at & 1:
+                        bounds.add([0] * at + one.planes)
+            self._last_bounds = (long, bounds)
+        return self._last_bounds[1]
 
     def _read(self, terms: Sequence[str]) -> dict[str, _ShortList | _LongList]:
         """The lists of these terms, in this order."""
@@ -310,8 +284,8 @@ class Postings:
             for term, parts in blocks.items():
                 entries = unpacked(parts[0][0] if len(parts) == 1 else b"".join([data for data, _ in parts]))
                 size = len(entries)
-                rarity = log(1 + (self.size - size + 0.5) / (size + 0.5)) * (K1 + 1)
-                is_short = size <= max(_MAX_MAPPING, self.size // 64)
+                rarity = self._rarity(size)
+                is_short = size <= self._longest
                 one = _ShortList(entries, rarity, self) if is_short else _LongList(parts, entries, rarity, self)
                 self._lists[term] = one
                 self._frequencies[term] = size
@@ -343,9 +317,24 @@ def _by_key(connection: apsw.Connection) -> tuple[list[int], list[int]]:
     return spread
 
 
-def _counted(blocks: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
-    """For each of `COUNTS` the passages that have the term as often or more often, as bits."""
-    stored = [count_bits(unpacked(data)) if bits is None else bits for data, bits in blocks]
+def _counted(data: bytes, width: int) -> list[bytes]:
+    """For each of `COUNTS` the passages that have the term as often or more often, as bits; nothing if there are none."""
+    entries: Sequence[int] = unpacked(data)
+    low, counted = data[::4], []
+    for count, as_often in zip(COUNTS, _AS_OFTEN, strict=True):
+        if count > 1:
+            chosen = low.translate(as_often)
+            entries, low = list(compress(entries, chosen)), bytes(compress(low, chosen))
+        bits = bytearray(width if entries or count < COUNTS[2] else 0)
+        for entry, bit in zip(entries, low.translate(_BIT), strict=True):
+            bits[entry >> 7] |= bit
+        counted.append(bytes(bits))
+    return counted
+
+
+def _stored(blocks: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
+    """The same, from the bits that are stored with each block."""
+    stored = [bits or b"" for _, bits in blocks]
     firsts, sizes = [unpacked(data[:4])[0] >> 4 for data, _ in blocks], [len(bits) // len(COUNTS) for bits in stored]
     counted = []
     for at in range(len(COUNTS)):
@@ -368,10 +357,14 @@ def _joined(sets: list[tuple[int, int]]) -> tuple[int, int]:
 
 def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> float:
     """A score that the best `k` reach at least: the k-th of the best so far, with all remaining terms added."""
-    best = _above(scores, _kth(scores, 2 * k))
+    return _kth(_added(_above(scores, _kth(scores, 2 * k)), rest), k)
+
+
+def _added(scores: dict[int, float], rest: Sequence[_Wanted]) -> dict[int, float]:
+    """The scores, with the weights of these lists added."""
     for _, one, count in rest:
-        one.add_to(best, count)
-    return _kth(best, k)
+        one.add_to(scores, count)
+    return scores
 
 
 def _times(weights: dict[int, float], count: int) -> dict[int, float]:

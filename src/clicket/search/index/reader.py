@@ -34,6 +34,7 @@ _NAMED = """SELECT j.key, (SELECT json_group_array(json_array(rank, document)) F
 _SIMILAR = """SELECT term, sum(size) AS passages FROM posting_lists
     WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? GROUP BY term HAVING passages >= ?"""
 _DATA_VERSION = "PRAGMA data_version"
+_BEGIN = f"BEGIN; {_DATA_VERSION}"
 _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _MAX_NAMED = 32
 _MAX_NAMES = 100_000
@@ -82,9 +83,8 @@ class IndexReader:
     @contextmanager
     def snapshot(self) -> Iterator[Postings]:
         """One state of the file, until the block ends."""
-        self._connection.execute("BEGIN")
+        version = self._connection.execute(_BEGIN).get
         try:
-            version = self._connection.execute(_DATA_VERSION).get
             if version != self._version:
                 self._postings = Postings(self._connection)
                 self._vectors: Vectors | None = None
@@ -203,7 +203,7 @@ class IndexReader:
             return [documents[key] for key in keys]
 
     def frequencies(self, wanted: Sequence[str]) -> list[int]:
-        if self._is_current() and self._postings.has_counted(wanted):
+        if self._version is not None and self._postings.has_counted(wanted) and self._is_current():
             return self._postings.frequencies(wanted)
         with self.snapshot() as postings:
             return postings.frequencies(wanted)
@@ -221,7 +221,7 @@ class IndexReader:
             return [(str(one), int(count)) for one, count in rows] if first else []
 
     def named(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        if self._is_current() and all(map(self._names.__contains__, names)):
+        if all(map(self._names.__contains__, names)) and self._is_current():
             return [self._names[name] for name in names]
         with self.snapshot():
             if len(self._names) > _MAX_NAMES:

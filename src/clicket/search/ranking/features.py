@@ -110,19 +110,21 @@ class FeatureExtractor:
             term: [at for at, profile in enumerate(profiles) if term in profile.all_terms]
             for term in dict.fromkeys([term for each in wanted for term in each])
         }
-        found = [0.0] * len(profiles)
-        for each in wanted:
-            weights = {term: self.term_weights[term] for term in each}
-            total = sum(weights.values())
-            shares = dict.fromkeys([at for term in each for at in having[term]], 0.0)
-            for term in each:
-                weight = weights[term]
+        shares: list[tuple[float, int, int]] = []
+        """Of each profile and query: the share that it has at all, which no window exceeds."""
+        weights = [{term: self.term_weights[term] for term in each} for each in wanted]
+        totals = [sum(each.values()) for each in weights]
+        for number, each in enumerate(weights):
+            has = dict.fromkeys([at for term in each for at in having[term]], 0.0)
+            for term, weight in each.items():
                 for at in having[term]:
-                    shares[at] += weight
-            for at, share in shares.items():
-                if share > found[at] * total:
-                    together = best_window(term_positions(profiles[at], weights), weights) / total
-                    found[at] = max(found[at], together)
+                    has[at] += weight
+            shares += [(share / totals[number], at, number) for at, share in has.items()]
+        found = [0.0] * len(profiles)
+        for share, at, number in sorted(shares, reverse=True):
+            if share > found[at]:
+                near = best_window(term_positions(profiles[at], weights[number]), weights[number]) / totals[number]
+                found[at] = max(found[at], near)
         return found
 
     def _rows(

@@ -57,6 +57,23 @@ def test_every_block_of_a_list_that_became_long_has_its_bits(tmp_path: Path) -> 
         assert rows.fetchall() == [(0, 0), (1, 0), (2, 0), (3, 0)]
 
 
+def test_a_long_list_without_bits_gives_the_same_scores(tmp_path: Path) -> None:
+    """Bits are missing in a file of an older version, and where few passages have the term."""
+    path, chance = tmp_path / "index.db", random.Random(7)
+    rows = [
+        {"id": str(number), "text": "gnu " * chance.choice((1, 1, 1, 2, 4, 7)) + "okapi " * chance.randrange(9)}
+        for number in range(4_500)
+    ]
+    with Index.open(path) as index:
+        index.add(rows)
+        asked = [("gnu", 20), ("gnu okapi okapi", 20), ("okapi gnu", 5_000)]
+        found = [index.find(query, k=k) for query, k in asked]
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("UPDATE posting_lists SET bits = NULL")
+    with Index.open(path) as index:
+        assert [index.find(query, k=k) for query, k in asked] == found
+
+
 def test_a_passage_is_removed_from_lists_that_its_text_no_longer_leads_to(tmp_path: Path) -> None:
     """As if another version of the program had read another term in it."""
     path = tmp_path / "index.db"

@@ -110,6 +110,7 @@ def _compare(index: Index, held: dict[str, list[str]]) -> None:
         "all many long",
         "w0 long",
         "w9 long many",
+        "w0 w4 w16" + " many" * 3 + " long" * 7,
     ):
         expected = []
         for key, own in held.items():

@@ -7,9 +7,9 @@
 PY := .venv/bin/python
 # Pass more to pytest with ARGS, e.g. `make test ARGS="-k journal -x"`; JOBS=0 runs the tests in one process.
 ARGS ?=
-# Four more than most machines of CI have cores: a third of the time a test waits, for a process, a lease or a lock. Each job begins
+# Three more than most machines of CI have cores: a third of the time a test waits, for a process, a lease or a lock. Each job begins
 # with its own part of the suite, so that servers of a module are started once, and takes from the others when it is done.
-JOBS ?= 6
+JOBS ?= 5
 PYTEST = -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 # Another environment that happens to be active must not leak into ours.

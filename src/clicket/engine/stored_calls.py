@@ -8,9 +8,10 @@ from typing import Any
 
 from clicket.bridge import fulfil
 from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
-from clicket.model import Event, Record, ToolResult, notes_of, plain_result, read, result_of
+from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
 from clicket.model.codec import decode
 from clicket.model.ids import alias_of, is_alias, provider_prefix
+from clicket.model.plain_result import plain_result
 from clicket.ports import Clock, Query, Store, Stored, Timer
 
 __all__ = ["Closed", "StoredCalls"]

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from clicket.model.call import Arguments, CallOptions, ToolCall
 from clicket.model.event import Event, EventType
-from clicket.model.plain_result import plain_result
 from clicket.model.record import (
     Attempt,
     Page,
@@ -55,7 +54,6 @@ __all__ = [
     "load_call",
     "load_events",
     "notes_of",
-    "plain_result",
     "read",
     "result_of",
     "rows_of",

@@ -195,7 +195,8 @@ def fold(events: Iterable[Event]) -> Record:
         setattr(record, name, data[name])
     for last in iterator:
         if last.state is not record.state:
-            record.state = CALL.advance(record.state, last.state)
+            CALL.advance(record.state, last.state)
+            record.state = last.state
         seen.append(last)
         if last.type == "stage_ended":  # most events are: a call has six of them
             data = last.data

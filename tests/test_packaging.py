@@ -18,7 +18,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-pytestmark = pytest.mark.first  # at the end, processes that take tests from another would each install the package again
+pytestmark = (
+    pytest.mark.first
+)  # at the end, processes that take tests from another would each install the package again
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_PACKAGES = 33  # a core install, clicket included

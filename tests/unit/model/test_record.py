@@ -23,11 +23,11 @@ from clicket.model import (
     fold,
     is_unresolved,
     load_events,
-    plain_result,
     result_of,
     rows_of,
 )
 from clicket.model.ids import new_id
+from clicket.model.plain_result import plain_result
 from clicket.model.record import read
 
 ERROR = {"code": "tool_error", "message": "no", "type": "ValueError", "retryable": False, "details": {}}

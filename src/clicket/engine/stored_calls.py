@@ -11,7 +11,7 @@ from clicket.errors import ClicketError, NotFound, StoreUnavailable, UsageError
 from clicket.model import Event, Record, ToolResult, notes_of, read, result_of
 from clicket.model.codec import decode
 from clicket.model.ids import alias_of, is_alias, provider_prefix
-from clicket.model.plain_result import plain_result
+from clicket.model.result import plain_result
 from clicket.ports import Clock, Query, Store, Stored, Timer
 
 __all__ = ["Closed", "StoredCalls"]

@@ -4,7 +4,7 @@
 - `event`, `unit`: one fact about a call; the events that are written together, as they are stored
 - `record`: everything known about a call, folded from its events; `waits`: whether it waits for a person
 - `grant`: an approval that also answers later questions
-- `result`, `plain_result`, `output`: what a caller gets back, also without a record; a tool's output as plain JSON
+- `result`, `output`: what a caller gets back, also without a record; a tool's output as plain JSON
 - `ended`, `figures`: how a call ended, for statistics; counts and run times in buckets
 - `codec`: JSON encoding and decoding
 - `ids`, `names`: ids of calls; tool names as model providers accept them

@@ -27,8 +27,8 @@ from clicket.model import (
     rows_of,
 )
 from clicket.model.ids import new_id
-from clicket.model.plain_result import plain_result
 from clicket.model.record import read
+from clicket.model.result import plain_result
 
 ERROR = {"code": "tool_error", "message": "no", "type": "ValueError", "retryable": False, "details": {}}
 TIMES = st.floats(0, 4e9)

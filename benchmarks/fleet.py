@@ -28,11 +28,12 @@ _WORKERS = ((0, "no worker: runs in the submitting process"), (1, "1 worker"), (
 
 _CORES = min((count for count, _ in _WORKERS if count), key=lambda count: abs(count - (os.cpu_count() or 1)))
 """As many workers as taskiq's command starts: one for each core, or the nearest number that is measured."""
+_BESIDE = {"celery": "redis-1", "taskiq": f"redis-{_CORES}", "dbos": "postgres-1"}
 _NAMES = tuple(f"{name}-{count}" for name, _, _ in _STORES for count, _ in _WORKERS)
 
 
 def _ours(store: str) -> list[Contender]:
-    """The numbers of workers over a store. Peers on the same server are measured next to them, when the machine is as fast."""
+    """The numbers of workers over a store."""
     return [
         Contender(
             name=f"{name}-{count}",
@@ -63,6 +64,16 @@ def _peers(on: str) -> list[Contender]:
     ]
 
 
+def _on(store: str, server: str) -> list[Contender]:
+    """Ours and the peers on a server. A peer is measured right after the one it is compared with, when the machine is as fast."""
+    mixed, peers = _ours(store), _peers(server)
+    for peer in peers:
+        names = [contender.name for contender in mixed]
+        beside = _BESIDE.get(peer.name)
+        mixed.insert(names.index(beside) + 1 if beside in names else len(mixed), peer)
+    return mixed
+
+
 QUESTION = Question(
     name="fleet",
     title="Many processes over one store",
@@ -79,10 +90,8 @@ QUESTION = Question(
     ),
     contenders=(
         *_ours("process"),
-        *_ours("redis"),
-        *_peers("redis-everysec"),
-        *_ours("postgres"),
-        *_peers("postgres"),
+        *_on("redis", "redis-everysec"),
+        *_on("postgres", "postgres"),
         *_ours("redis+nats"),
         *_ours("postgres+nats"),
         *_peers("temporal"),

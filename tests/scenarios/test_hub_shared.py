@@ -94,11 +94,13 @@ async def test_a_hand_on_one_is_a_hand_on_both(place: str, thread: str) -> None:
 
         watching = asyncio.create_task(watch())
         await eventually(lambda: bool(two.engine.hub.watchers))
+        await two.hub(thread).set("flaky", "maintenance")
+        await eventually(lambda: len(seen) == 1)  # now it has read where it begins: what follows is a change
         await one.hub(thread).set("base", "maintenance", "moving")
-        await eventually(lambda: seen)
+        await eventually(lambda: len(seen) == 2)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-        assert (seen[0].tool, str(seen[0].before), str(seen[0].after)) == ("base", "available", "maintenance")
+        assert (seen[1].tool, str(seen[1].before), str(seen[1].after)) == ("base", "available", "maintenance")
 
         async def refused() -> bool:
             return (await two.call("base", thread=thread)).error is not None

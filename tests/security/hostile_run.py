@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # wherever clicket is installed from
 
 from tests.security.hostile_programs import FENCES, PROGRAMS, Hostile
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # wherever clicket is installed from
 
 from clicket.interpreter import Interpreter  # after sys.path is set
 from clicket.sandbox import Limits

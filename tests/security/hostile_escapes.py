@@ -257,7 +257,7 @@ PROCESSES = [
         status=frozenset({"ok", "error", "interrupted", "killed"}),
         held_by=WALLED,
         dangerous=True,
-        timeout=1.0,
+        timeout=0.5,
     ),
     Hostile(
         "leave a daemon behind",

@@ -19,14 +19,17 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))  # wherever clicket is installed from
 
 from tests.security.hostile_programs import FENCES, PROGRAMS, Hostile
 
 from clicket.interpreter import Interpreter  # after sys.path is set
+from clicket.interpreter.setup.session_factory import SessionFactory
 from clicket.sandbox import Limits
 
 MIB = 1024 * 1024
 MARK = "canary-of-the-host"
+LIMITS = Limits(memory=256 * MIB, processes=64, file_size=16 * MIB, disk=16 * MIB, files=2_000, scratch=16 * MIB)
 AT_ONCE = 3
 WITHOUT = {
     "full": (),
@@ -77,24 +80,28 @@ def filled(program: Hostile, names: dict[str, Any]) -> str:
     return code.replace("{{", "{").replace("}}", "}")
 
 
-def interpreter(tier: str, timeout: float = 20.0, grace: float = 0.3) -> Interpreter:
-    limits = Limits(memory=256 * MIB, processes=64, file_size=64 * MIB, disk=64 * MIB, files=2_000, scratch=16 * MIB)
-    return Interpreter(
-        require=tier,
-        without=WITHOUT[tier],
-        timeout=timeout,
-        grace=grace,
-        limits=limits,
-        memory=256 * MIB,
-        max_output=16 * MIB,
-    )
+class Sessions:
+    """The sessions of all programs, in one sandbox, as those of a server: what a program leaves there would meet the next one."""
+
+    def __init__(self, tier: str) -> None:
+        # An interruptible program need not run to its end, however busy the machine is: it gets more time to stop.
+        self._factories = {patient: _factory(tier, 5.0 if patient else 0.3) for patient in (True, False)}
+
+    def interpreter(self, program: Hostile) -> Interpreter:
+        start = self._factories[bool(program.kept)]
+        return Interpreter(start=start, timeout=program.timeout, limits=start.limits, max_output=16 * MIB)
+
+    async def close(self) -> None:
+        for factory in self._factories.values():
+            await factory.close()
 
 
-async def one(program: Hostile, tier: str, names: dict[str, Any]) -> dict[str, Any]:
-    grace = (
-        5.0 if program.kept else 0.3
-    )  # an interruptible program need not run to its end, however busy the machine is
-    async with interpreter(tier, program.timeout, grace) as ci:
+def _factory(tier: str, grace: float) -> SessionFactory:
+    return SessionFactory(require=tier, without=WITHOUT[tier], grace=grace, limits=LIMITS, max_output=16 * MIB)
+
+
+async def one(program: Hostile, sessions: Sessions, names: dict[str, Any]) -> dict[str, Any]:
+    async with sessions.interpreter(program) as ci:
         before = await ci.run("kept_from_before = 41")
         assert before.status == "ok", before
         code = filled(program, names)
@@ -123,20 +130,24 @@ async def one(program: Hostile, tier: str, names: dict[str, Any]) -> dict[str, A
 async def run(tier: str, wanted: list[str]) -> dict[str, Any]:
     programs = [p for p in (PROGRAMS if tier == "full" else FENCES) if not wanted or p.name in wanted]
     programs = [p for p in programs if tier in p.held_by or not p.dangerous]
-    beside = interpreter(tier)
+    beside = Interpreter(require=tier, without=WITHOUT[tier], grace=0.3, limits=LIMITS)
+    sessions = Sessions(tier)
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def gated(program: Hostile) -> dict[str, Any]:
         async with gate:
             try:
-                return await one(program, tier, names)
+                return await one(program, sessions, names)
             except Exception as error:
                 return {"name": program.name, "broken": f"{type(error).__name__}: {error}"}
 
     with canaries() as names:
         async with beside:
             await beside.run("neighbour = 'unharmed'")
-            results = await asyncio.gather(*map(gated, programs))
+            try:
+                results = await asyncio.gather(*map(gated, programs))
+            finally:
+                await sessions.close()
             neighbour = await beside.run("print(neighbour)")
     return {"results": results, "neighbour": neighbour.stdout.strip(), "uid": os.getuid()}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -51,10 +52,16 @@ def connect(path: str, *, busy: float, settings: str, create: bool = True, state
 
 
 def prepare(
-    path: str, connection: apsw.Connection, application_id: int, migrations: Migrations, *, page_size: int = 4096
+    path: str,
+    connection: apsw.Connection,
+    application_id: int,
+    migrations: Migrations,
+    tables: Sequence[str] = (),
+    *,
+    page_size: int = 4096,
 ) -> None:
-    """Create or migrate the file; `page_size` is for new ones. Raises `Unusable`, or an `apsw.Error` that is not about the
-    file's content."""
+    """Create or migrate the file; `tables`, the statements that make what all migrations together make, and `page_size` are for
+    new ones. Raises `Unusable`, or an `apsw.Error` that is not about the file's content."""
     try:
         _refuse_foreign(connection, application_id, len(migrations))
         if path != MEMORY:
@@ -62,7 +69,7 @@ def prepare(
             if _write_ahead(connection) != "wal":
                 raise Unusable("no_log", "this file system cannot hold a write-ahead log")
         if connection.pragma("user_version") < len(migrations):
-            _migrate(path, connection, application_id, migrations)
+            _migrate(connection, application_id, migrations, tables)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise Unusable("damaged", str(error)) from error
 
@@ -88,15 +95,15 @@ def _refuse_foreign(connection: apsw.Connection, application_id: int, known: int
         raise Unusable("foreign", "is a SQLite database of another program")
 
 
-def _migrate(path: str, connection: apsw.Connection, application_id: int, migrations: Migrations) -> None:
+def _migrate(connection: apsw.Connection, application_id: int, migrations: Migrations, tables: Sequence[str]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated the file while this one waited for the lock.
         version = connection.pragma("user_version")
-        for number, statements in enumerate(migrations[version:], start=version + 1):
-            for statement in statements:
-                connection.execute(statement)
-            connection.pragma("user_version", number)
+        steps = (tables,) if version == 0 and tables else migrations[version:]
+        for statement in chain.from_iterable(steps):
+            connection.execute(statement)
+        connection.pragma("user_version", max(version, len(migrations)))
         connection.pragma("application_id", application_id)
         connection.execute("COMMIT")
     except BaseException:

@@ -93,6 +93,7 @@ async def test_figures_of_a_time_read_no_record(tmp_path: Path, monkeypatch: pyt
 async def test_a_store_of_an_older_version_has_its_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "calls.db"
     monkeypatch.setattr(schema, "_MIGRATIONS", schema._MIGRATIONS[:5])
+    monkeypatch.setattr(schema, "_TABLES", ())
     connection = schema.connect(path, busy=1, synchronous="NORMAL")
     schema.prepare(path, connection)
     for n in range(4):

@@ -120,8 +120,8 @@ class Conversation:
         for item in items:
             assert_sound(item)
             assert item.state.is_terminal
-            for turn in (await self.agent.history(self.thread)).turns:
-                assert_within_paper(turn.steps, turn.calls)
+        for turn in (await self.agent.history(self.thread)).turns:
+            assert_within_paper(turn.steps, turn.calls)
 
 
 def assert_within_paper(steps: int, calls: int) -> None:

@@ -6,7 +6,8 @@ it gets is a process like any other: a child of this one with a pid, files, envi
 through `subprocess` or asyncio. To Python itself the option means nothing: where it cannot be heeded (another system than Linux,
 coverage, a setting of the interpreter), or once the test's own children start it, the program starts in the usual way.
 
-`FORKED` imports the command line; `forked("tests.scenarios.fleet_child")` names another program.
+`FORKED` imports the command line; `forked("tests.scenarios.fleet_child")` names another program. The worker processes of tools that a
+runtime of the test itself starts are forked, too; `started(patch)` starts them as everywhere else.
 
 `python -m tests.kit.forks` is that process. It reads orders from its stdin, which is a socket, together with the child's stdin, stdout
 and stderr. For each it forks a process that forks the child and ends: whoever asked, being a subreaper for the moment, becomes the
@@ -40,7 +41,7 @@ from typing import Any
 
 from tests.kit.children import ROOT, environment
 
-__all__ = ["FORKED", "SERVER", "forked", "install", "server_pids", "take_terminal"]
+__all__ = ["FORKED", "SERVER", "forked", "install", "server_pids", "started", "take_terminal"]
 
 _OPTION = "forked="
 _SET_SUBREAPER, _GET_SUBREAPER = 36, 37  # of prctl
@@ -64,6 +65,17 @@ FORKED = forked(
 SERVER = ("clicket.server.app", "clicket.mcp", "clicket.agents", "clicket.agent_config", "anyio._backends._asyncio",
     "uvicorn.protocols.http.auto", "uvicorn.lifespan.on", "uvicorn.loops.auto")  # fmt: skip
 """What a server needs."""
+
+
+WORKER = forked("clicket.execution.retry", "clicket.execution.tracebacks", "clicket.frames", "clicket.model.output",
+    "clicket.tools.function", "ctypes", "tests.kit.children")  # fmt: skip
+"""What a worker process of tools needs."""
+
+_OF_A_PROCESS = tuple(f"clicket.execution.processes.{name}" for name in ("body", "termination", "worker"))
+"""Modules that know the pid from their import on: a child imports them anew."""
+
+_HIGH = 512
+"""Descriptors from here up are free for what is sent to a child until its own numbers are."""
 
 
 def take_terminal() -> None:
@@ -145,6 +157,15 @@ def install(patch: Any) -> None:
             return _servers.setdefault(preload, _Server(preload)).fork(*found)
 
         patch.setattr(subprocess, "_fork_exec", fork_exec)
+        patch.setattr(subprocess, "_args_from_interpreter_flags", lambda: [*WORKER, *_flags()])
+
+
+def started(patch: Any) -> None:
+    """Worker processes of tools are started again, not forked."""
+    patch.setattr(subprocess, "_args_from_interpreter_flags", _flags)
+
+
+_flags = subprocess._args_from_interpreter_flags  # type: ignore[attr-defined]  # of which a worker's command is made
 
 
 def _order(
@@ -156,9 +177,18 @@ def _order(
     words = [os.fsdecode(arg) for arg in args]
     if len(words) < 4 or words[1] != "-X" or not words[2].startswith(_OPTION):
         return None
-    kind, (what, *arguments) = (words[3], words[4:]) if words[3] in ("-m", "-c") else ("file", words[3:])
-    own = list(programs) == [os.fsencode(sys.executable)] and close_fds and set(keep) == {errpipe_write}
-    if not own or before not in (None, take_terminal) or (gid, gids, uid) != (None, None, None) or umask != -1:
+    rest = words[3:]
+    flags = {rest.pop(0) for flag in ("-B", "-P") if rest[0] == flag}
+    kind, (what, *arguments) = (rest[0], rest[1:]) if rest[0] in ("-m", "-c") else ("file", rest)
+    passed = sorted(set(keep) - {errpipe_write})
+    own = list(programs) == [os.fsencode(sys.executable)] and close_fds and max(passed, default=0) < _HIGH
+    if (
+        not own
+        or what.startswith("-")
+        or before not in (None, take_terminal)
+        or (gid, gids, uid) != (None, None, None)
+        or umask != -1
+    ):
         return None
     pairs = [os.fsdecode(pair).partition("=") for pair in env] if env is not None else None
     settings = {name: value for name, _, value in pairs} if pairs is not None else dict(os.environ)
@@ -173,6 +203,8 @@ def _order(
         ],
         "kind": kind,
         "what": what,
+        "flags": sorted(flags),
+        "passed": passed,
         "arguments": arguments,
         "cwd": os.fsdecode(cwd) if cwd is not None else os.getcwd(),
         "environment": settings,
@@ -180,7 +212,7 @@ def _order(
         "group": group,
         "terminal": before is take_terminal,
     }
-    return order, [own if own != -1 else usual for usual, own in enumerate((stdin, stdout, stderr))]
+    return order, [*(own if own != -1 else usual for usual, own in enumerate((stdin, stdout, stderr))), *passed]
 
 
 def _more(what: str, arguments: Sequence[str], store: str) -> Iterator[str]:
@@ -217,7 +249,7 @@ def main() -> None:
     base = sys.path[1:]
     sys.path[:0] = environment()["PYTHONPATH"].split(os.pathsep)
     while True:
-        head, files, _, _ = socket.recv_fds(line, 8, 3)
+        head, files, _, _ = socket.recv_fds(line, 8, 64)
         if not head:
             return
         text = b""
@@ -268,9 +300,11 @@ def _become(order: dict[str, Any], files: list[int], base: list[str]) -> None:
     """This process is the program from here on."""
     code = 1
     try:
-        for number, file in enumerate(files):
+        held = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _HIGH) for file in files]
+        os.closerange(3, _HIGH)
+        for number, file in zip((0, 1, 2, *order["passed"]), held, strict=True):
             os.dup2(file, number)
-        os.closerange(3, 1024)
+        os.closerange(_HIGH, 2 * _HIGH)
         if order["session"]:
             os.setsid()
         if order["group"] >= 0:
@@ -282,12 +316,14 @@ def _become(order: dict[str, Any], files: list[int], base: list[str]) -> None:
         os.environ.update(order["environment"])
         with contextlib.suppress(AttributeError):
             ctypes.CDLL(None).shim_begin()  # tests/crash/faults: where it is loaded, it reads the environment again
-        sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+        sys.dont_write_bytecode = "-B" in order["flags"] or bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
         added = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
         first = {"-m": os.getcwd(), "-c": "", "file": os.path.dirname(os.path.abspath(order["what"]))}
-        sys.path[:] = [first[order["kind"]], *added, *base]
+        sys.path[:] = [*([] if "-P" in order["flags"] else [first[order["kind"]]]), *added, *base]
         importlib.invalidate_caches()
         sys.path_importer_cache.clear()
+        for name in _OF_A_PROCESS:
+            sys.modules.pop(name, None)
         sys.argv = [order["what"] if order["kind"] == "file" else order["kind"], *order["arguments"]]
         _open_streams()
         code = _run(order)

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.kit import forks
 
 from clicket.execution.processes.pool import ProcessPool, Worker
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are started as outside of tests, not forked."""
+    forks.started(monkeypatch)
 
 
 @pytest.fixture

@@ -80,6 +80,7 @@ async def test_a_dying_worker_fails_its_call_alone(pool: ProcessPool, how: str, 
         await other.stop()
 
 
+@pytest.mark.usefixtures("started")
 async def test_a_dying_worker_takes_its_children_along(worker: Worker) -> None:
     listener = Listener()
     with pytest.raises(WorkerDied):
@@ -110,6 +111,7 @@ async def test_a_lost_wire_ends_the_worker(worker: Worker) -> None:
     assert all_gone([worker.pid])
 
 
+@pytest.mark.usefixtures("started")
 async def test_without_its_guard_nothing_survives_either(worker: Worker) -> None:
     listener = Listener()
     with pytest.raises(WorkerDied, match="guard"):

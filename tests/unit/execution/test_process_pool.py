@@ -114,6 +114,7 @@ async def test_an_acquire_that_is_cancelled_leaves_its_worker_to_others(pool: Pr
     pool.release(worker)
 
 
+@pytest.mark.usefixtures("started")
 async def test_a_worker_that_cannot_start_is_an_error_not_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = ProcessPool(size=2, warm=2)
     try:

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 # Results --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("started")
 async def test_output_comes_back_and_the_worker_stays_warm(pool: ProcessPool) -> None:
     seen = []
     for n in range(3):

@@ -47,6 +47,7 @@ async def test_what_does_not_heed_term_is_killed(worker: Worker, what: Any) -> N
             await run(worker, tools.add, a=1, b=2)
 
 
+@pytest.mark.usefixtures("started")
 async def test_stop_ends_the_whole_tree(worker: Worker) -> None:
     async with running(worker, tools.family) as (pids, _):
         assert all(map(is_running, pids))

@@ -53,6 +53,25 @@ def test_modules_and_files_too(tmp_path: Path) -> None:
         assert outcome(tmp_path, *forked(), *options) == outcome(tmp_path, *options)
 
 
+def test_descriptors_are_passed_on_under_their_numbers(tmp_path: Path) -> None:
+    """Also when they are numbers that the process that forks uses itself; and -P keeps the script's folder out of the path."""
+    (tmp_path / "program.py").write_text(
+        "import os, sys\n"
+        "for fd in map(int, sys.argv[1:]): os.write(fd, b'%d %d' % (fd, os.get_inheritable(fd)))\n"
+        "print(len(os.listdir('/proc/self/fd')), sys.path[0])"
+    )
+    for options in ((), forked()):
+        pipes = [os.pipe() for _ in range(6)]
+        theirs = [pipe[1] for pipe in reversed(pipes)]
+        command = [sys.executable, *options, "-P", str(tmp_path / "program.py"), *map(str, theirs)]
+        done = subprocess.run(command, env=environment(), pass_fds=theirs, capture_output=True, text=True, check=True)
+        assert done.stdout == f"{3 + len(theirs) + 1} {environment()['PYTHONPATH'].split(os.pathsep)[0]}\n"
+        for ours, end in pipes:
+            assert os.read(ours, 100) == b"%d 1" % end
+            os.close(ours)
+            os.close(end)
+
+
 def test_a_setting_of_the_interpreter_is_heeded(tmp_path: Path) -> None:
     command = [sys.executable, *forked(), "-c", "print('é')"]
     done = subprocess.run(command, env=environment(PYTHONIOENCODING="latin-1"), capture_output=True, check=True)

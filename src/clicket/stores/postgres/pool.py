@@ -81,6 +81,11 @@ class Pool:
         self._all: set[Connection] = set()
         self._closed = False
 
+    def adopt(self, connection: Connection) -> None:
+        """Keep one that is open: a new one costs the server a process."""
+        self._all.add(connection)
+        self._idle.append(connection)
+
     async def query(self, sql: str, *params: Param) -> list[Row]:
         """A statement that may be asked twice without harm. Raises `StoreUnavailable`."""
         return await self.patiently(lambda: self.run(sql, *params))

@@ -74,7 +74,7 @@ class PostgresStore:
     async def open(self, owner: Owner) -> None:
         pool = Pool(self._server, self._pool_size)
         try:
-            self.risks = await retry_while_lost(self.url, self._server.timeout, self._prepare)
+            self.risks = await retry_while_lost(self.url, self._server.timeout, lambda: self._prepare(pool))
             membership = Membership(pool, owner)
             await membership.join()
         except BaseException:
@@ -95,15 +95,18 @@ class PostgresStore:
     def _tell(self, kind: str, key: int) -> None:
         self.on_hint(kind, key)  # which may be set at any time
 
-    async def _prepare(self) -> list[str]:
+    async def _prepare(self, pool: Pool) -> list[str]:
         try:
             connection = await self._server.connect()
         except Hopeless as lost:
             raise _no_entry(self.url, lost) from lost
         try:
-            return await prepare(self._server, connection, self.durability)
-        finally:
+            risks = await prepare(self._server, connection, self.durability)
+        except BaseException:
             connection.close()
+            raise
+        pool.adopt(connection)
+        return risks
 
     async def close(self) -> None:
         parts, self._parts = self._parts, None

@@ -82,7 +82,7 @@ def _place(one: Candidate | SelectedSentence) -> tuple[int, int, int]:
     return one.document.rank, one.sentence.start, one.sentence.end
 
 
-class _Recorder:
+class Recorder:
     """A synthesizer that keeps the findings."""
 
     findings = Findings(question="")
@@ -93,7 +93,7 @@ class _Recorder:
 
 
 def collect(index: Index, questions: Iterable[Asked]) -> list[Case]:
-    cases, recorder = [], _Recorder()
+    cases, recorder = [], Recorder()
     for one in questions:
         asyncio.run(deep_search(read_question(one.question, index).text, engine=index, synthesizer=recorder))
         question, documents, candidates = question_and_candidates(recorder.findings, index)

@@ -10,12 +10,12 @@ from benchmarks.report import table
 from benchmarks.search.documents import SETS
 from benchmarks.search.figures import interval, mean, percentile
 
-__all__ = ["kept_section", "section", "with_section"]
+__all__ = ["kept_section", "placed", "section", "with_section"]
 
 _BEGIN, _END = "<!-- bench-answers -->", "<!-- end of bench-answers -->"
 _SECTION = re.compile(f"{_BEGIN}.*?{_END}\n*", re.DOTALL)
-_KEPT = re.compile(f"(?:<!-- fit -->.*?<!-- end of fit -->\n*)?{_BEGIN}.*?{_END}", re.DOTALL)
-"""With the section that was made by `fit`, which is before it."""
+_KEPT = re.compile(rf"(?:<!-- (fit|ablation) -->.*?<!-- end of \1 -->\n*)*{_BEGIN}.*?{_END}", re.DOTALL)
+"""With the sections that `fit` and `ablation` made, which are before it."""
 _INTRODUCTION = (
     "Made by `make bench-answers`. Questions about documentation that were held back, {known} with an answer and {unknown} without, asked "
     "without a model and with one that writes the answer (`brief=True`): {model}, threads: {threads}, {seconds:g} s for an answer. A "
@@ -36,8 +36,19 @@ def with_section(page: str, made: str) -> str:
     return f"{page.rstrip()}\n\n{made}\n" if at < 0 else f"{page[: at + 1]}{made}\n\n{page[at + 1 :]}"
 
 
+def placed(page: str, name: str, made: str) -> str:
+    """The page with a section between comments of this name, in the place of the former one, or before that of `make bench-answers`."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    former = re.compile(f"{begin}.*?{end}", re.DOTALL)
+    whole = f"{begin}\n\n{made}\n\n{end}"
+    if former.search(page):
+        return former.sub(lambda _: whole, page)
+    at = page.find(_BEGIN)
+    return f"{page.rstrip()}\n\n{whole}\n" if at < 0 else f"{page[:at]}{whole}\n\n{page[at:]}"
+
+
 def kept_section(page: str) -> str:
-    """The section as the page has it, with that of `fit`; empty if it has none."""
+    """The section as the page has it, with those of `fit` and `ablation`; empty if it has none."""
     found = _KEPT.search(page)
     return found.group() if found else ""
 

@@ -77,7 +77,7 @@ def _translated(question: str, counts: dict[str, int], collection: Collection) -
     if not own or sum(counts[term] > 0 for term in own) >= _MIN_KNOWN * len(own):
         return None
     if is_cjk(question):
-        text = to_english(question)
+        text = to_english(question, lambda word: any(collection.frequencies(terms(word))))
         if sum(map(bool, collection.frequencies(terms(text)))) == 0:
             return None
         return ReadQuestion(text=text, notes=(f"The question was read as “{text}”.",))

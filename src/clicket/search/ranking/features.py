@@ -36,7 +36,7 @@ _MAX_SOURCES = 16
 """Documents from which links are followed."""
 _NAME_FACTOR = 1.2
 """How much more a term counts as part of a name that is found as a whole."""
-_ANCHOR, _NOVEL = 8, 10
+_ANCHOR, _NOVEL = 6, 7
 """Columns of a document's own features."""
 
 
@@ -92,7 +92,7 @@ class FeatureExtractor:
         self.term_weights.learn(wanted + [term for name, _ in names_in_question for term in name_terms(name)], profiles)
         anchors = _longest_names(self.question, names_in_question, self.term_weights)
         rows = self._rows(matches, anchors, similarities)
-        rough = [row[0] + row[1] + row[3] + 0.5 * row[_ANCHOR] for row in rows]
+        rough = [row[0] + row[1] + row[2] + 0.5 * row[_ANCHOR] for row in rows]
         order = sorted(range(len(profiles)), key=lambda one: (-rough[one], profiles[one].id))
         union: set[str] = set()
         for one in order:
@@ -140,16 +140,14 @@ class FeatureExtractor:
         rows = []
         for at, one in enumerate(matches):
             profile = one.profile
-            words = rest = 0.0
+            words = whole = anchor = mentions = 0.0
             for term, score in one.bm25.items():
                 words += score
                 if term not in in_names:
-                    rest += score
-            whole, anchor, rarity, mentions = rest, 0.0, 0.0, 0.0
+                    whole += score
             for name, parts, weight, bearing in names:
                 if at in bearing:
                     anchor = max(anchor, 1.0 if name == profile.names[0] else 0.5)
-                    rarity = max(rarity, weight / most)
                     whole += _NAME_FACTOR * weight
                 elif parts <= profile.all_terms.keys() and _mentions_name(profile, name):
                     mentions += weight / self.total
@@ -163,10 +161,9 @@ class FeatureExtractor:
             title = shared / own if own else 0.0
             bearers_of_name = log(same_name[profile.names[0]]) if profile.names else 0.0
             meaning = 0.0 if similarities is None else similarities[at]
-            length, thin = log(one.length + 1), 12 / (12 + one.length)
-            row = [words, whole, rest, one.proximity, title, length, thin, bearers_of_name, anchor, rarity]
+            row = [words, whole, one.proximity, title, log(one.length + 1), bearers_of_name, anchor]
             rows.append([*row, 0.0, mentions, meaning])
-        for column in range(3):
+        for column in range(2):
             highest = max([row[column] for row in rows], default=0.0) or 1.0
             for row in rows:
                 row[column] /= highest

@@ -27,14 +27,11 @@ MAX_READ, _MAX_READ_FIRST = 5, 10
 _WEIGHTS = (
     ("words",    -0.8, -0.9, -0.8, -1.4),  # BM25 of the question
     ("whole",     1.7,  1.1,  1.6,  1.3),  # the same, with names of the question counted as a whole
-    ("rest",      0.6,  0.3,  0.3,  0.2),  # the same, without the names of the question
     ("close",     3.2,  1.8,  2.4,  2.5),  # the share of the question that is close together
     ("title",     0.7,  1.4, -0.1,  0.7),  # the share of the document's name that is in the question
     ("length",   -0.4, -0.6,  0.2, -0.1),  # the logarithm of the number of terms
-    ("thin",     -1.5, -1.2,  1.3, -0.1),  # near 1 for very short texts
     ("bearers",  -0.8, -1.0, -0.3, -0.5),  # how many documents have the same name
     ("anchor",    1.8,  1.5,  2.4,  2.6),  # one of its names is in the question
-    ("rarity",    0.4,  0.5, -0.1, -0.1),  # how rare that name is
     ("novel",     3.1,  2.4,  3.0,  2.7),  # the share of the question that better documents do not have
     ("mentions",  0.2, -1.6,  0.2, -1.9),  # it mentions a name that is in the question
     ("meaning",   0.0,  0.0,  5.8,  2.2),  # similarity of vectors, if there are some
@@ -49,7 +46,7 @@ _WEIGHTS = (
     ("asked",     0.0,  5.1,  0.0,  0.0),  # the share of a later round's query that is close together
     ("meant",     0.0,  0.0,  0.0,  9.2),  # similarity to such a query, if there are vectors
 )  # fmt: skip
-_ALONE = 13
+_ALONE = 10
 """Features of a document alone; the others are those of its links and of later queries."""
 
 

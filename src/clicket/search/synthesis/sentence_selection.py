@@ -30,19 +30,16 @@ WEIGHTS = (
     ("context",     4.0),  # … that only its heading or lead has
     ("outer",       4.0),  # … that only the title of its document has
     ("residue",     2.5),  # … of those that the document which mentions its document lacks
-    ("heading",     2.0),  # how well its heading matches the question
-    ("opening",     1.0),  # the same, for the first statements under it
     ("subject",     2.0),  # a definition: it begins with what is asked for
     ("exact",       1.0),  # the share of the question's numbers and identifiers that it has as a whole
     ("typed",       1.7),  # it may contain an answer of the right type, or mentions another document that may
     ("mentioned",   1.5),  # its document is mentioned by another one, in a sentence with terms of the question
-    ("mentions",    0.5),  # it mentions another document that was found
     ("first",       0.5),  # it is the first one of its document
     ("rank",       -0.7),  # the logarithm of the document's rank
     ("thin",       -1.0),  # near 1 for very short ones
     ("form",        1.0),  # what it is: see `_FORMS`
 )  # fmt: skip
-_FORMS = {"heading": -1.5, "label": -1.0, "open": -2.0, "lead": 0.3, "example": -0.5, "code": -1.0}
+_FORMS = {"heading": -1.5, "label": -1.0, "open": -2.0, "lead": 0.3, "code": -1.0}
 """A heading and a label seldom state a fact, a sentence that ends with a colon never does; with what follows it is often the answer,
 unless that is a program."""
 _VALUES = tuple(weight for _, weight in WEIGHTS)
@@ -214,15 +211,14 @@ def _score(
     whole = sum([weights[number] for number in unmet]) or 1.0
     title = {number: 1.0 for number, term in numbered if term in document.title}
     rank = math.log1p(document.rank)
-    sections: dict[frozenset[str], tuple[dict[int, float], float]] = {}
+    sections: dict[frozenset[str], dict[int, float]] = {}
     for one in candidates:
         statement = one.sentence.statement
         heading = statement.heading
         if heading not in sections:
-            sections[heading] = _heading_match(asked, heading)
-        heading_has, match = sections[heading]
+            sections[heading] = asked.shares(heading)
         has = asked.shares(statement.terms)
-        near = _joined(has, heading_has)
+        near = _joined(has, sections[heading])
         if statement.lead_terms:
             near = _joined(near, asked.shares(statement.lead_terms))
         one.has = {**has, **title}
@@ -239,29 +235,16 @@ def _score(
             context - own,
             outer,
             sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole,
-            match,
-            match / (1 + statement.place),
             _subject(asked, statement.order),
             _exact_share(asked.exact, text) if asked.exact else 0.0,
             1.0 if one.mentioned or may_contain(text, asked.kind) else 0.0,
             by,
-            max([target.score for target in one.mentioned]) if one.mentioned else 0.0,
             1.0 if one is candidates[0] else 0.0,
             rank,
             1 / (1 + len(statement.order)),
             _FORMS.get(statement.kind, 0.0),
         ]
         one.score = one.followed = round(sum(map(mul, _VALUES, one.features)), 6)
-
-
-def _heading_match(asked: Question, heading: frozenset[str]) -> tuple[dict[int, float], float]:
-    """What a heading has of the question; and that share, times the share of the heading that is in the question."""
-    has = asked.shares(heading)
-    said = [term for term in heading if not term.isdigit()]
-    if not has or not said:
-        return has, 0.0
-    covered = sum([asked.weights[number] * share for number, share in has.items()])
-    return has, covered * sum([term in asked.wanted for term in said]) / len(said)
 
 
 def _joined(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:

@@ -48,8 +48,6 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
     kind: str
     heading: frozenset[str]
     """Terms of the heading of its section."""
-    place: int
-    """Its number in the section, from 0."""
     lead: tuple[int, int] | None
     """The sentence before its list, or the header of its table."""
     lead_terms: frozenset[str]
@@ -70,7 +68,6 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._heading_terms = _NONE
-        self._place = 0
         self._lead: tuple[int, int] | None = None
         self._lead_terms = _NONE
         self._header: tuple[int, int] | None = None
@@ -157,10 +154,9 @@ class _Reader:
         self._open = None
         order = tuple(terms(self._text[start:end]))
         self._heading_terms = frozenset(order)
-        self._place, self._lead, self._lead_terms, self._header = 0, None, _NONE, None
+        self._lead, self._lead_terms, self._header = None, _NONE, None
         if not self._text[start:end].rstrip().endswith(("?", "？")):
             yield self._statement(start, end, "heading", order)
-            self._place = 0
 
     def _label(self, start: int, end: int, *, opens: bool) -> Iterator[Statement]:
         """A line without a full stop: it names what follows, or is a command that completes what was before."""
@@ -239,9 +235,8 @@ class _Reader:
 
     def _statement(self, start: int, end: int, kind: str, order: tuple[str, ...]) -> Statement:
         lead = self._lead if self._lead is not None and self._lead[0] != start else None
-        place, self._place = self._place, self._place + 1
         lead_terms = self._lead_terms if lead else _NONE
-        return Statement(start, end, order, frozenset(order), kind, self._heading_terms, place, lead, lead_terms)
+        return Statement(start, end, order, frozenset(order), kind, self._heading_terms, lead, lead_terms)
 
 
 def _is_wrapped(lines: list[str]) -> bool:

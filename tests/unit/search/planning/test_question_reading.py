@@ -66,7 +66,13 @@ def test_without_a_collection_the_question_stays() -> None:
     assert read_question("Who foundet it?", None).text == "Who foundet it?"
 
 
+def test_of_two_english_words_the_documents_choose() -> None:
+    assert to_english("来自哪部电影", {"film"}.__contains__) == "come from which film"
+    assert to_english("来自哪部电影", lambda word: False) == "come from which movie film"
+    assert to_english("操作系统", lambda word: False) == "operating system"
+
+
 def test_the_dictionary_goes_both_ways() -> None:
-    assert to_english("谁创立了Debian项目？") == "who found Debian project"
+    assert to_english("谁创立了Debian项目？", bool) == "who found Debian project"
     assert "权限" in to_chinese(terms("permissions")[0])
     assert to_chinese("zzz") == ()

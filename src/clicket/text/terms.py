@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import apsw
@@ -86,21 +86,27 @@ def terms(text: str) -> list[str]:
     try:
         return list(filter(None, map(_known.__getitem__, words)))
     except KeyError:
-        words = _cut(words)
-        _learn(set(words))
-        return list(filter(None, map(_known.__getitem__, words)))
+        return _learnt([words])[0]
 
 
-def terms_of_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[list[str]]:
-    """The terms of each span: `terms` of the parts, faster."""
+def terms_of_spans(text: str, spans: Sequence[tuple[int, int]], found: Sequence[str] = ()) -> list[Sequence[str]]:
+    """The terms of each span: `terms` of the parts, faster. `found` are the terms of the whole text, if they are known: then words need
+    not be stemmed, if all of them are in the spans."""
     plain = text
     if not text.isascii():
         for sign in _SIGNS:
             plain = plain.replace(sign, " ")
-    if not plain.isascii():
-        return terms_of_each([text[start:end] for start, end in spans])
-    plain = plain.translate(_PLAIN)
-    return _terms_of_words([plain[start:end].split() for start, end in spans])
+    if plain.isascii():
+        plain = plain.translate(_PLAIN)
+        parts = [plain[start:end].split() for start, end in spans]
+    else:
+        parts = [_words(text[start:end]) for start, end in spans]
+    if found:
+        ends = [0, *accumulate([len(words) - len([*filter(STOPWORDS.__contains__, words)]) for words in parts])]
+        gaps = zip([0, *[end for _, end in spans]], [*[start for start, _ in spans], None], strict=True)
+        if ends[-1] == len(found) and not any(map(str.isalnum, "".join([plain[end:start] for end, start in gaps]))):
+            return [found[start:end] for start, end in pairwise(ends)]
+    return [*_terms_of_words(parts)]
 
 
 def terms_of_each(texts: Iterable[str]) -> list[list[str]]:
@@ -112,9 +118,17 @@ def _terms_of_words(parts: list[list[str]]) -> list[list[str]]:
     try:
         return [list(filter(None, map(_known.__getitem__, words))) for words in parts]
     except KeyError:
-        parts = [_cut(words) for words in parts]
-        _learn(set[str]().union(*parts))
-        return [list(filter(None, map(_known.__getitem__, words))) for words in parts]
+        return _learnt(parts)
+
+
+def _learnt(parts: list[list[str]]) -> list[list[str]]:
+    """Terms of words that are not all known."""
+    words = set[str]().union(*parts)
+    if max(map(len, words)) > _LONGEST:
+        parts = [_cut(each) for each in parts]
+        words = set().union(*parts)
+    _learn(words)
+    return [list(filter(None, map(_known.__getitem__, each))) for each in parts]
 
 
 def all_terms(text: str) -> list[str]:
@@ -167,8 +181,6 @@ def _words(text: str) -> list[str]:
 
 
 def _cut(words: list[str]) -> list[str]:
-    if max(map(len, words), default=0) <= _LONGEST:
-        return words
     return [word[at : at + _LONGEST] for word in words for at in range(0, len(word), _LONGEST)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from math import exp
 from typing import Any
 
@@ -13,7 +14,6 @@ from clicket.search.findings import Findings
 from clicket.search.protocols import Collection
 from clicket.search.ranking.profiles import (
     DocumentProfile,
-    name_terms,
     profile_of,
     terms_of_names,
     without_initials,
@@ -74,12 +74,15 @@ def _word_runs(question: str) -> tuple[tuple[int, int, str], ...]:
     ]
     if not question.isascii() or any("'" in question[start - 1 : start] for start, _ in words):
         keys = [name_key(question[words[low][0] : words[high - 1][1]]) for low, high in runs]
-        has_term = [bool(name_terms(key)) for key in keys]
+        has_term = [bool(terms_of_names(keys)[key]) for key in keys]
     else:  # faster: the key of a run is made of the keys of its words
         flat = [flattened(question[start:end]).split() for start, end in words]
         word_has_term = [bool(terms(" ".join(one))) for one in flat]
-        keys = [joined_key([word for one in flat[low:high] for word in one]) for low, high in runs]
-        has_term = [any(word_has_term[low:high]) for low, high in runs]
+        with_terms = [0, *accumulate(word_has_term)]
+        firsts = [0, *accumulate(map(len, flat))]
+        all_words = [word for one in flat for word in one]
+        keys = [joined_key(all_words[firsts[low] : firsts[high]]) for low, high in runs]
+        has_term = [with_terms[low] < with_terms[high] for low, high in runs]
     return tuple(
         (words[low][0], words[high - 1][1], key)
         for (low, high), key, keep in zip(runs, keys, has_term, strict=True)

@@ -59,8 +59,8 @@ class DocumentProfile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     terms: tuple[str, ...]
     """Of the text, in order."""
     title_terms: tuple[str, ...]
-    all_terms: Mapping[str, None]
-    """Terms of title and text. A mapping of texts is not tracked by the garbage collector, a set is."""
+    all_terms: Mapping[str, int]
+    """Terms of title and text, each with its first place among `terms`; -1 if it is in the title only."""
     unspaced: bool
     """Is it in a script without spaces between words?"""
     folded: str | None
@@ -194,6 +194,8 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
         full_name_terms = tuple([tuple(found.split()) for found in packed.name_terms])
     else:
         full_name_terms = tuple([name_terms(name) for name in full_names])
+    all_terms = dict.fromkeys(title_terms, -1)
+    all_terms.update(zip(reversed(text_terms), range(len(text_terms) - 1, -1, -1), strict=True))
     return DocumentProfile(
         id=id,
         text=text,
@@ -203,7 +205,7 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
         name_terms=() if not names else full_name_terms[0] if names[0] == full_names[0] else name_terms(names[0]),
         terms=tuple(text_terms),
         title_terms=tuple(title_terms),
-        all_terms=dict.fromkeys(text_terms + title_terms),
+        all_terms=all_terms,
         unspaced=is_cjk(text),
         folded=folded,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
@@ -61,15 +62,15 @@ def match_terms(
 ) -> TermMatch:
     length = len(profile.terms) + _TITLE_WEIGHT * len(profile.title_terms)
     norm = _K1 * (1 - _B + _B * length / _TYPICAL)
+    positions = term_positions(profile, weights)
+    there = [term for _, term in positions]
     bm25: dict[str, float] = {}
     matched_weight = 0.0
-    for term in weights:
-        if term not in profile.all_terms:
-            continue
-        matched_weight += weights[term]
-        count = profile.terms.count(term) + _TITLE_WEIGHT * profile.title_terms.count(term)
-        bm25[term] = weights[term] * count * (_K1 + 1) / (count + norm)
-    positions = term_positions(profile, bm25)
+    for term, weight in weights.items():
+        if term in profile.all_terms:
+            matched_weight += weight
+            count = there.count(term) + _TITLE_WEIGHT * profile.title_terms.count(term)
+            bm25[term] = weight * count * (_K1 + 1) / (count + norm)
     linkable_names, names_in_question = [], []
     for rank, name in enumerate(profile.names):
         if question.contains(name):
@@ -121,11 +122,9 @@ def name_context(
     profile: DocumentProfile, positions: list[tuple[int, str]], name: tuple[str, ...], weights: Mapping[str, float]
 ) -> tuple[float, float]:
     """How early a name is in the text (1 at its start), and the weight of the question terms close to it."""
-    if not name or name[0] not in profile.all_terms:
+    at = profile.all_terms.get(name[0], -1) if name else -1
+    if at < 0:
         return 0.0, 0.0
-    try:
-        at = profile.terms.index(name[0])
-    except ValueError:  # it is in the title only
-        return 0.0, 0.0
-    near = dict.fromkeys([term for spot, term in positions if -_WINDOW < spot - at < _WINDOW])
+    first, last = bisect_left(positions, (at - _WINDOW + 1,)), bisect_left(positions, (at + _WINDOW,))
+    near = dict.fromkeys([term for _, term in positions[first:last]])
     return 1 / (1 + at / 12), sum([weights[term] for term in near])

@@ -63,15 +63,14 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
         if document is None or not document.text:
             continue
         found: list[Sentence] = []
-        heading = document.title
+        heading, profile = document.title, profile_of(document)
         for start, end in parts_read(document, _MAX_READ):
             part = document.text[start:end]
             found += [
                 Sentence(start + one.start, start + one.end, one, part, start)
-                for one in statements(part)
+                for one in statements(part, profile.terms if part == profile.text else ())
                 if one.end - one.start != len(heading) or part[one.start : one.end] != heading
             ]
-        profile = profile_of(document)
         names, title, same = _own_names(heading, profile.full_names, profile.full_name_terms)
         sources.append(
             SourceDocument(

@@ -57,16 +57,18 @@ _NONE: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=256)  # more would cost more in garbage collections than it saves
-def statements(text: str) -> tuple[Statement, ...]:
-    """All statements of a text, in order. One with what follows it and those that follow may overlap."""
-    return tuple(_Reader(text).read())
+def statements(text: str, found: tuple[str, ...] = ()) -> tuple[Statement, ...]:
+    """All statements of a text, in order. One with what follows it and those that follow may overlap. `found` are the terms of the text, if
+    they are known."""
+    return tuple(_Reader(text, found).read())
 
 
 class _Reader:
     """Reads a text block by block; blocks are separated by empty lines."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, found: tuple[str, ...]) -> None:
         self._text = text
+        self._found = found
         self._heading_terms = _NONE
         self._lead: tuple[int, int] | None = None
         self._lead_terms = _NONE
@@ -199,7 +201,8 @@ class _Reader:
         spans = [
             one for one in found if one[1] - one[0] > _LONG or sum(map(str.isalnum, text[slice(*one)])) >= _MIN_LETTERS
         ]
-        for (first, last), order in zip(spans, terms_of_spans(text, spans), strict=True):
+        terms_found = self._found if len(text) == len(self._text) else ()
+        for (first, last), order in zip(spans, terms_of_spans(text, spans, terms_found), strict=True):
             if last == final and self._is_open(start + first, start + last, kind):
                 self._open = start + first
                 self._lead, self._lead_terms = (start + first, start + last), frozenset(order)

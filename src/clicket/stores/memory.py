@@ -308,7 +308,8 @@ class MemoryStore:
 
     async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
         self._check_open()
-        self._artifacts.setdefault(name, b"".join(chunks))
+        if name not in self._artifacts:
+            self._artifacts[name] = b"".join(chunks)
         if keep_until is None:
             self._unnamed.add(name)
         else:

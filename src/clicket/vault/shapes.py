@@ -108,13 +108,25 @@ _SHAPES = (
 )
 
 _MARKERS = tuple(shape.marker for shape in _SHAPES)
-_PARTS = ("A", "J", "x", "z", ";", "k_", "gh", "_", "-", "")
+_PARTS = ("A", "J", "z", ";", "-", "xo", " ", "/")
+_UNDERSCORED_PARTS = ("k_", "gh", "")
 """A text without one of these has none of the markers that contain it. One character is found much faster than a marker."""
-_BY_PART: dict[str, list[str]] = {part: [] for part in _PARTS}
-for _marker in (*_MARKERS, CUT_NOTE):  # the note is no secret, but a text that contains it is looked at, too
-    if _marker != "://":
-        _BY_PART[next(part for part in _PARTS if part in _marker)].append(_marker)
-_SEARCHES = tuple(_BY_PART.items())
+
+
+def _by_part(markers: Iterable[str], parts: tuple[str, ...]) -> tuple[tuple[str, list[str]], ...]:
+    found: dict[str, list[str]] = {part: [] for part in parts}
+    for marker in markers:
+        found[next(part for part in parts if part in marker)].append(marker)
+    return tuple(found.items())
+
+
+_SEARCHED = [marker for marker in _MARKERS if marker != "://"]
+_SEARCHES = _by_part(
+    # The note is no secret, but a text that contains it is looked at, too.
+    [*(marker for marker in _SEARCHED if "_" not in marker), CUT_NOTE],
+    _PARTS,
+)
+_UNDERSCORED = _by_part((marker for marker in _SEARCHED if "_" in marker), _UNDERSCORED_PARTS)
 _BEGINNINGS = tuple(dict.fromkeys(marker[:size] for marker in _MARKERS for size in range(_HELD_FROM, len(marker))))
 
 
@@ -133,10 +145,16 @@ def has_marker(text: str) -> bool:
             for marker in markers:
                 if marker in text:
                     return True
+    if "_" in text:
+        for part, markers in _UNDERSCORED:
+            if part in text:
+                for marker in markers:
+                    if marker in text:
+                        return True
     for value in _always:
         if value in text:
             return True
-    return "://" in text and "@" in text
+    return "@" in text and "://" in text
 
 
 def spans(text: str, values: Values = NO_VALUES) -> list[tuple[int, int]]:

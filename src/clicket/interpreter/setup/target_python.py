@@ -31,20 +31,26 @@ def installed(_):
 
 def modules(package):
     declared = (package.read_text("top_level.txt") or "").split()
-    found = {plain(package.metadata["Name"]).replace("-", "_"), *declared}
+    found = {plain(name_of(package)).replace("-", "_"), *declared}
     for file in package.files or ():
         first, suffix = file.parts[0], file.suffix
         if suffix in (".py", ".so", ".pyd"):
             found.add(first if len(file.parts) > 1 else first.split(".")[0])
     return {name for name in found if name.isidentifier()}
 
+def name_of(package):
+    # A folder NAME-VERSION.dist-info says it, and reading the metadata of everything that is installed takes long.
+    folder = str(getattr(package, "_path", ""))
+    match = re.fullmatch(r"(\w[\w.]*)-[^-]+\.dist-info", os.path.basename(folder))
+    return match[1] if match and os.path.isfile(f"{folder}/METADATA") else package.metadata["Name"]
+
 def names(given):
     wanted, folder = given
     places = [folder, *sys.path] if folder else sys.path  # not in sys.path: nothing of it may be imported here
     packages = {}
     for package in metadata.distributions(path=places):
-        if package.metadata["Name"]:
-            packages.setdefault(plain(package.metadata["Name"]), package)
+        if name := name_of(package):
+            packages.setdefault(plain(name), package)
     found, unknown, todo, seen = set(), [], [], set()
     owners = None
     for each in wanted:

@@ -15,6 +15,7 @@ import pytest
 from clicket.errors import UsageError
 from clicket.interpreter.inside import import_allowlist as allowed
 from clicket.interpreter.setup.packages import Packages, PackagesFailed, prepare
+from clicket.interpreter.setup.target_python import query
 
 IMPORTS = """
 import runpy, sys
@@ -93,6 +94,14 @@ async def test_modules_stand_for_their_packages() -> None:
 async def test_a_package_that_is_not_there_is_named_with_its_neighbours() -> None:
     with pytest.raises(UsageError, match=r"packages names 'msgspek'.*Did you mean 'msgspec'.*wheels=FOLDER"):
         await prepare(packages=["msgspek"])
+
+
+def test_what_an_uninstallation_left_is_no_package(tmp_path: Path) -> None:
+    (tmp_path / "gone-1.0.dist-info").mkdir()
+    (tmp_path / "there-1.0.dist-info").mkdir()
+    (tmp_path / "there-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: there\nVersion: 1.0\n")
+    found = query(sys.executable, "names", [["there", "gone"], str(tmp_path)])
+    assert (found["names"], found["unknown"]) == (["there"], ["gone"])
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal import charmap
 from hypothesis.internal.conjecture import providers
-from tests.kit import forks
+from tests.kit import forks, unicode_ranges
 
 # Short runs repeat exactly; long runs look further each time and print how to repeat a failure.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # two busy cores make any timing a lie
@@ -29,6 +30,9 @@ if settings.get_current_profile_name() == "short":
     # Hypothesis also draws from the literals of all modules that are loaded at the moment, and parses them for that. Which ones are
     # depends on the tests that this process happened to run before: a short run would not repeat.
     providers._get_local_constants = lambda: providers._local_constants
+
+# Hypothesis would encode a million characters to learn this: three seconds in each process of a checkout's first run.
+charmap.intervals_from_codec = unicode_ranges.encodable(charmap.intervals_from_codec)  # type: ignore[assignment]
 
 # A shell that starts us in the background ignores it, and children inherit that: then no test could interrupt one.
 signal.signal(signal.SIGINT, signal.default_int_handler)

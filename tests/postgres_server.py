@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import fcntl
 import os
 import pwd
 import shutil
@@ -134,9 +135,50 @@ class PostgresServer:
 
 @cache
 def _template() -> Path:
-    """A cluster made by initdb, once for each test run."""
-    folder = _folder("clicket-initdb-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    """A cluster made by initdb, once for each test run: the processes of a run share it, and the last one to end removes it."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid()}-{time.time_ns()}")
+    folder = Path(tempfile.gettempdir(), f"clicket-initdb-{run}")
+    lock = _using(folder)
+    atexit.register(_leave, folder, lock)
+    fcntl.lockf(lock, fcntl.LOCK_EX, 1, _MAKING)
+    if not folder.exists():
+        made = _folder("clicket-initdb-")
+        try:
+            _initdb(made)
+            made.rename(folder)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    fcntl.lockf(lock, fcntl.LOCK_UN, 1, _MAKING)
+    return folder
+
+
+_USING, _MAKING = (
+    0,
+    1,
+)  # bytes of the file beside the folder that processes lock: all that use it, the one that makes it
+
+
+def _using(folder: Path) -> int:
+    """The locked file; one that another process removed meanwhile protects nothing."""
+    path = Path(f"{folder}.lock")
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.lockf(lock, fcntl.LOCK_SH, 1, _USING)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), path.stat()):
+                return lock
+        os.close(lock)
+
+
+def _leave(folder: Path, lock: int) -> None:
+    with suppress(BlockingIOError, PermissionError):  # another process uses it
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _USING)
+        shutil.rmtree(folder, ignore_errors=True)
+        Path(f"{folder}.lock").unlink(missing_ok=True)
+    os.close(lock)
+
+
+def _initdb(folder: Path) -> None:
     command = [_program("initdb"), "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
     done = subprocess.run(
         [*command, "--no-locale", "--no-sync"],
@@ -148,7 +190,6 @@ def _template() -> Path:
     )
     if done.returncode != 0:
         raise RuntimeError(f"initdb failed:\n{done.stdout}{done.stderr}")
-    return folder
 
 
 @cache

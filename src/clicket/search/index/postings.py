@@ -367,7 +367,8 @@ def _joined(sets: list[tuple[int, int]]) -> tuple[int, int]:
 
 def _threshold(scores: dict[int, float], rest: Sequence[_Wanted], k: int) -> float:
     """A score that the best `k` reach at least: the k-th of the best so far, with all remaining terms added."""
-    return _kth(_added(_above(scores, _kth(scores, 2 * k)), rest), k)
+    best = sorted(scores, key=scores.__getitem__)[-2 * k :]
+    return _kth(_added({key: scores[key] for key in best}, rest), k)
 
 
 def _added(scores: dict[int, float], rest: Sequence[_Wanted]) -> dict[int, float]:

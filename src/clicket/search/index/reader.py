@@ -15,7 +15,7 @@ import msgspec
 
 from clicket.model.document import Document, Span
 from clicket.ports.services import Embedder
-from clicket.search.index.postings import Postings, listed
+from clicket.search.index.postings import MAX_LOADED, Postings, listed
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
@@ -28,20 +28,17 @@ _DOCUMENTS = """SELECT key, id, title, text, url, source, page FROM documents
 _IDS = "SELECT key, id FROM documents INDEXED BY documents_ids WHERE key IN (SELECT value FROM json_each(?))"
 _SPANS = "SELECT key, start, stop FROM passages WHERE key IN (SELECT value FROM json_each(?))"
 _NAMED = """SELECT j.key, (SELECT json_group_array(json_array(rank, document)) FROM
-        (SELECT rank, document FROM names WHERE name = j.value ORDER BY rank, document LIMIT ?))
+        (SELECT rank, document FROM names WHERE name = j.value ORDER BY rank, document LIMIT 32))
     FROM json_each(?) j WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""
-"""Most texts that are looked up are no names. For each that is one: its number, and the documents with their ranks."""
+"""For each text that is a name: its number, and the documents with their ranks. A bound limit would be planned for anew each time."""
 _SIMILAR = """SELECT term, sum(size) AS passages FROM posting_lists
     WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? GROUP BY term HAVING passages >= ?"""
 _DATA_VERSION = "PRAGMA data_version"
 _BEGIN = f"BEGIN; {_DATA_VERSION}"
 _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _texts = msgspec.json.Decoder(list[str]).decode
-_MAX_NAMED = 32
 _MAX_NAMES = 100_000
 _ALL_NAMES = "SELECT json_group_array(name) FROM (SELECT DISTINCT name FROM names)"
-_MAX_LOADED = 20_000
-"""Passages. Of a larger index, the names are not loaded."""
 _MAX_TEXT = 20_000_000
 """Characters of documents in memory."""
 _MAX_QUERY, _MAX_TERMS = 20_000, 64
@@ -235,13 +232,13 @@ class IndexReader:
         with self.snapshot() as postings:
             if len(known) > _MAX_NAMES:
                 known.clear()
-            if self._all_names is None and postings.size <= _MAX_LOADED:
+            if self._all_names is None and postings.size <= MAX_LOADED:
                 self._all_names = frozenset(_texts(self._connection.execute(_ALL_NAMES).get))
             every = self._all_names
             new = [name for name in dict.fromkeys(names) if name not in known and (every is None or name in every)]
             if new:
                 known.update(dict.fromkeys(new, ()))
-                rows: list[Any] = self._connection.execute(_NAMED, (_MAX_NAMED, listed(new))).fetchall()
+                rows: list[Any] = self._connection.execute(_NAMED, (listed(new),)).fetchall()
                 found = [(new[at], _pairs(of_name)) for at, of_name in rows]
                 id_of = self._ids_of([key for _, pairs in found for _, key in pairs])
                 for name, pairs in found:

@@ -69,6 +69,7 @@ class FeatureExtractor:
         self.question = question
         self.term_weights = term_weights
         self._matches: dict[str, TermMatch] = {}
+        self._words: dict[str, set[str]] = {}
         self.weights: dict[str, float] = {}
         self.total = 1.0
 
@@ -171,7 +172,7 @@ class FeatureExtractor:
 
     def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
         profiles = [one.profile for one in matches]
-        mentions = _find_mentions(matches, sources)
+        mentions = _find_mentions(matches, sources, self._words)
         words = terms_of_names(list(dict.fromkeys([name for _, _, name, _ in mentions])))
         term_weights, weights = self.term_weights, self.weights
         term_weights.learn([*weights, *[term for _, _, name, _ in mentions for term in words[name]]], profiles)
@@ -232,8 +233,10 @@ def _mentions_name(profile: DocumentProfile, name: str) -> bool:
     return f" {name} " in profile.flat or (profile.unspaced and name in profile.flat)
 
 
-def _find_mentions(matches: Sequence[TermMatch], sources: Sequence[int]) -> list[tuple[int, int, str, int]]:
-    """Mentions as (source, target, name, rank of the name among the target's names)."""
+def _find_mentions(
+    matches: Sequence[TermMatch], sources: Sequence[int], words: dict[str, set[str]]
+) -> list[tuple[int, int, str, int]]:
+    """Mentions as (source, target, name, rank of the name among the target's names). `words` caches those of each text."""
     by_word: dict[str, list[tuple[str, str, int, int]]] = {}
     unspaced: list[tuple[str, int, int]] = []
     for at, one in enumerate(matches):
@@ -248,7 +251,9 @@ def _find_mentions(matches: Sequence[TermMatch], sources: Sequence[int]) -> list
         profile = matches[source].profile
         own, flat = profile.names[:3], profile.flat
         seen: dict[int, tuple[int, str]] = {}
-        for word in known & profile.words:
+        if flat not in words:
+            words[flat] = set(flat.split(" "))
+        for word in known & words[flat]:
             for name, padded, at, rank in by_word[word]:
                 if at != source and padded in flat and name not in own:
                     before = seen.get(at)

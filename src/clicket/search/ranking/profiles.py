@@ -6,7 +6,7 @@ with the document; `remember_packed` takes it, and `profile_of` need not read th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import filterfalse
 
@@ -72,11 +72,6 @@ class DocumentProfile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return _flat(self.text) if self.folded is None else self.folded
 
     @property
-    def words(self) -> KeysView[str]:
-        """The words of `flat`."""
-        return _words(self.flat).keys()
-
-    @property
     def mentions(self) -> tuple[tuple[str, str], ...]:
         """Names in the text, each once: its key, and how it is written."""
         return _mentions(self.text)
@@ -101,11 +96,6 @@ _unpacked = msgspec.msgpack.Decoder(_Packed).decode
 @lru_cache(maxsize=_MAX_CACHED)
 def _flat(text: str) -> str:
     return without_initials(f" {flattened(text)} ")
-
-
-@lru_cache(maxsize=_MAX_CACHED)
-def _words(flat: str) -> dict[str, None]:
-    return dict.fromkeys(flat.split(" "))
 
 
 @lru_cache(maxsize=_MAX_CACHED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
@@ -125,6 +124,10 @@ def name_context(
     at = profile.all_terms.get(name[0], -1) if name else -1
     if at < 0:
         return 0.0, 0.0
-    first, last = bisect_left(positions, (at - _WINDOW + 1,)), bisect_left(positions, (at + _WINDOW,))
-    near = dict.fromkeys([term for _, term in positions[first:last]])
-    return 1 / (1 + at / 12), sum([weights[term] for term in near])
+    near: dict[str, float] = {}
+    for place, term in positions:
+        if place >= at + _WINDOW:
+            break
+        if place > at - _WINDOW:
+            near[term] = weights[term]
+    return 1 / (1 + at / 12), sum(near.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import log
 
 from clicket.search.protocols import Collection
@@ -22,7 +23,6 @@ class TermWeights:
     def __init__(self, collection: Collection | None = None) -> None:
         self._collection = collection
         self._size = -1
-        self._idf_of: dict[int, float] = {}
         self._found: tuple[str, ...] | None = None
         self.known: dict[str, float] = {}
         """The weights of all terms that were learnt, for hot loops; other terms weigh `max_weight`."""
@@ -50,23 +50,21 @@ class TermWeights:
             known.clear()
             self._reset(size)
             new = list(wanted)
-        idf_of = self._idf_of
         for term, count in zip(new, self._collection.frequencies(new), strict=True):
-            if count not in idf_of:
-                idf_of[count] = self._idf(count)
-            known[term] = idf_of[count] if count else self._weight_of(term, count)
+            known[term] = _idf(size, count) if count else self._weight_of(term, count)
 
     def _reset(self, size: int) -> None:
         self._size = size
-        self._idf_of = {}
-        self.max_weight = max(self._idf(1), 1e-6)
+        self.max_weight = max(_idf(size, 1), 1e-6)
 
     def _weight_of(self, term: str, count: int) -> float:
-        weight = self._idf(count)
+        weight = _idf(self._size, count)
         return weight if count or not is_unspaced(term) else UNSEEN_PAIR * weight
-
-    def _idf(self, count: int) -> float:
-        return log(1 + max(self._size - count + 0.5, 0.5) / (count + 0.5))
 
     def __getitem__(self, term: str) -> float:
         return self.known.get(term, self.max_weight)
+
+
+@lru_cache(maxsize=4096)
+def _idf(size: int, count: int) -> float:
+    return log(1 + max(size - count + 0.5, 0.5) / (count + 0.5))

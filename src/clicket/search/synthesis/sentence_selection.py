@@ -145,9 +145,11 @@ def select_sentences(asked: Question, candidates: list[Candidate], most: int) ->
         ]
         for one in candidates:
             more = _CHAIN if one.document.rank in mentioned else 0.0
-            less = _SAME_DOCUMENT if one.document.key == key else 0.0
-            if not lost.keys().isdisjoint(one.has):
-                less += _COVERS * sum([lost[number] * share for number, share in one.has.items() if number in lost])
+            less = 0.0
+            for number, share in one.has.items():
+                if number in lost:
+                    less += lost[number] * share
+            less = (_SAME_DOCUMENT if one.document.key == key else 0.0) + _COVERS * less
             if more:
                 one.score = round(one.score + more, 6)
             if more or less:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from clicket.model.document import Document, Span
-from clicket.search.ranking.profiles import name_terms, profile_of
+from clicket.search.ranking.profiles import profile_of
 from clicket.search.synthesis.statements import Statement, statements
 from clicket.search.text.names import flattened, is_cjk, name_key
 
@@ -71,30 +71,26 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 for one in statements(part, profile.terms if part == profile.text else ())
                 if one.end - one.start != len(heading) or part[one.start : one.end] != heading
             ]
-        names, title, same = _own_names(heading, profile.full_names, profile.full_name_terms)
+        names = [
+            (name, frozenset(needed))
+            for name, needed in zip(profile.full_names, profile.full_name_terms, strict=True)
+            if needed
+        ]
+        name = heading or "".join(profile.full_names[:1])
+        title = frozenset(profile.title_terms) if heading else frozenset[str]().union(*profile.full_name_terms[:1])
         sources.append(
             SourceDocument(
                 document=document,
                 rank=rank,
                 score=round(1 / (1 + _SCORE_STEP * rank), 6),
                 sentences=tuple(found),
-                key=same or key,
-                names=names,
+                key=name_key(name) or key,
+                names=tuple(names),
                 title=title,
                 terms=title.union(*[one.terms for one in found]),
             )
         )
     return sources
-
-
-@lru_cache(maxsize=4096)
-def _own_names(
-    title: str, names: tuple[str, ...], terms: tuple[tuple[str, ...], ...]
-) -> tuple[tuple[tuple[str, frozenset[str]], ...], frozenset[str], str]:
-    """The names of a document with their terms, the terms of its title, and the key of its name."""
-    name = title or (names[0] if names else "")
-    found = [(one, frozenset(needed)) for one, needed in zip(names, terms, strict=True)]
-    return tuple([one for one in found if one[1]]), frozenset(name_terms(name)), name_key(name)
 
 
 def parts_read(document: Document, most: int) -> list[Span]:

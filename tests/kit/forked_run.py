@@ -29,6 +29,8 @@ from typing import Any, NoReturn
 import pytest
 from _pytest import runner
 
+from clicket.execution.processes import termination
+
 __all__ = ["add_option", "install"]
 
 _AHEAD = 2  # tests that a process has: the one that it runs, and the next one, whose fixtures stay
@@ -277,6 +279,7 @@ def _run_tests(session: pytest.Session, number: int, line: Connection) -> NoRetu
 
 def _make_own(config: pytest.Config, number: int) -> _Reports:
     """This process shares neither files nor a folder with the others, and prints nothing."""
+    termination.process_id = os.getpid()  # no tool has forked this process
     plugins, folder = config.pluginmanager, config._tmp_path_factory
     folder._basetemp = folder.getbasetemp() / f"fork-{os.getpid()}"
     folder._basetemp.mkdir(mode=0o700)

@@ -46,8 +46,6 @@ def add_option(parser: pytest.Parser) -> None:
 
 def install(config: pytest.Config) -> None:
     if config.getoption("forks") > 0:
-        if reporter := config.pluginmanager.get_plugin("terminalreporter"):
-            reporter.showfspath = False  # tests of several files end in turn
         config.pluginmanager.register(_Leader(config.getoption("forks")), "forked-run")
 
 
@@ -77,6 +75,8 @@ class _Leader:
         options = session.config.option
         if options.collectonly or (session.testsfailed and not options.continue_on_collection_errors):
             return None  # pytest's own loop ends the run
+        if reporter := session.config.pluginmanager.get_plugin("terminalreporter"):
+            reporter.showfspath = False  # tests of several files end in turn
         count = len(session.items)
         parts = min(self._forks, count)
         self._members = [

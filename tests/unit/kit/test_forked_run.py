@@ -169,6 +169,7 @@ def test_a_process_that_dies_fails_its_test_alone(tmp_path: Path) -> None:
     }
     assert "KeyboardInterrupt" in failed["test_is_interrupted"]
     assert "4 failed, 12 passed" in output
+    assert "test_it.py ." not in output, "results of several files stand in one line"
 
 
 def test_it_stops_at_the_first_failure_if_it_should(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+import uuid
 import warnings
 from collections import deque
 from collections.abc import Iterable
@@ -77,6 +78,7 @@ class _Leader:
             return None  # pytest's own loop ends the run
         if reporter := session.config.pluginmanager.get_plugin("terminalreporter"):
             reporter.showfspath = False  # tests of several files end in turn
+        os.environ["PYTEST_XDIST_TESTRUNUID"] = uuid.uuid4().hex  # names the run, as it does for processes of xdist
         count = len(session.items)
         parts = min(self._forks, count)
         self._members = [

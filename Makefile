@@ -10,7 +10,7 @@ ARGS ?=
 # Three more than most machines of CI have cores: a third of the time a test waits, for a process, a lease or a lock. Each job begins
 # with its own part of the suite, so that servers of a module are started once, and takes from the others when it is done.
 JOBS ?= 5
-PYTEST = -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+PYTEST = -m pytest --forks $(JOBS) $(ARGS)
 
 # Another environment that happens to be active must not leak into ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
@@ -43,7 +43,7 @@ check: lint bytecode types  ## all that `make test` checks, pyright on the publi
 	@$(PY) -m pyright --pythonpath $(PY)
 	@$(PY) scripts/public_types.py
 	@$(PY) -m coverage erase
-	@HYPOTHESIS_PROFILE=short $(PY) -m coverage run $(PYTEST) -m "not slow and not model and not engines"
+	@HYPOTHESIS_PROFILE=short $(PY) -m coverage run -m pytest -n $(JOBS) --dist worksteal $(ARGS) -m "not slow and not model and not engines"
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal import charmap
 from hypothesis.internal.conjecture import providers
-from tests.kit import forks, unicode_ranges
+from tests.kit import forked_run, forks, unicode_ranges
 
 # Short runs repeat exactly; long runs look further each time and print how to repeat a failure.
 _untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # two busy cores make any timing a lie
@@ -73,6 +73,14 @@ def _left_behind(before: tuple[dict[int, str], dict[int, str]]) -> list[str]:
     threads = [f"thread {name}" for ident, name in _threads().items() if ident not in before[0]]
     children = [f"process {pid}: {command}" for pid, command in _children().items() if pid not in before[1]]
     return threads + children
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    forked_run.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    forked_run.install(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,11 +11,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["ROOT", "UID", "as_user"]
+__all__ = ["ROOT", "as_user", "uid"]
 
 ROOT = Path(__file__).resolve().parents[2]
-UID = 41_731 + os.getpid() % 10_000
-"""Each test process has its own user: the kernel counts a user's processes over all test processes."""
+
+
+def uid() -> int:
+    """Each test process has its own user: the kernel counts a user's processes over all test processes."""
+    return 41_731 + os.getpid() % 10_000
 
 
 def _needed() -> list[Path]:
@@ -66,7 +69,7 @@ def as_user(
     """`command` as a user without privileges. An ordinary user runs it directly."""
     clean = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent", **(env or {})}
     if os.getuid() == 0:
-        drop = f"exec setpriv --reuid {UID} --regid {UID} --clear-groups --inh-caps=-all --bounding-set=-all"
+        drop = f"exec setpriv --reuid {uid()} --regid {uid()} --clear-groups --inh-caps=-all --bounding-set=-all"
         script = f"{_covering()}\ncd {shlex.quote(cwd)}\n{drop} {shlex.join(command)}"
         command = ["unshare", "--mount", "sh", "-c", script]
     return subprocess.run(command, env=clean, timeout=timeout, capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.security.as_user import ROOT, UID, as_user
+from tests.security.as_user import ROOT, as_user, uid
 from tests.security.hostile_programs import FENCES, PROGRAMS, Hostile
 
 pytestmark = pytest.mark.timeout(300)
@@ -62,7 +62,7 @@ def test_hostile_programs_are_held(user: str, tier: str) -> None:
     through = {name for name, result in by_name.items() if "ESCAPED" in result.get("stdout", "")}
     assert through >= OPEN if tier == "process" else not through
     assert found["neighbour"] == "unharmed"
-    assert found["uid"] == (UID if user == "user" and os.getuid() == 0 else os.getuid())
+    assert found["uid"] == (uid() if user == "user" and os.getuid() == 0 else os.getuid())
     assert left == []
 
 

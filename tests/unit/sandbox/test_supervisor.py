@@ -17,9 +17,18 @@ import pytest
 from clicket.sandbox import supervisor
 
 SCRIPT = str(Path(supervisor.__file__).resolve())
-UID = 54_324 + os.getpid() % 4_000 * 2  # different in each test process: a supervisor kills all processes of that user
 DAEMONS = "(setsid sleep 1000 &); (setsid sh -c 'sleep 1000 & sleep 1001' &); sleep 1002 & "
 """Three ways to become an orphan: one parent exits, two exit, none exits."""
+
+
+def own_uid() -> int:
+    """Different in each test process, as is the one after it: a supervisor kills all processes of that user."""
+    return 54_324 + os.getpid() % 4_000 * 2
+
+
+@pytest.fixture(params=["same", "other"])
+def uid(request: pytest.FixtureRequest) -> int | None:
+    return own_uid() if request.param == "other" else None
 
 
 class SupervisedTree:
@@ -83,13 +92,11 @@ def supervised(*command: str, uid: int | None = None, go: bool = True) -> Iterat
     ("script", "status"),
     [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", -signal.SIGSEGV), ("kill -KILL $$", -signal.SIGKILL)],
 )
-@pytest.mark.parametrize("uid", [None, UID], ids=["same", "other"])
 def test_it_ends_as_its_program_ended(script: str, status: int, uid: int | None) -> None:
     with supervised("/bin/sh", "-c", script, uid=uid) as made:
         assert made.process.wait(60) == status
 
 
-@pytest.mark.parametrize("uid", [None, UID], ids=["same", "other"])
 def test_what_a_program_leaves_behind_ends_with_it(uid: int | None) -> None:
     with supervised("/bin/sh", "-c", DAEMONS + "echo ready; exit 3", uid=uid) as made:
         made.until(b"ready")
@@ -97,7 +104,6 @@ def test_what_a_program_leaves_behind_ends_with_it(uid: int | None) -> None:
         assert made.process.wait(60) == 3
 
 
-@pytest.mark.parametrize("uid", [None, UID], ids=["same", "other"])
 def test_an_order_ends_everything(uid: int | None) -> None:
     script = "trap '' TERM INT HUP; " + DAEMONS + "echo ready; kill -STOP $$; sleep 1003"
     with supervised("/bin/sh", "-c", script, uid=uid) as made:
@@ -114,12 +120,12 @@ def test_closing_the_lifeline_is_an_order() -> None:
         assert made.is_silent()
 
 
-@pytest.mark.parametrize("uid", [None, UID], ids=["same", "other"])
 def test_a_bomb_is_put_out(uid: int | None) -> None:
     """A fork bomb: processes that only start others and exit, as many as the limit allows."""
     bomb = "exec 2> /dev/null; ulimit -u 40; echo ready; spread() { spread & spread & }; spread; sleep 1006"
     # The kernel does not count root's processes: without its own user the bomb is stopped by other means.
-    command = ["/usr/bin/setpriv", f"--reuid={UID + 1}", f"--regid={UID + 1}", "--clear-groups"] if uid is None else []
+    other = own_uid() + 1
+    command = ["/usr/bin/setpriv", f"--reuid={other}", f"--regid={other}", "--clear-groups"] if uid is None else []
     with supervised(*command, "/bin/bash", "-c", bomb, uid=uid) as made:
         made.until(b"ready")
         made.lifeline.send(b"K")
@@ -129,12 +135,12 @@ def test_a_bomb_is_put_out(uid: int | None) -> None:
 
 def test_a_program_of_another_user_cannot_end_its_supervisor() -> None:
     script = "kill -KILL $PPID && echo killed; kill -KILL -1; echo ready; sleep 1005"
-    with supervised("/bin/bash", "-c", script, uid=UID) as made:
+    with supervised("/bin/bash", "-c", script, uid=own_uid()) as made:
         made.until(b"ready")
         assert made.process.poll() is None
         with open(f"/proc/{made.pid}/status") as lines:
             status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-        assert status["Uid"].split() == status["Gid"].split() == [str(UID)] * 4
+        assert status["Uid"].split() == status["Gid"].split() == [str(own_uid())] * 4
         assert status["Groups"].split() == []
         assert (int(status["CapEff"], 16), int(status["CapPrm"], 16), status["NoNewPrivs"].strip()) == (0, 0, "1")
 
@@ -142,8 +148,8 @@ def test_a_program_of_another_user_cannot_end_its_supervisor() -> None:
 def test_no_process_of_the_programs_user_outlives_it() -> None:
     """Not even one that is no child: the user id is the program's own."""
     with (
-        subprocess.Popen(["sleep", "1009"], user=UID, group=UID, extra_groups=[]) as stray,
-        supervised("/bin/true", uid=UID) as made,
+        subprocess.Popen(["sleep", "1009"], user=own_uid(), group=own_uid(), extra_groups=[]) as stray,
+        supervised("/bin/true", uid=own_uid()) as made,
     ):
         assert made.process.wait(60) == 0
         with os.fdopen(os.pidfd_open(stray.pid), "rb") as end:
@@ -153,7 +159,7 @@ def test_no_process_of_the_programs_user_outlives_it() -> None:
 
 
 def test_a_supervisor_that_is_killed_takes_its_program_with_it() -> None:
-    with supervised("/bin/sh", "-c", "echo ready; exec sleep 1010", uid=UID) as made:
+    with supervised("/bin/sh", "-c", "echo ready; exec sleep 1010", uid=own_uid()) as made:
         made.until(b"ready")
         made.process.kill()
         assert made.is_silent()

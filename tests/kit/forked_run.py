@@ -11,6 +11,7 @@ of what the busiest one has left. A process that dies fails the test that it ran
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import signal
 import sys
@@ -133,7 +134,7 @@ class _Leader:
         else:
             index, member.knows_the_end = None, True
         with suppress(OSError):  # it has died, as will be seen
-            member.line.send(index)
+            _send(member.line, index)
 
     def _lead(self, session: pytest.Session) -> None:
         while running := [member for member in self._members if member.line is not None]:
@@ -148,7 +149,7 @@ class _Leader:
 
     def _receive(self, session: pytest.Session, member: _Member) -> None:
         try:
-            message = member.line.recv()
+            message = _receive(member.line)
         except (EOFError, OSError):
             self._ended(session, member)
             return
@@ -158,7 +159,7 @@ class _Leader:
         reports, warned, stop = message
         self._report(session, member.given.popleft(), reports)
         for each in warned:
-            session.config.hook.pytest_warning_recorded.call_historic(kwargs=each)
+            _warn_again(session.config, *each)
         if stop and not session.shouldfail:
             session.shouldfail = stop
         self._hand_out(session, member)
@@ -168,6 +169,8 @@ class _Leader:
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for data in reports:
             report = hook.pytest_report_from_serializable(config=session.config, data=data)
+            if isinstance(report.longrepr, list):  # of a test that was skipped; JSON has no tuples
+                report.longrepr = tuple(report.longrepr)
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
@@ -208,6 +211,24 @@ class _Leader:
             member.pid = 0
 
 
+def _warn_again(
+    config: pytest.Config, text: str, category: list[str], place: list[Any], when: str, nodeid: str
+) -> None:
+    kind = getattr(sys.modules.get(category[0]), category[1], UserWarning)  # one that only the other process imported
+    warning = warnings.WarningMessage(text, kind, *place)
+    config.hook.pytest_warning_recorded.call_historic(
+        kwargs={"warning_message": warning, "when": when, "nodeid": nodeid, "location": None}
+    )
+
+
+def _send(line: Connection, message: Any) -> None:
+    line.send_bytes(json.dumps(message).encode())
+
+
+def _receive(line: Connection) -> Any:
+    return json.loads(line.recv_bytes())
+
+
 def _is_dead(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
@@ -221,22 +242,18 @@ class _Reports:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.reports: list[dict[str, Any]] = []
-        self.warnings: list[dict[str, Any]] = []
+        self.warnings: list[tuple[Any, ...]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         hook = self._config.hook
         hook.pytest_report_teststatus(report=report, config=self._config)  # a test whose subtests failed fails by this
         self.reports.append(hook.pytest_report_to_serializable(config=self._config, report=report))
 
-    def pytest_warning_recorded(
-        self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
-    ) -> None:
-        text = warnings.WarningMessage(
-            str(warning_message.message), warning_message.category, warning_message.filename, warning_message.lineno
-        )
-        self.warnings.append({"warning_message": text, "when": when, "nodeid": nodeid, "location": location})
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, when: str, nodeid: str) -> None:
+        kind, place = warning_message.category, (warning_message.filename, warning_message.lineno)
+        self.warnings.append((str(warning_message.message), (kind.__module__, kind.__qualname__), place, when, nodeid))
 
-    def take(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def take(self) -> tuple[list[dict[str, Any]], list[tuple[Any, ...]]]:
         taken = self.reports, self.warnings
         self.reports, self.warnings = [], []
         return taken
@@ -254,19 +271,19 @@ def _run_tests(session: pytest.Session, number: int, line: Connection) -> NoRetu
     try:
         atexit._clear()  # the first process does what it has registered
         reports = _make_own(session.config, number)
-        here = line.recv()
+        here = _receive(line)
         while here is not None:
-            after = line.recv()
+            after = _receive(line)
             following = session.items[after] if after is not None else None
             session.config.hook.pytest_runtest_protocol(item=session.items[here], nextitem=following)
-            line.send((*reports.take(), session.shouldfail or session.shouldstop))
+            _send(line, (*reports.take(), session.shouldfail or session.shouldstop))
             here = after
         code = 0
     except EOFError:  # the first process is gone
         pass
     except BaseException:
         with suppress(OSError):
-            line.send(traceback.format_exc())
+            _send(line, traceback.format_exc())
     finally:
         with suppress(BaseException):
             runner.pytest_sessionfinish(session)  # ends what fixtures have started

@@ -308,8 +308,7 @@ class MemoryStore:
 
     async def put_artifact(self, name: str, chunks: Sequence[bytes], *, keep_until: float | None = None) -> None:
         self._check_open()
-        if name not in self._artifacts:
-            self._artifacts[name] = b"".join(chunks)
+        self._artifacts[name] = self._artifacts.get(name) or b"".join(chunks)
         if keep_until is None:
             self._unnamed.add(name)
         else:

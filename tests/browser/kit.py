@@ -90,7 +90,9 @@ def chromium() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     assert path, "chromium is missing: apt-get install -y chromium"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        # A page here has one origin. With isolation of sites, Chromium also starts a renderer in advance for every page.
+        options = ["--no-sandbox", "--disable-gpu", "--disable-site-isolation-trials"]
+        browser = playwright.chromium.launch(executable_path=path, args=options)
         try:
             yield browser
         finally:

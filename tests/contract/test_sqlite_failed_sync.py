@@ -54,7 +54,7 @@ def log_of(path: Path) -> Path:
 @pytest.fixture
 def failed(path: Path, writing: apsw.Connection) -> Iterator[tuple[Checkpointer, FailingSync]]:
     workers, failing = Workers(1, "test"), FailingSync()
-    checkpointer = Checkpointer(path, writing, workers)
+    checkpointer = Checkpointer(path, workers)
     with pytest.raises(apsw.IOError):
         checkpointer.copy(failing)  # type: ignore[arg-type]
     yield checkpointer, failing

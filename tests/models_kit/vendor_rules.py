@@ -38,10 +38,10 @@ def accepted_by_openai(messages: Sequence[Message], *, body: Mapping[str, Any] |
     if body is not None:
         stream = body.get("stream") is True
         whole = "CompletionCreateParamsStreaming" if stream else "CompletionCreateParamsNonStreaming"
-        _typed(getattr(completion_create_params, whole), body, "openai: request")
+        _request("openai", getattr(completion_create_params, whole), body, ChatCompletionMessageParam)
         _offered("openai", [one["function"] for one in body.get("tools", ())], "parameters")
-    for place, message in enumerate(messages):
-        _typed(ChatCompletionMessageParam, message, f"openai: messages[{place}]")
+    if body is None or body["messages"] is not messages:
+        _each("openai", ChatCompletionMessageParam, messages)
     _need(bool(messages), "openai: messages", "there is none")
     waiting: list[str] = []
     for place, message in enumerate(messages):
@@ -54,6 +54,20 @@ def accepted_by_openai(messages: Sequence[Message], *, body: Mapping[str, Any] |
         if message["role"] == "assistant":
             waiting = _openai_calls(message, where)
     _need(not waiting, "openai: messages", f"these tool calls have no result: {waiting}")
+
+
+def _request(vendor: str, whole: Any, body: Mapping[str, Any], part: Any) -> None:
+    """A request with its messages. If it is refused for one of them, the error names that one."""
+    try:
+        _typed(whole, body, f"{vendor}: request")
+    except NotAccepted:
+        _each(vendor, part, body.get("messages", ()))
+        raise
+
+
+def _each(vendor: str, part: Any, messages: Sequence[Message]) -> None:
+    for place, message in enumerate(messages):
+        _typed(part, message, f"{vendor}: messages[{place}]")
 
 
 def _openai_calls(message: Message, where: str) -> list[str]:
@@ -76,12 +90,12 @@ def accepted_by_anthropic(messages: Sequence[Message], *, body: Mapping[str, Any
     if body is not None:
         stream = body.get("stream") is True
         whole = "MessageCreateParamsStreaming" if stream else "MessageCreateParamsNonStreaming"
-        _typed(getattr(message_create_params, whole), body, "anthropic: request")
+        _request("anthropic", getattr(message_create_params, whole), body, MessageParam)
         _offered("anthropic", body.get("tools", ()), "input_schema")
         for text in _texts(body.get("system", "-")):
             _need(bool(text.strip()), "anthropic: system", "an empty text")
-    for place, message in enumerate(messages):
-        _typed(MessageParam, message, f"anthropic: messages[{place}]")
+    if body is None or body["messages"] is not messages:
+        _each("anthropic", MessageParam, messages)
     _need(bool(messages) and messages[0]["role"] == "user", "anthropic: messages", "the first must be the user's")
     seen: set[str] = set()
     waiting: list[str] = []

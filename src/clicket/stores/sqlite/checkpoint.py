@@ -33,11 +33,12 @@ _MAX_PASSES = 5
 class Checkpointer:
     """`ended` is called on the loop after each checkpoint, with whether the log has become long."""
 
-    def __init__(self, path: Path, connection: apsw.Connection, workers: Workers) -> None:
+    def __init__(self, path: Path, workers: Workers) -> None:
         self.is_running = False
         self.ended: Callable[[bool], None] = lambda log_is_long: None
         self._path = path
-        self._connection = connection
+        self._connection: apsw.Connection | None = None
+        """Made for the first checkpoint: most stores that are opened write less than one needs."""
         self._workers = workers
         self._keeps_log = False
         self._reader: apsw.Connection | None = None
@@ -51,7 +52,12 @@ class Checkpointer:
 
     async def close(self) -> None:
         """After the checkpoint that is running."""
-        await self._workers.run(self._connection.close)
+        if self.is_running or self._connection is not None:
+            await self._workers.run(self._close)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
     def close_last(self, connection: apsw.Connection) -> None:
         """Close the store's last connection. Called in its thread."""
@@ -85,6 +91,8 @@ class Checkpointer:
         self._reader.execute("BEGIN; SELECT count(*) FROM sqlite_schema").fetchall()
 
     def _run(self) -> bool:
+        if self._connection is None:
+            self._connection = connect(self._path, busy=0, synchronous="NORMAL", create=False)
         before = 0
         for _ in range(_MAX_PASSES):
             # `frames`: how long the log was when the pass began. A log that was copied to its end starts anew, and is short.

@@ -92,9 +92,9 @@ class SqliteStore:
         self._threads = [self._writing, self._reading, self._filing, copying]
         connections: tuple[apsw.Connection, ...] = ()
         try:
-            connections = connection, reader, peek, copier = await self._writing.run(self._connect)
+            connections = connection, reader, peek = await self._writing.run(self._connect)
             self._reader, self._peek = reader, peek
-            self._checkpointer = Checkpointer(self.path, copier, copying)
+            self._checkpointer = Checkpointer(self.path, copying)
             inline = self.durability == "process"
             self._writer = Writer(
                 self.path, connection, self._writing, self._checkpointer, owner, inline=inline, busy=self._busy
@@ -109,7 +109,7 @@ class SqliteStore:
             raise
 
     def _connect(self) -> tuple[apsw.Connection, ...]:
-        """Connections that write, read in a thread, read on the loop, and copy the log back."""
+        """Connections that write, read in a thread, and read on the loop."""
         power = self.durability == "power"
         try:
             made = make_folder(self.path.parent)
@@ -121,9 +121,7 @@ class SqliteStore:
                 prepare(self.path, connection)
                 if power:
                     end_old_log(connection)
-                reader, peek, copier = (
-                    connect(self.path, busy=b, synchronous="NORMAL", create=False) for b in (self._busy, 0, 0)
-                )
+                reader, peek = (connect(self.path, busy=b, synchronous="NORMAL", create=False) for b in (self._busy, 0))
                 for each in (reader, peek):
                     each.execute("PRAGMA query_only=ON")
             except BaseException:
@@ -133,7 +131,7 @@ class SqliteStore:
             raise unavailable(self.path, error) from error
         except OSError as error:
             raise StoreUnavailable(f"{self.path}: {error.strerror}. Choose a folder that can be written.") from error
-        return connection, reader, peek, copier
+        return connection, reader, peek
 
     def _look(self) -> None:
         """SQLite sends no notification of commits, but it says whether there were any: a poll costs a few microseconds."""

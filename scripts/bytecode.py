@@ -1,8 +1,8 @@
 """Compiles the checkout on all cores before the tests run: the package, the helpers of tests, and the tests as pytest rewrites them.
 
-Many tests start programs of ours, and each would compile the whole package for itself. Each process of a pytest run would
-rewrite the assertions of every test module, all of them at the same time. Each would also make hypothesis' table of the characters
-that UTF-8 can encode, which takes seconds.
+Many tests start programs of ours, and each would compile the whole package for itself. The process of pytest that collects the tests
+would rewrite the assertions of every test module on one core, and with xdist each process would. Each process that runs tests would
+also make hypothesis' table of the characters that UTF-8 can encode, which takes seconds.
 """
 
 from __future__ import annotations

@@ -24,14 +24,14 @@ import msgspec
 from clicket.search.index.bit_planes import BitPlanes, members, planes_of
 from clicket.search.index.list_writer import COUNTS, MAX_COUNT, unpacked
 
-__all__ = ["K1", "MAX_LOADED", "B", "Postings", "listed"]
+__all__ = ["K1", "MAX_LOADED", "MIN_ASKED", "B", "Postings", "listed"]
 
 K1, B = 1.2, 0.75
 _MAX_CACHED = 64_000_000
 """Bytes of posting lists in memory, about."""
 _MAX_FREQUENCIES = 200_000
-MAX_LOADED = 20_000
-"""Passages. Of an index that is not larger, the names and the frequencies of all terms are read at once."""
+MAX_LOADED, MIN_ASKED = 20_000, 1_000
+"""Passages, and names or terms. Of an index that is not larger, all names and frequencies are read after so many were looked up."""
 _SHORT, _MAX_MAPPING, _LARGE = 512, 4_096, 50_000
 """The weights of a list up to the first length, or up to the second one in an index of fewer passages than the third, are a mapping, made
 when it is read; a longer one is read as bits."""
@@ -173,7 +173,7 @@ class Postings:
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """For each term the number of passages with it."""
         known = self._frequencies
-        if self.size <= MAX_LOADED and not self._all_counted:
+        if len(known) > MIN_ASKED and self.size <= MAX_LOADED and not self._all_counted:
             known.update(_counts(self._connection.execute(_ALL_FREQUENCIES).get))
             self._all_counted = True
         new = [] if self._all_counted else [term for term in dict.fromkeys(terms) if term not in known]

@@ -15,7 +15,7 @@ import msgspec
 
 from clicket.model.document import Document, Span
 from clicket.ports.services import Embedder
-from clicket.search.index.postings import MAX_LOADED, Postings, listed
+from clicket.search.index.postings import MAX_LOADED, MIN_ASKED, Postings, listed
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
@@ -232,7 +232,7 @@ class IndexReader:
         with self.snapshot() as postings:
             if len(known) > _MAX_NAMES:
                 known.clear()
-            if self._all_names is None and postings.size <= MAX_LOADED:
+            if self._all_names is None and len(known) > MIN_ASKED and postings.size <= MAX_LOADED:
                 self._all_names = frozenset(_texts(self._connection.execute(_ALL_NAMES).get))
             every = self._all_names
             new = [name for name in dict.fromkeys(names) if name not in known and (every is None or name in every)]

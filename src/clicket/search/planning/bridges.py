@@ -12,12 +12,7 @@ import msgspec
 
 from clicket.search.findings import Findings
 from clicket.search.protocols import Collection
-from clicket.search.ranking.profiles import (
-    DocumentProfile,
-    profile_of,
-    terms_of_names,
-    without_initials,
-)
+from clicket.search.ranking.profiles import DocumentProfile, profile_of, terms_of_names, without_initials
 from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
 from clicket.search.ranking.term_weights import TermWeights
@@ -77,10 +72,8 @@ def _word_runs(question: str) -> tuple[tuple[int, int, str], ...]:
         has_term = [bool(terms_of_names(keys)[key]) for key in keys]
     else:  # faster: the key of a run is made of the keys of its words
         flat = [flattened(question[start:end]).split() for start, end in words]
-        word_has_term = [bool(terms(" ".join(one))) for one in flat]
-        with_terms = [0, *accumulate(word_has_term)]
-        firsts = [0, *accumulate(map(len, flat))]
-        all_words = [word for one in flat for word in one]
+        with_terms = [0, *accumulate([bool(terms(" ".join(one))) for one in flat])]
+        firsts, all_words = [0, *accumulate(map(len, flat))], [word for one in flat for word in one]
         keys = [joined_key(all_words[firsts[low] : firsts[high]]) for low, high in runs]
         has_term = [with_terms[low] < with_terms[high] for low, high in runs]
     return tuple(

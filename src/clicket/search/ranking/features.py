@@ -172,7 +172,7 @@ class FeatureExtractor:
 
     def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
         profiles = [one.profile for one in matches]
-        mentions = _find_mentions(matches, sources, self._words)
+        mentions = self._find_mentions(matches, sources)
         words = terms_of_names(list(dict.fromkeys([name for _, _, name, _ in mentions])))
         term_weights, weights = self.term_weights, self.weights
         term_weights.learn([*weights, *[term for _, _, name, _ in mentions for term in words[name]]], profiles)
@@ -197,6 +197,36 @@ class FeatureExtractor:
             siblings.sort(key=lambda one: one[:2])
             links += [Link(*link, place) for place, (_, _, link) in enumerate(siblings)]
         return links
+
+    def _find_mentions(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[tuple[int, int, str, int]]:
+        """Mentions as (source, target, name, rank of the name among the target's names)."""
+        by_word: dict[str, list[tuple[str, str, int, int]]] = {}
+        unspaced: list[tuple[str, int, int]] = []
+        for at, one in enumerate(matches):
+            is_unspaced = one.profile.unspaced
+            for rank, name, padded, first in one.linkable_names:
+                if is_unspaced and not name.isascii():
+                    unspaced.append((name, at, rank))
+                by_word.setdefault(first, []).append((name, padded, at, rank))
+        known = by_word.keys()
+        mentions = []
+        for source in sources:
+            profile = matches[source].profile
+            own, flat = profile.names[:3], profile.flat
+            seen: dict[int, tuple[int, str]] = {}
+            words = self._words[flat] = self._words.get(flat) or set(flat.split(" "))
+            for word in known & words:
+                for name, padded, at, rank in by_word[word]:
+                    if at != source and padded in flat and name not in own:
+                        before = seen.get(at)
+                        if before is None or rank < before[0]:
+                            seen[at] = (rank, name)
+            if profile.unspaced:
+                for name, at, rank in unspaced:
+                    if at != source and at not in seen and name in flat and name not in own:
+                        seen[at] = (rank, name)
+            mentions += [(source, at, name, rank) for at, (rank, name) in sorted(seen.items())]
+        return mentions
 
 
 def _anchors(matches: Sequence[TermMatch]) -> list[tuple[str, list[int]]]:
@@ -231,40 +261,6 @@ def _longest_names(
 
 def _mentions_name(profile: DocumentProfile, name: str) -> bool:
     return f" {name} " in profile.flat or (profile.unspaced and name in profile.flat)
-
-
-def _find_mentions(
-    matches: Sequence[TermMatch], sources: Sequence[int], words: dict[str, set[str]]
-) -> list[tuple[int, int, str, int]]:
-    """Mentions as (source, target, name, rank of the name among the target's names). `words` caches those of each text."""
-    by_word: dict[str, list[tuple[str, str, int, int]]] = {}
-    unspaced: list[tuple[str, int, int]] = []
-    for at, one in enumerate(matches):
-        is_unspaced = one.profile.unspaced
-        for rank, name, padded, first in one.linkable_names:
-            if is_unspaced and not name.isascii():
-                unspaced.append((name, at, rank))
-            by_word.setdefault(first, []).append((name, padded, at, rank))
-    known = by_word.keys()
-    mentions = []
-    for source in sources:
-        profile = matches[source].profile
-        own, flat = profile.names[:3], profile.flat
-        seen: dict[int, tuple[int, str]] = {}
-        if flat not in words:
-            words[flat] = set(flat.split(" "))
-        for word in known & words[flat]:
-            for name, padded, at, rank in by_word[word]:
-                if at != source and padded in flat and name not in own:
-                    before = seen.get(at)
-                    if before is None or rank < before[0]:
-                        seen[at] = (rank, name)
-        if profile.unspaced:
-            for name, at, rank in unspaced:
-                if at != source and at not in seen and name in flat and name not in own:
-                    seen[at] = (rank, name)
-        mentions += [(source, at, name, rank) for at, (rank, name) in sorted(seen.items())]
-    return mentions
 
 
 def link_features(features: Features, strengths: Sequence[float]) -> list[list[float]]:

@@ -33,10 +33,6 @@ class Sentence(msgspec.Struct, frozen=True, gc=False):
     """Where that part begins in the text."""
 
     @property
-    def terms(self) -> frozenset[str]:
-        return self.statement.terms
-
-    @property
     def text(self) -> str:
         return self.part[self.statement.start : self.statement.end]
 
@@ -71,11 +67,7 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 for one in statements(part, profile.terms if part == profile.text else ())
                 if one.end - one.start != len(heading) or part[one.start : one.end] != heading
             ]
-        names = [
-            (name, frozenset(needed))
-            for name, needed in zip(profile.full_names, profile.full_name_terms, strict=True)
-            if needed
-        ]
+        named = zip(profile.full_names, map(frozenset, profile.full_name_terms), strict=True)
         name = heading or "".join(profile.full_names[:1])
         title = frozenset(profile.title_terms) if heading else frozenset[str]().union(*profile.full_name_terms[:1])
         sources.append(
@@ -85,9 +77,9 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 score=round(1 / (1 + _SCORE_STEP * rank), 6),
                 sentences=tuple(found),
                 key=name_key(name) or key,
-                names=tuple(names),
+                names=tuple([one for one in named if one[1]]),
                 title=title,
-                terms=title.union(*[one.terms for one in found]),
+                terms=title.union(*[one.statement.terms for one in found]),
             )
         )
     return sources
@@ -117,7 +109,7 @@ def parts_read(document: Document, most: int) -> list[Span]:
 
 def mentions(sentence: Sentence, name: str, needed: frozenset[str]) -> bool:
     """Does the sentence contain the name? `needed` are the name's terms, which are compared first because that is fast."""
-    return needed <= sentence.terms and (
+    return needed <= sentence.statement.terms and (
         name in _flat(sentence.text) if is_cjk(name) else f" {name} " in _flat(sentence.text)
     )
 

@@ -58,8 +58,7 @@ _NONE: frozenset[str] = frozenset()
 
 @lru_cache(maxsize=256)  # more would cost more in garbage collections than it saves
 def statements(text: str, found: tuple[str, ...] = ()) -> tuple[Statement, ...]:
-    """All statements of a text, in order. One with what follows it and those that follow may overlap. `found` are the terms of the text, if
-    they are known."""
+    """All statements of a text, in order; some may overlap. `found` are the terms of the text, if they are known."""
     return tuple(_Reader(text, found).read())
 
 
@@ -201,8 +200,8 @@ class _Reader:
         spans = [
             one for one in found if one[1] - one[0] > _LONG or sum(map(str.isalnum, text[slice(*one)])) >= _MIN_LETTERS
         ]
-        terms_found = self._found if len(text) == len(self._text) else ()
-        for (first, last), order in zip(spans, terms_of_spans(text, spans, terms_found), strict=True):
+        orders = terms_of_spans(text, spans, self._found if len(text) == len(self._text) else ())
+        for (first, last), order in zip(spans, orders, strict=True):
             if last == final and self._is_open(start + first, start + last, kind):
                 self._open = start + first
                 self._lead, self._lead_terms = (start + first, start + last), frozenset(order)

@@ -87,6 +87,7 @@ async def test_stop_while_the_tool_waits_for_a_paused_reader(worker: Worker) -> 
     assert not is_running(worker.pid)
 
 
+@pytest.mark.usefixtures("started")
 async def test_a_guard_that_was_stopped_does_not_hold_up_stop(
     pool: ProcessPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,7 +197,7 @@ def figures(cases: Sequence[Case], sentences: Weights, decision: Weights, least:
     for one in cases:
         right, given = one.chosen(sentences)
         bar = least - (1.0 if is_cjk(one.text) else 0.0)
-        answered = given is not None and sum(map(mul, decision, given)) >= bar
+        answered = given is not None and round(sum(map(mul, decision, given)) - bar, 6) >= 0
         (refused if one.is_answerable else recognised).append(float(not answered))
         if one.asked.answers:
             right = right if answered else []

@@ -7,6 +7,7 @@ what the decision cannot see: a question whose words are all there, about someth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log1p
 from operator import mul
 
 from clicket.search.synthesis.sentence_selection import Candidate, Question, SelectedSentence
@@ -18,12 +19,13 @@ __all__ = ["WEIGHTS", "evidence", "is_answered"]
 
 WEIGHTS = (
     ("covers",  5.0),  # the share of the question that the best statement covers, with heading, lead and title
-    ("rare",    1.7),  # of the two rarest terms of the question, the share that one statement has, with the title
-    ("named",   8.0),  # the share of the question that is the name of one of the best documents
+    ("rare",    3.0),  # of the two rarest terms of the question, the share that one statement has, with the title
+    ("named",  10.0),  # the share of the question that is the name of one of the best documents
     ("lost",   -5.0),  # the share that is names which none of the best documents has as a whole
+    ("length",  0.7),  # the logarithm of the number of terms: a statement covers less of a long question
 )  # fmt: skip
 _VALUES = tuple(weight for _, weight in WEIGHTS)
-LEAST = 3.4
+LEAST = 5.2
 """The value from which on a question counts as answered."""
 _UNSPACED = -1.0
 """Added to it for text without spaces: pairs of characters across two words are seldom in a document."""
@@ -60,7 +62,13 @@ def evidence(
     lost = frozenset[str]().union(*[name for name in asked_names if not any(name <= one.terms for one in best)])
     rarest = sorted(range(len(asked.weights)), key=lambda number: -asked.weights[number])[:_RAREST]
     together = max(sum([one.has.get(number, 0.0) for number in rarest]) for one in candidates)
-    return [chosen[0].covers, together / len(rarest), asked.weight(named), asked.weight(lost)]
+    return [
+        chosen[0].covers,
+        together / len(rarest),
+        asked.weight(named),
+        asked.weight(lost),
+        log1p(len(asked.numbered)),
+    ]
 
 
 def _has_name(flat: str, name: str) -> bool:

@@ -24,14 +24,12 @@ import msgspec
 from clicket.search.index.bit_planes import BitPlanes, members, planes_of
 from clicket.search.index.list_writer import COUNTS, MAX_COUNT, unpacked
 
-__all__ = ["K1", "MAX_LOADED", "MIN_ASKED", "B", "Postings", "listed"]
+__all__ = ["K1", "B", "Postings", "listed"]
 
 K1, B = 1.2, 0.75
 _MAX_CACHED = 64_000_000
 """Bytes of posting lists in memory, about."""
 _MAX_FREQUENCIES = 200_000
-MAX_LOADED, MIN_ASKED = 20_000, 1_000
-"""Passages, and names or terms. Of an index that is not larger, all names and frequencies are read after so many were looked up."""
 _SHORT, _MAX_MAPPING, _LARGE = 512, 4_096, 50_000
 """The weights of a list up to the first length, or up to the second one in an index of fewer passages than the third, are a mapping, made
 when it is read; a longer one is read as bits."""
@@ -58,13 +56,9 @@ _SLACK = 1e-4
 """More than the rounding error of the sums."""
 
 _integers = msgspec.json.Decoder(list[int]).decode
-_counts = msgspec.json.Decoder(dict[str, int]).decode
 _LISTS = """SELECT p.term, p.entries, p.bits FROM json_each(?) j CROSS JOIN posting_lists p INDEXED BY posting_lists_term
     ON p.term = j.value"""
 """The blocks of each list come in order."""
-_ALL_FREQUENCIES = (
-    "SELECT json_group_object(term, size) FROM (SELECT term, sum(size) AS size FROM posting_lists GROUP BY term)"
-)
 _FREQUENCIES = """SELECT j.value, (SELECT sum(size) FROM posting_lists WHERE term = j.value) AS passages
     FROM json_each(?) j WHERE passages IS NOT NULL"""
 
@@ -163,20 +157,16 @@ class Postings:
         self._cached = 0
         """Bytes of lists in memory, about."""
         self._frequencies: dict[str, int] = {}
-        self._all_counted = False
         self._last_bounds: tuple[list[_Wanted], BitPlanes] = ([], BitPlanes(0))
 
     def has_counted(self, terms: Sequence[str]) -> bool:
         """Are the frequencies of these terms in memory?"""
-        return self._all_counted or all(map(self._frequencies.__contains__, terms))
+        return all(map(self._frequencies.__contains__, terms))
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """For each term the number of passages with it."""
         known = self._frequencies
-        if len(known) > MIN_ASKED and self.size <= MAX_LOADED and not self._all_counted:
-            known.update(_counts(self._connection.execute(_ALL_FREQUENCIES).get))
-            self._all_counted = True
-        new = [] if self._all_counted else [term for term in dict.fromkeys(terms) if term not in known]
+        new = [term for term in dict.fromkeys(terms) if term not in known]
         if new:
             if len(known) + len(new) > _MAX_FREQUENCIES:
                 known.clear()
@@ -185,7 +175,7 @@ class Postings:
             asked = listed([term.encode(errors="replace").decode() for term in new])
             rows: list[Any] = self._connection.execute(_FREQUENCIES, (asked,)).fetchall()
             known.update(rows)
-        return [known.get(term, 0) for term in terms]
+        return [known[term] for term in terms]
 
     def _rarity(self, size: int) -> float:
         """What a term in so many passages weighs at most."""

@@ -15,7 +15,7 @@ import msgspec
 
 from clicket.model.document import Document, Span
 from clicket.ports.services import Embedder
-from clicket.search.index.postings import MAX_LOADED, MIN_ASKED, Postings, listed
+from clicket.search.index.postings import Postings, listed
 from clicket.search.index.rows import decoded, encoded
 from clicket.search.index.vectors import Vectors
 from clicket.search.ranking.profiles import remember_packed
@@ -36,9 +36,7 @@ _SIMILAR = """SELECT term, sum(size) AS passages FROM posting_lists
 _DATA_VERSION = "PRAGMA data_version"
 _BEGIN = f"BEGIN; {_DATA_VERSION}"
 _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
-_texts = msgspec.json.Decoder(list[str]).decode
 _MAX_NAMES = 100_000
-_ALL_NAMES = "SELECT json_group_array(name) FROM (SELECT DISTINCT name FROM names)"
 _MAX_TEXT = 20_000_000
 """Characters of documents in memory."""
 _MAX_QUERY, _MAX_TERMS = 20_000, 64
@@ -61,7 +59,6 @@ class IndexReader:
         self._embedder = embedder
         self._version: int | None = None
         self._names: dict[str, tuple[str, ...]] = {}
-        self._all_names: frozenset[str] | None = None
         self._documents: dict[int, Document] = {}
         self._spans: dict[int, Span] = {}
         self._keys: dict[str, int | None] = {}
@@ -90,7 +87,6 @@ class IndexReader:
             if version != self._version:
                 self._postings = Postings(self._connection)
                 self._vectors: Vectors | None = None
-                self._all_names = None
                 for cache in (self._names, self._documents, self._spans, self._keys, self._ids):
                     cache.clear()
                 self._characters = 0
@@ -224,28 +220,24 @@ class IndexReader:
             return [(str(one), int(count)) for one, count in rows] if first else []
 
     def named(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        known, every = self._names, self._all_names
-        if not all(map(str.isascii, names)):  # as they are stored
-            names = [name.encode(errors="replace").decode() for name in names]
-        if all(map(known.__contains__, names if every is None else every.intersection(names))) and self._is_current():
-            return [known.get(name, ()) for name in names]
-        with self.snapshot() as postings:
+        known = self._names
+        if all(map(known.__contains__, names)) and self._is_current():
+            return [known[name] for name in names]
+        with self.snapshot():
             if len(known) > _MAX_NAMES:
                 known.clear()
-            if self._all_names is None and len(known) > MIN_ASKED and postings.size <= MAX_LOADED:
-                self._all_names = frozenset(_texts(self._connection.execute(_ALL_NAMES).get))
-            every = self._all_names
-            new = [name for name in dict.fromkeys(names) if name not in known and (every is None or name in every)]
+            new = [name for name in dict.fromkeys(names) if name not in known]
             if new:
                 known.update(dict.fromkeys(new, ()))
-                rows: list[Any] = self._connection.execute(_NAMED, (listed(new),)).fetchall()
+                asked = [name if name.isascii() else name.encode(errors="replace").decode() for name in new]
+                rows: list[Any] = self._connection.execute(_NAMED, (listed(asked),)).fetchall()
                 found = [(new[at], _pairs(of_name)) for at, of_name in rows]
                 id_of = self._ids_of([key for _, pairs in found for _, key in pairs])
                 for name, pairs in found:
                     known[name] = tuple(
                         dict.fromkeys([one for _, one in sorted([(rank, id_of[key]) for rank, key in pairs])])
                     )
-            return [known.get(name, ()) for name in names]
+            return [known[name] for name in names]
 
     def similarities(self, text: str, ids: Sequence[str]) -> list[float] | None:
         with self.snapshot():

@@ -19,18 +19,17 @@ __all__ = ["WEIGHTS", "evidence", "is_answered"]
 
 WEIGHTS = (
     ("covers",  5.0),  # the share of the question that the best statement covers, with heading, lead and title
-    ("rare",    3.0),  # of the two rarest terms of the question, the share that one statement has, with the title
-    ("named",  10.0),  # the share of the question that is the name of one of the best documents
-    ("lost",   -5.0),  # the share that is names which none of the best documents has as a whole
-    ("length",  0.7),  # the logarithm of the number of terms: a statement covers less of a long question
+    ("own",     4.0),  # the largest share that a statement has by itself
+    ("named",   4.5),  # the share of the question that is the name of one of the best documents
+    ("lost",   -3.0),  # the share that is names which none of the best documents has
+    ("length",  1.5),  # the logarithm of the number of terms: a statement covers less of a long question
 )  # fmt: skip
 _VALUES = tuple(weight for _, weight in WEIGHTS)
-LEAST = 5.2
+LEAST = 7.0
 """The value from which on a question counts as answered."""
 _UNSPACED = -1.0
 """Added to it for text without spaces: pairs of characters across two words are seldom in a document."""
 _BEST = 5
-_RAREST = 2
 
 
 def is_answered(
@@ -55,18 +54,16 @@ def evidence(
 ) -> list[float]:
     """The figures by which it is decided, in the order of `WEIGHTS`."""
     best = documents[:_BEST]
+    found = frozenset[str]().union(*[one.terms for one in best])
     flat = f" {flattened(text)} "
     named = frozenset[str]().union(*[needed for one in best for name, needed in one.names if _has_name(flat, name)])
     # A capital at the beginning of a question is seldom that of a name.
-    asked_names = [frozenset(terms(name)) for name, start, _ in names(text) if start > 0]
-    lost = frozenset[str]().union(*[name for name in asked_names if not any(name <= one.terms for one in best)])
-    rarest = sorted(range(len(asked.weights)), key=lambda number: -asked.weights[number])[:_RAREST]
-    together = max(sum([one.has.get(number, 0.0) for number in rarest]) for one in candidates)
+    lost = {term for name, start, _ in names(text) if start > 0 for term in terms(name)} - found
     return [
         chosen[0].covers,
-        together / len(rarest),
+        max(one.features[0] if one.features else 0.0 for one in candidates),
         asked.weight(named),
-        asked.weight(lost),
+        asked.weight(frozenset(lost)),
         log1p(len(asked.numbered)),
     ]
 

@@ -18,14 +18,14 @@ from clicket.text.terms import terms
 __all__ = ["WEIGHTS", "evidence", "is_answered"]
 
 WEIGHTS = (
-    ("covers",  5.0),  # the share of the question that the best statement covers, with heading, lead and title
+    ("covers",  5.0),  # the share of the question that one of the two best statements covers, with heading, lead and title
     ("own",     4.0),  # the largest share that a statement has by itself
     ("named",   4.5),  # the share of the question that is the name of one of the best documents
     ("lost",   -3.0),  # the share that is names which none of the best documents has
     ("length",  1.5),  # the logarithm of the number of terms: a statement covers less of a long question
 )  # fmt: skip
 _VALUES = tuple(weight for _, weight in WEIGHTS)
-LEAST = 7.0
+LEAST = 7.2
 """The value from which on a question counts as answered."""
 _UNSPACED = -1.0
 """Added to it for text without spaces: pairs of characters across two words are seldom in a document."""
@@ -60,7 +60,8 @@ def evidence(
     # A capital at the beginning of a question is seldom that of a name.
     lost = {term for name, start, _ in names(text) if start > 0 for term in terms(name)} - found
     return [
-        chosen[0].covers,
+        # The best statement of a question over two documents is often about the second one, whose name the question does not have.
+        max([one.covers for one in chosen[:2]]),
         max(one.features[0] if one.features else 0.0 for one in candidates),
         asked.weight(named),
         asked.weight(frozenset(lost)),

@@ -43,8 +43,9 @@ _LEAVE = 5.0  # seconds that ended work gets to be gone; only a test that leaks 
 def _children() -> dict[int, str]:
     """Direct children of this process by pid, with their command; empty where there is no /proc. Zombies count.
 
-    All but those that fork programs for tests, which stay.
+    All but those that fork programs for tests, which stay, and those that were adopted.
     """
+    adopted = forks.adopted_pids()
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (AttributeError, ChildProcessError):  # another system than Linux; no child at all, which is quickly known
@@ -61,7 +62,7 @@ def _children() -> dict[int, str]:
             except OSError:
                 continue
             found[int(pid)] = command.strip() or "(zombie)"
-    return {pid: command for pid, command in found.items() if pid not in forks.server_pids()}
+    return {pid: command for pid, command in found.items() if pid not in adopted and pid not in forks.server_pids()}
 
 
 def _threads() -> dict[int, str]:

@@ -41,7 +41,7 @@ from typing import Any
 
 from tests.kit.children import ROOT, environment
 
-__all__ = ["FORKED", "SERVER", "forked", "install", "server_pids", "started", "take_terminal"]
+__all__ = ["FORKED", "SERVER", "adopted_pids", "forked", "install", "server_pids", "started", "take_terminal"]
 
 _OPTION = "forked="
 _SET_SUBREAPER, _GET_SUBREAPER = 36, 37  # of prctl
@@ -103,21 +103,23 @@ class _Server:
     def __init__(self, preload: str) -> None:
         self._preload = preload
         self._line: socket.socket | None = None
-        self._lock = threading.Lock()
         self.pid = 0
 
     def fork(self, order: dict[str, Any], files: Sequence[int]) -> int:
-        with self._lock:
+        with _starting:
             if self._line is None:
                 self._start()
             assert self._line is not None
             text = json.dumps(order).encode(errors="surrogateescape")
+            before = _own_children()
             with _subreaper():
                 socket.send_fds(self._line, [len(text).to_bytes(8, "big")], list(files))
                 self._line.sendall(text)
                 answer = self._line.recv(8)
+            pid = int.from_bytes(answer, "big")
+            _adopted.update(_own_children() - before - {pid})
         assert len(answer) == 8, "the process that forks is gone"
-        return int.from_bytes(answer, "big")
+        return pid
 
     def _start(self) -> None:
         self._line, far = socket.socketpair()
@@ -136,11 +138,34 @@ class _Server:
 
 
 _servers: dict[str, _Server] = {}
+_starting = threading.RLock()
+"""One process is started at a time, so that a child which is new meanwhile was adopted."""
+_adopted: set[int] = set()
+"""Processes whose parent was killed just while this one was a subreaper. Elsewhere they are children of init, which reaps them."""
 
 
 def server_pids() -> list[int]:
     """Of the processes that fork, which stay."""
     return [server.pid for server in _servers.values()]
+
+
+def adopted_pids() -> set[int]:
+    """Of children that no test has started. Those that have ended are reaped."""
+    with _starting:
+        for pid in list(_adopted):
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG) == (0, 0):
+                    continue
+            _adopted.discard(pid)
+        return set(_adopted)
+
+
+def _own_children() -> set[int]:
+    found: set[int] = set()
+    for listed in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread ended while we looked
+            found.update(map(int, listed.read_text().split()))
+    return found
 
 
 def install(patch: Any) -> None:
@@ -151,7 +176,8 @@ def install(patch: Any) -> None:
         def fork_exec(*given: Any) -> int:
             found = _order(*given)
             if found is None:
-                started: int = start(*given)
+                with _starting:
+                    started: int = start(*given)
                 return started
             preload = found[0]["environment"].get("LD_PRELOAD", "")
             return _servers.setdefault(preload, _Server(preload)).fork(*found)

@@ -8,11 +8,15 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.kit import forks
 from tests.kit.children import environment
-from tests.kit.forks import forked, server_pids, take_terminal
+from tests.kit.forks import adopted_pids, forked, server_pids, take_terminal
+from tests.kit.waiting import eventually_sync
 
 PROGRAMS = {
     "output": "import sys; print('out ü'); print('err', file=sys.stderr)",
@@ -87,6 +91,34 @@ async def test_asyncio_starts_and_ends_it() -> None:
     assert await child.stdout.readline() == b"True\n"
     os.killpg(child.pid, signal.SIGTERM)
     assert await child.wait() == -signal.SIGTERM
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nothing is forked elsewhere")
+def test_an_orphan_that_this_process_adopts_meanwhile_is_reaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test that kills a process while another is forked is not blamed for the children of the killed one."""
+    script = (
+        "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'input()']).pid, flush=True); input()"
+    )
+    become_subreaper = forks._subreaper
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdin is not None
+        orphan = int(parent.stdout.readline())
+
+        @contextmanager
+        def while_it_is_killed() -> Iterator[None]:
+            with become_subreaper():
+                parent.kill()
+                parent.wait()
+                yield
+
+        monkeypatch.setattr(forks, "_subreaper", while_it_is_killed)
+        assert outcome(tmp_path, *forked(), "-c", "print(1)") == (0, "1\n", "")
+        assert adopted_pids() == {orphan}
+        parent.stdin.close()  # so that it ends
+        eventually_sync(lambda: not adopted_pids())
 
 
 def test_it_takes_its_terminal() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.contract.postgres.kit import through, until
+from tests.contract.postgres.kit import Make, through, until
 from tests.kit.waiting import eventually
 from tests.postgres_line import a_line
 from tests.postgres_server import PostgresServer, postgres_server
@@ -28,6 +28,27 @@ def _run(server: PostgresServer, schema: str, text: str) -> list[Any]:
     with psycopg.connect(server.url(), autocommit=True, options=options) as connection:
         cursor = connection.execute(text)
         return cursor.fetchall() if cursor.description else []
+
+
+# Cancelled callers.
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_a_caller_that_leaves_while_its_statement_is_prepared_spoils_no_connection(
+    make: Make, turns: int
+) -> None:
+    async with opened(lambda: make(pool=1)) as store:
+        reads: list[Callable[[], Any]] = [
+            store.cache_stats, lambda: store.tool_health("c", "t"), lambda: store.events(1, "a", 0), store.figures,
+        ]  # fmt: skip
+        for read in reads:
+            task = asyncio.ensure_future(read())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        for read in reads:
+            await read()
 
 
 # Lost answers.

@@ -96,6 +96,8 @@ class Connection:
         self._in_pipeline = False
         self._free: Callable[[], None] | None = None
         self._prepared: dict[str, bytes] = {}
+        self._names = 0
+        """Names of prepared statements that were sent; more than are known if a caller was cancelled before the answer."""
         self._loader = Transformer()
         pgconn.nonblocking = 1
         self._loop.add_reader(self._fd, self._readable)
@@ -144,7 +146,8 @@ class Connection:
         return self._loader.load_rows(0, result.ntuples, tuple)
 
     async def _prepare(self, sql: str, limit: float) -> bytes:
-        name = f"s{len(self._prepared)}".encode()
+        self._names += 1
+        name = f"s{self._names}".encode()
         await self._ask(limit, self._pg.send_prepare, name, sql.encode())
         self._prepared[sql] = name
         return name
@@ -156,7 +159,7 @@ class Connection:
     @property
     def worn(self) -> bool:
         """Has it prepared more statements than a server should remember for one connection?"""
-        return len(self._prepared) > _MOST_PREPARED
+        return self._names > _MOST_PREPARED
 
     def when_free(self, call: Callable[[], None]) -> None:
         """Call back when the statement under way has ended, however it ended."""

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import apsw
 import pytest
 
 from clicket import sqlite_file
-from clicket.search.index import schema as index_schema
-from clicket.stores.sqlite import schema as store_schema
+from clicket.stores.sqlite import schema
 
-SCHEMAS = {"store": store_schema, "index": index_schema}
-ours = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
 MIGRATIONS = (("CREATE TABLE a (x)",), ("ALTER TABLE a RENAME TO b", "INSERT INTO b VALUES (1)"))
 TABLES = ('CREATE TABLE "b" (x)', "INSERT INTO b VALUES (1)", "CREATE TABLE at_once (x)")
 
@@ -47,8 +43,7 @@ def content(connection: apsw.Connection) -> dict[str, Any]:
     }
 
 
-@ours
-def test_both_ways_to_make_a_new_file_are_one(schema: ModuleType, tmp_path: Path) -> None:
+def test_both_ways_to_make_a_new_store_are_one(tmp_path: Path) -> None:
     with (
         made(tmp_path / "a", schema._MIGRATIONS) as migrated,
         made(tmp_path / "b", schema._MIGRATIONS, schema._TABLES) as new,

@@ -79,41 +79,6 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("ALTER TABLE posting_lists ADD COLUMN bits BLOB",),  # of blocks of long lists; see `list_writer`
     ("CREATE INDEX documents_ids ON documents (key, id)",),  # an id is read without the page of its text
 )
-_TABLES: tuple[str, ...] = (
-    """CREATE TABLE documents (
-        key INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, title BLOB NOT NULL, text BLOB NOT NULL, url BLOB NOT NULL,
-        source BLOB NOT NULL, hash BLOB NOT NULL, page BLOB NOT NULL) STRICT""",
-    """CREATE TABLE passages (
-        key INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL,
-        length INTEGER NOT NULL, headings BLOB NOT NULL, terms INTEGER NOT NULL DEFAULT 0) STRICT""",
-    "CREATE INDEX passages_document ON passages (document)",
-    "CREATE TABLE free (key INTEGER PRIMARY KEY) STRICT",
-    """CREATE TABLE posting_lists (
-        key INTEGER PRIMARY KEY, term TEXT NOT NULL, block INTEGER NOT NULL, size INTEGER NOT NULL, entries BLOB NOT NULL,
-        bits BLOB) STRICT""",
-    "CREATE INDEX posting_lists_term ON posting_lists (term, block, size)",
-    """CREATE TABLE names (
-        name TEXT NOT NULL, rank INTEGER NOT NULL, document INTEGER NOT NULL,
-        PRIMARY KEY (name, rank, document)) STRICT, WITHOUT ROWID""",
-    "CREATE INDEX names_document ON names (document, rank)",
-    "CREATE TABLE vectors (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL) STRICT",
-    """CREATE TABLE totals (
-        documents INTEGER NOT NULL, passages INTEGER NOT NULL, length INTEGER NOT NULL, space TEXT NOT NULL,
-        dimensions INTEGER NOT NULL) STRICT""",
-    "INSERT INTO totals VALUES (0, 0, 0, '', 0)",
-    """CREATE TABLE roots (
-        key INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, options TEXT NOT NULL, indexed_at REAL NOT NULL) STRICT""",
-    """CREATE TABLE files (
-        key INTEGER PRIMARY KEY, root INTEGER NOT NULL, path BLOB NOT NULL, size INTEGER NOT NULL, changed INTEGER NOT NULL,
-        touched INTEGER NOT NULL, hash BLOB NOT NULL, reader INTEGER NOT NULL, reason TEXT NOT NULL,
-        UNIQUE (root, path)) STRICT""",
-    "CREATE TABLE holdings (document INTEGER PRIMARY KEY, file INTEGER NOT NULL) STRICT",
-    "CREATE INDEX holdings_file ON holdings (file)",
-    """CREATE TRIGGER documents_gone AFTER DELETE ON documents BEGIN
-        DELETE FROM holdings WHERE document = OLD.key; END""",
-    "CREATE INDEX documents_ids ON documents (key, id)",
-)
-"""What all migrations together make of an empty file; a new index is made of these. A new migration is added to both."""
 VERSION = len(_MIGRATIONS)
 
 
@@ -139,7 +104,7 @@ def connect(path: str) -> apsw.Connection:
 def prepare(path: str, connection: apsw.Connection) -> None:
     """Create or migrate the file. Raises `UsageError` when it is no index."""
     try:
-        prepare_file(path, connection, APPLICATION_ID, _MIGRATIONS, _TABLES)
+        prepare_file(path, connection, APPLICATION_ID, _MIGRATIONS)
     except Unusable as refused:
         if refused.reason == "no_log":
             raise UsageError(f"{path}: {refused}. Put the index on a local disk.") from refused

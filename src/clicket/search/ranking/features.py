@@ -7,7 +7,7 @@ question counts as a whole: a document with "Blood" but without "Blood Street" d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import NamedTuple
 
@@ -69,7 +69,12 @@ class FeatureExtractor:
         self.question = question
         self.term_weights = term_weights
         self._matches: dict[str, TermMatch] = {}
-        self._words: dict[str, set[str]] = {}
+        self._names: list[tuple[str, str, str, str, str, int]] = []
+        """Names by which documents may be mentioned: first and last term, with a blank at both ends, the name, the document, the rank."""
+        self._unspaced_names: list[tuple[str, str, str, str, str, int]] = []
+        """The same for names that a text may have without having their terms."""
+        self._mentions: dict[str, tuple[int, dict[str, tuple[int, str]]]] = {}
+        """For each document how many of `_names` were looked for in it, and the documents that it mentions, by which name."""
         self.weights: dict[str, float] = {}
         self.total = 1.0
 
@@ -77,14 +82,27 @@ class FeatureExtractor:
         term_weights = self.term_weights
         term_weights.learn(self.question.terms, profiles)
         weights = {term: term_weights[term] for term in self.question.terms}
-        if weights != self.weights:
+        matches = self._matches
+        changed = [one for one in profiles if one.id in matches and matches[one.id].profile is not one]
+        if changed or weights != self.weights:
             self.weights, self.total = weights, sum(weights.values()) or 1.0
-            self._matches.clear()
-        for profile in profiles:
-            known = self._matches.get(profile.id)
-            if known is None or known.profile is not profile:
-                self._matches[profile.id] = match_terms(profile, self.question, self.weights, self.total)
-        return [self._matches[profile.id] for profile in profiles]
+            for each in (matches, self._names, self._unspaced_names, self._mentions):
+                each.clear()
+        new = [one for one in profiles if one.id not in matches]
+        for profile in new:
+            matches[profile.id] = match_terms(profile, self.question, weights, self.total)
+        self._add_names([matches[one.id] for one in new])
+        return [matches[one.id] for one in profiles]
+
+    def _add_names(self, matches: Sequence[TermMatch]) -> None:
+        words = terms_of_names([name for one in matches for _, name in one.linkable_names])
+        for one in matches:
+            for rank, name in one.linkable_names:
+                parts = words[name]
+                if parts and name.isascii():
+                    self._names.append((parts[0], parts[-1], f" {name} ", name, one.profile.id, rank))
+                else:
+                    self._unspaced_names.append(("", "", f" {name} ", name, one.profile.id, rank))
 
     def extract(self, profiles: Sequence[DocumentProfile], similarities: Sequence[float] | None = None) -> Features:
         matches = self.match(profiles)
@@ -199,34 +217,37 @@ class FeatureExtractor:
         return links
 
     def _find_mentions(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[tuple[int, int, str, int]]:
-        """Mentions as (source, target, name, rank of the name among the target's names)."""
-        by_word: dict[str, list[tuple[str, str, int, int]]] = {}
-        unspaced: list[tuple[str, int, int]] = []
-        for at, one in enumerate(matches):
-            is_unspaced = one.profile.unspaced
-            for rank, name, padded, first in one.linkable_names:
-                if is_unspaced and not name.isascii():
-                    unspaced.append((name, at, rank))
-                by_word.setdefault(first, []).append((name, padded, at, rank))
-        known = by_word.keys()
-        mentions = []
+        """Mentions as (source, target, name, rank of the name among the target's names). In each source, only names are looked for that
+        are new since it was a source before, and of which it has the first and the last term."""
+        place_of = {one.profile.id: at for at, one in enumerate(matches)}
+        names, mentions = self._names, []
         for source in sources:
             profile = matches[source].profile
-            own, flat = profile.names[:3], profile.flat
-            seen: dict[int, tuple[int, str]] = {}
-            words = self._words[flat] = self._words.get(flat) or set(flat.split(" "))
-            for word in known & words:
-                for name, padded, at, rank in by_word[word]:
-                    if at != source and padded in flat and name not in own:
-                        before = seen.get(at)
-                        if before is None or rank < before[0]:
-                            seen[at] = (rank, name)
-            if profile.unspaced:
-                for name, at, rank in unspaced:
-                    if at != source and at not in seen and name in flat and name not in own:
-                        seen[at] = (rank, name)
-            mentions += [(source, at, name, rank) for at, (rank, name) in sorted(seen.items())]
+            key, own, flat, has = profile.id, profile.names[:3], profile.flat, profile.all_terms
+            looked_for, seen = self._mentions.get(key) or (0, {})
+            for first, last, padded, name, target, rank in names[looked_for:]:
+                if first in has and last in has and padded in flat and target != key and name not in own:
+                    before = seen.get(target)
+                    if before is None or rank < before[0]:
+                        seen[target] = (rank, name)
+            self._mentions[key] = (len(names), seen)
+            if self._unspaced_names:
+                seen = self._with_unspaced(seen, profile)
+            for target, (rank, name) in seen.items():
+                if target in place_of:
+                    mentions.append((source, place_of[target], name, rank))
         return mentions
+
+    def _with_unspaced(self, seen: Mapping[str, tuple[int, str]], profile: DocumentProfile) -> dict[str, tuple[int, str]]:
+        """The mentions of a document, with those of names that are not found by their terms."""
+        found, inside = dict(seen), {}
+        for _, _, padded, name, target, rank in self._unspaced_names:
+            if name in profile.flat and target != profile.id and name not in profile.names[:3]:
+                if padded in profile.flat:
+                    found[target] = min(found.get(target, (rank, name)), (rank, name))
+                elif profile.unspaced and self._matches[target].profile.unspaced and not name.isascii():
+                    inside.setdefault(target, (rank, name))
+        return inside | found
 
 
 def _anchors(matches: Sequence[TermMatch]) -> list[tuple[str, list[int]]]:

@@ -182,6 +182,7 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
         text_terms, title_terms = packed.terms.split(), packed.title_terms.split()
     if packed is not None and len(packed.name_terms) == len(full_names):
         full_name_terms = tuple([tuple(found.split()) for found in packed.name_terms])
+        _name_terms.update(zip(full_names, full_name_terms, strict=True))
     else:
         full_name_terms = tuple([name_terms(name) for name in full_names])
     all_terms = dict.fromkeys(title_terms, -1)

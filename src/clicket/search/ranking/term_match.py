@@ -49,9 +49,8 @@ class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     length: int
     matched_weight: float
     """The weight of all terms that it has."""
-    linkable_names: list[tuple[int, str, str, str]]
-    """Its names that are not in the question, by which other documents may mention it: the rank, the name, the same with a blank at
-    both ends, and its first word."""
+    linkable_names: list[tuple[int, str]]
+    """Its names that are not in the question, by which other documents may mention it, each with its rank."""
     names_in_question: list[str]
     """Its names that are in the question."""
 
@@ -75,7 +74,7 @@ def match_terms(
         if question.contains(name):
             names_in_question.append(name)
         elif len(name) > 2 or not name.isascii():
-            linkable_names.append((rank, name, f" {name} ", name.split(" ", 1)[0]))
+            linkable_names.append((rank, name))
     return TermMatch(
         profile=profile,
         bm25=bm25,

@@ -40,6 +40,11 @@ _ANCHOR, _NOVEL = 6, 7
 """Columns of a document's own features."""
 
 
+_Name = tuple[str, str, str, str, int]
+"""Of a document that may be mentioned: the last term of the name, the name with a blank at both ends, the name, the document, the rank
+of the name."""
+
+
 class Link(NamedTuple):
     """`source` mentions a name of `target`; both are positions in the list of profiles. `size` is the number of terms of the name,
     `place` the position of the target among all that the source mentions."""
@@ -69,10 +74,10 @@ class FeatureExtractor:
         self.question = question
         self.term_weights = term_weights
         self._matches: dict[str, TermMatch] = {}
-        self._names: list[tuple[str, str, str, str, str, int]] = []
-        """Names by which documents may be mentioned: first and last term, with a blank at both ends, the name, the document, the rank."""
-        self._unspaced_names: list[tuple[str, str, str, str, str, int]] = []
-        """The same for names that a text may have without having their terms."""
+        self._names: list[dict[str, list[_Name]]] = []
+        """For each round, the names by which its new documents may be mentioned, by their first term."""
+        self._unspaced_names: list[_Name] = []
+        """Names that a text may have without having their terms."""
         self._mentions: dict[str, tuple[int, dict[str, tuple[int, str]]]] = {}
         """For each document how many of `_names` were looked for in it, and the documents that it mentions, by which name."""
         self.weights: dict[str, float] = {}
@@ -96,13 +101,16 @@ class FeatureExtractor:
 
     def _add_names(self, matches: Sequence[TermMatch]) -> None:
         words = terms_of_names([name for one in matches for _, name in one.linkable_names])
+        by_term: dict[str, list[_Name]] = {}
         for one in matches:
+            key = one.profile.id
             for rank, name in one.linkable_names:
                 parts = words[name]
                 if parts and name.isascii():
-                    self._names.append((parts[0], parts[-1], f" {name} ", name, one.profile.id, rank))
+                    by_term.setdefault(parts[0], []).append((parts[-1], f" {name} ", name, key, rank))
                 else:
-                    self._unspaced_names.append(("", "", f" {name} ", name, one.profile.id, rank))
+                    self._unspaced_names.append(("", f" {name} ", name, key, rank))
+        self._names.append(by_term)
 
     def extract(self, profiles: Sequence[DocumentProfile], similarities: Sequence[float] | None = None) -> Features:
         matches = self.match(profiles)
@@ -225,11 +233,13 @@ class FeatureExtractor:
             profile = matches[source].profile
             key, own, flat, has = profile.id, profile.names[:3], profile.flat, profile.all_terms
             looked_for, seen = self._mentions.get(key) or (0, {})
-            for first, last, padded, name, target, rank in names[looked_for:]:
-                if first in has and last in has and padded in flat and target != key and name not in own:
-                    before = seen.get(target)
-                    if before is None or rank < before[0]:
-                        seen[target] = (rank, name)
+            for by_term in names[looked_for:]:
+                for term in by_term.keys() & has.keys():
+                    for last, padded, name, target, rank in by_term[term]:
+                        if last in has and padded in flat and target != key and name not in own:
+                            before = seen.get(target)
+                            if before is None or rank < before[0]:
+                                seen[target] = (rank, name)
             self._mentions[key] = (len(names), seen)
             if self._unspaced_names:
                 seen = self._with_unspaced(seen, profile)
@@ -241,7 +251,7 @@ class FeatureExtractor:
     def _with_unspaced(self, seen: Mapping[str, tuple[int, str]], profile: DocumentProfile) -> dict[str, tuple[int, str]]:
         """The mentions of a document, with those of names that are not found by their terms."""
         found, inside = dict(seen), {}
-        for _, _, padded, name, target, rank in self._unspaced_names:
+        for _, padded, name, target, rank in self._unspaced_names:
             if name in profile.flat and target != profile.id and name not in profile.names[:3]:
                 if padded in profile.flat:
                     found[target] = min(found.get(target, (rank, name)), (rank, name))

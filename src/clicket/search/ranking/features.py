@@ -131,28 +131,39 @@ class FeatureExtractor:
 
     def query_features(self, profiles: Sequence[DocumentProfile], queries: Sequence[str]) -> list[float]:
         """For each profile, the highest share of a query that is close together in it (`asked`)."""
-        wanted = [name_terms(query) for query in queries]
-        self.term_weights.learn([*self.question.terms, *(term for each in wanted for term in each)], profiles)
-        having = {
-            term: [at for at, profile in enumerate(profiles) if term in profile.all_terms]
-            for term in dict.fromkeys([term for each in wanted for term in each])
-        }
-        shares: list[tuple[float, int, int]] = []
-        """Of each profile and query: the share that it has at all, which no window exceeds."""
-        weights = [{term: self.term_weights[term] for term in each} for each in wanted]
-        totals = [sum(each.values()) for each in weights]
-        for number, each in enumerate(weights):
-            has = dict.fromkeys([at for term in each for at in having[term]], 0.0)
-            for term, weight in each.items():
-                for at in having[term]:
-                    has[at] += weight
-            shares += [(share / totals[number], at, number) for at, share in has.items()]
         found = [0.0] * len(profiles)
-        for share, at, number in sorted(shares, reverse=True):
-            if share > found[at]:
-                near = best_window(term_positions(profiles[at], weights[number]), weights[number]) / totals[number]
-                found[at] = max(found[at], near)
+        words = terms_of_names(queries)
+        in_queries: dict[str, list[int]] = {}
+        for number, query in enumerate(queries):
+            for term in words[query]:
+                in_queries.setdefault(term, []).append(number)
+        if not in_queries:
+            return found
+        self.term_weights.learn([*self.question.terms, *in_queries], profiles)
+        weight_of = {term: self.term_weights[term] for term in in_queries}
+        totals = [sum([weight_of[term] for term in words[query]]) for query in queries]
+        for at, profile in enumerate(profiles):
+            has: dict[int, dict[str, float]] = {}
+            for term in filter(profile.all_terms.__contains__, in_queries):
+                for number in in_queries[term]:
+                    has.setdefault(number, {})[term] = weight_of[term]
+            # No window exceeds the share of a query that the document has at all.
+            shares = [(sum(weights.values()) / totals[number], number) for number, weights in has.items()]
+            shares.sort(reverse=True)
+            best = 0.0
+            for share, number in shares:
+                if share <= best:
+                    break
+                near = best_window(self._positions(profile, has[number]), has[number]) / totals[number]
+                best = max(best, near)
+            found[at] = best
         return found
+
+    def _positions(self, profile: DocumentProfile, weights: Mapping[str, float]) -> list[tuple[int, str]]:
+        """Where these terms are in a document. Those of the question are known from its match."""
+        if weights.keys() <= self.weights.keys():
+            return [one for one in self._matches[profile.id].positions if one[1] in weights]
+        return term_positions(profile, weights)
 
     def _rows(
         self, matches: Sequence[TermMatch], anchors: list[tuple[str, list[int]]], similarities: Sequence[float] | None
@@ -294,10 +305,9 @@ def _mentions_name(profile: DocumentProfile, name: str) -> bool:
     return f" {name} " in profile.flat or (profile.unspaced and name in profile.flat)
 
 
-def link_features(features: Features, strengths: Sequence[float]) -> list[list[float]]:
-    """For each profile the features of its links. `strengths` are the strengths of the documents alone, from 0 to 1."""
-    rows = [[0.0] * _LINK_FEATURES for _ in features.rows]
-    anchored = [row[_ANCHOR] for row in features.rows]
+def link_features(features: Features, strengths: Sequence[float]) -> dict[int, list[float]]:
+    """For each profile that has links, their features. `strengths` are the strengths of the documents alone, from 0 to 1."""
+    rows = {at: [0.0] * _LINK_FEATURES for link in features.links for at in link[:2]}
     for source, target, strength, early, residue, joint, size, place in features.links:
         row, value = rows[target], strengths[source] * strength
         if value > row[0]:
@@ -306,11 +316,11 @@ def link_features(features: Features, strengths: Sequence[float]) -> list[list[f
         row[2] = max(row[2], value * early)
         nearest = value / (1 + place)
         row[3] = max(row[3], nearest)
-        if anchored[source] and nearest > row[4]:
+        if nearest > row[4] and features.rows[source][_ANCHOR]:
             row[4] = nearest
         row[6] += value
         back, together = rows[source], strengths[target] * joint
         back[5] = max(back[5], together)
-    for row in rows:
+    for row in rows.values():
         row[6] = log(1 + row[6])
     return rows

@@ -46,8 +46,9 @@ _WEIGHTS = (
     ("asked",     0.0,  5.1,  0.0,  0.0),  # the share of a later round's query that is close together
     ("meant",     0.0,  0.0,  0.0,  9.2),  # similarity to such a query, if there are vectors
 )  # fmt: skip
-_ALONE = 10
-"""Features of a document alone; the others are those of its links and of later queries."""
+_ALONE, _LINKED = 10, 18
+"""Up to these rows are the features of a document alone, and those of its links; the others are those of later queries."""
+_COLUMNS = [[float(row[column]) for row in _WEIGHTS] for column in range(1, 5)]
 
 
 class LinkRanker:
@@ -80,7 +81,7 @@ class LinkRanker:
         meant = [0.0] * len(profiles)
         for near in (self._similarities(query, documents) for query in later if similarities is not None):
             meant = list(map(max, meant, near or meant))
-        return _scored(features, asked, meant, 1 if similarities is None else 3)
+        return _scored(features, asked, meant, 0 if similarities is None else 2)
 
     def _similarities(self, text: str, documents: Sequence[Document]) -> Sequence[float] | None:
         ids = [one.id for one in documents]
@@ -92,10 +93,6 @@ def _worth_reading(findings: Findings) -> frozenset[str]:
     found = [one for each in findings.rounds for one in each.found]
     near = {key for place, one in enumerate(found) for key in one.documents[: MAX_READ if place else _MAX_READ_FIRST]}
     return frozenset(near) or frozenset(findings.documents)
-
-
-def _sum(weights: Sequence[float], row: Sequence[float]) -> float:
-    return float(sum(map(mul, weights, row)))
 
 
 def _strengths(features: Features, first: Sequence[float]) -> list[float]:
@@ -112,8 +109,13 @@ def _strengths(features: Features, first: Sequence[float]) -> list[float]:
 
 
 def _scored(features: Features, asked: Sequence[float], meant: Sequence[float], column: int) -> list[float]:
-    alone, final = ([float(row[at]) for row in _WEIGHTS] for at in (column, column + 1))
-    first = [_sum(alone[:_ALONE], row) for row in features.rows]
-    linked = link_features(features, _strengths(features, first))
-    rows = zip(features.rows, linked, asked, meant, strict=True)
-    return [round(_sum(final, [*row, *more, words, meaning]), 6) for row, more, words, meaning in rows]
+    alone, final = _COLUMNS[column][:_ALONE], _COLUMNS[column + 1]
+    own, of_links, (of_asked, of_meant) = final[:_ALONE], final[_ALONE:_LINKED], final[_LINKED:]
+    linked = link_features(features, _strengths(features, [sum(map(mul, alone, row)) for row in features.rows]))
+    scores: list[float] = []
+    for at, row in enumerate(features.rows):
+        score = sum(map(mul, own, row), 0.0)
+        if at in linked:
+            score = sum(map(mul, of_links, linked[at]), score)
+        scores.append(round(score + of_asked * asked[at] + of_meant * meant[at], 6))
+    return scores

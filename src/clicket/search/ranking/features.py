@@ -123,10 +123,10 @@ class FeatureExtractor:
         order = sorted(range(len(profiles)), key=lambda one: (-rough[one], profiles[one].id))
         union: set[str] = set()
         for one in order:
-            new = [term for term in matches[one].bm25 if term not in union]
-            if new:
-                rows[one][_NOVEL] = sum(self.weights[term] for term in new) / self.total
-                union.update(new)
+            has = matches[one].bm25
+            if not union.issuperset(has):
+                rows[one][_NOVEL] = sum([self.weights[term] for term in has if term not in union]) / self.total
+                union.update(has)
         return Features(rows=rows, links=self._links(matches, order[:_MAX_SOURCES]), anchors=anchors)
 
     def query_features(self, profiles: Sequence[DocumentProfile], queries: Sequence[str]) -> list[float]:
@@ -171,26 +171,24 @@ class FeatureExtractor:
         weights, known, most = self.weights, self.term_weights.known, self.term_weights.max_weight
         names = []
         for name, bearers in anchors:
-            parts = frozenset(name_terms(name))
-            names.append((name, parts, sum(weights.get(term, 0.0) for term in sorted(parts)), frozenset(bearers)))
-        in_names = frozenset[str]().union(*(parts for _, parts, _, _ in names))
-        same_name = Counter(one.profile.names[0] for one in matches if one.profile.names)
+            parts = name_terms(name)
+            names.append((name, parts, sum([weights.get(term, 0.0) for term in sorted(parts)]), frozenset(bearers)))
+        in_names = frozenset([term for _, parts, _, _ in names for term in parts])
+        same_name = Counter([one.profile.names[0] for one in matches if one.profile.names])
         rows = []
         for at, one in enumerate(matches):
             profile = one.profile
-            words = whole = anchor = mentions = 0.0
-            for term, score in one.bm25.items():
-                words += score
-                if term not in in_names:
-                    whole += score
+            words = whole = one.words
+            if not in_names.isdisjoint(one.bm25):
+                whole = sum([score for term, score in one.bm25.items() if term not in in_names])
+            anchor = mentions = own = shared = 0.0
             for name, parts, weight, bearing in names:
                 if at in bearing:
                     anchor = max(anchor, 1.0 if name == profile.names[0] else 0.5)
                     whole += _NAME_FACTOR * weight
-                elif parts <= profile.all_terms.keys() and _mentions_name(profile, name):
+                elif profile.all_terms.keys() >= set(parts) and _mentions_name(profile, name):
                     mentions += weight / self.total
                     whole += _NAME_FACTOR * weight
-            own = shared = 0.0
             for term in profile.name_terms:
                 weight = known.get(term, most)
                 own += weight
@@ -199,8 +197,8 @@ class FeatureExtractor:
             title = shared / own if own else 0.0
             bearers_of_name = log(same_name[profile.names[0]]) if profile.names else 0.0
             meaning = 0.0 if similarities is None else similarities[at]
-            row = [words, whole, one.proximity, title, log(one.length + 1), bearers_of_name, anchor]
-            rows.append([*row, 0.0, mentions, meaning])
+            length = log(one.length + 1)
+            rows.append([words, whole, one.proximity, title, length, bearers_of_name, anchor, 0.0, mentions, meaning])
         for column in range(2):
             highest = max([row[column] for row in rows], default=0.0) or 1.0
             for row in rows:
@@ -307,20 +305,25 @@ def _mentions_name(profile: DocumentProfile, name: str) -> bool:
 
 def link_features(features: Features, strengths: Sequence[float]) -> dict[int, list[float]]:
     """For each profile that has links, their features. `strengths` are the strengths of the documents alone, from 0 to 1."""
-    rows = {at: [0.0] * _LINK_FEATURES for link in features.links for at in link[:2]}
+    rows: dict[int, list[float]] = {}
     for source, target, strength, early, residue, joint, size, place in features.links:
-        row, value = rows[target], strengths[source] * strength
+        row = rows[target] if target in rows else rows.setdefault(target, [0.0] * _LINK_FEATURES)
+        back = rows[source] if source in rows else rows.setdefault(source, [0.0] * _LINK_FEATURES)
+        value = strengths[source] * strength
+        nearest = value / (1 + place)
         if value > row[0]:
             row[0], row[7] = value, size / 3
-        row[1] = max(row[1], value * residue)
-        row[2] = max(row[2], value * early)
-        nearest = value / (1 + place)
-        row[3] = max(row[3], nearest)
+        if value * residue > row[1]:
+            row[1] = value * residue
+        if value * early > row[2]:
+            row[2] = value * early
+        if nearest > row[3]:
+            row[3] = nearest
         if nearest > row[4] and features.rows[source][_ANCHOR]:
             row[4] = nearest
         row[6] += value
-        back, together = rows[source], strengths[target] * joint
-        back[5] = max(back[5], together)
+        if strengths[target] * joint > back[5]:
+            back[5] = strengths[target] * joint
     for row in rows.values():
         row[6] = log(1 + row[6])
     return rows

@@ -42,6 +42,8 @@ class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     profile: DocumentProfile
     bm25: dict[str, float]
     """The BM25 score of each question term that the document has."""
+    words: float
+    """The sum of these scores."""
     positions: list[tuple[int, str]]
     """Where these terms are in the text, counted in terms."""
     proximity: float
@@ -78,6 +80,7 @@ def match_terms(
     return TermMatch(
         profile=profile,
         bm25=bm25,
+        words=sum(bm25.values()),
         positions=positions,
         proximity=best_window(positions, weights) / total,
         length=length,

@@ -28,8 +28,6 @@ __all__ = ["FeatureExtractor", "Features", "Link", "link_features"]
 
 _LINK_FEATURES = 8
 """Features of a document's links; `ranker` lists all features."""
-_MAX_NAMES = 4
-"""Names of a document that are looked for in the question."""
 _COMMON = 0.4
 """A name counts only if its rarest term weighs at least this share of the highest weight."""
 _MAX_SOURCES = 16
@@ -80,6 +78,10 @@ class FeatureExtractor:
         """Names that a text may have without having their terms."""
         self._mentions: dict[str, tuple[int, dict[str, tuple[int, str]]]] = {}
         """For each document how many of `_names` were looked for in it, and the documents that it mentions, by which name."""
+        self._own: dict[str, tuple[float, float, float, float, float, str, float, float]] = {}
+        """For each document what depends on it alone: most of its row, and its first name."""
+        self._rows_for: tuple[list[str], float] = ([], 0.0)
+        """The names in the question and the highest weight of a term for which `_own` was computed."""
         self.weights: dict[str, float] = {}
         self.total = 1.0
 
@@ -91,7 +93,7 @@ class FeatureExtractor:
         changed = [one for one in profiles if one.id in matches and matches[one.id].profile is not one]
         if changed or weights != self.weights:
             self.weights, self.total = weights, sum(weights.values()) or 1.0
-            for each in (matches, self._names, self._unspaced_names, self._mentions):
+            for each in (matches, self._names, self._unspaced_names, self._mentions, self._own):
                 each.clear()
         new = [one for one in profiles if one.id not in matches]
         for profile in new:
@@ -168,42 +170,56 @@ class FeatureExtractor:
     def _rows(
         self, matches: Sequence[TermMatch], anchors: list[tuple[str, list[int]]], similarities: Sequence[float] | None
     ) -> list[list[float]]:
-        weights, known, most = self.weights, self.term_weights.known, self.term_weights.max_weight
-        names = []
-        for name, bearers in anchors:
-            parts = name_terms(name)
-            names.append((name, parts, sum([weights.get(term, 0.0) for term in sorted(parts)]), frozenset(bearers)))
-        in_names = frozenset([term for _, parts, _, _ in names for term in parts])
+        names = [name for name, _ in anchors]
+        if (names, self.term_weights.max_weight) != self._rows_for:
+            self._rows_for = (names, self.term_weights.max_weight)
+            self._own.clear()
+        new = [one for one in matches if one.profile.id not in self._own]
+        if new:
+            self._add_own(new, names)
+        own = [self._own[one.profile.id] for one in matches]
+        most_words = max([one[0] for one in own], default=0.0) or 1.0
+        most_whole = max([one[1] for one in own], default=0.0) or 1.0
         same_name = Counter([one.profile.names[0] for one in matches if one.profile.names])
         rows = []
-        for at, one in enumerate(matches):
+        for at, (words, whole, close, title, length, name, anchor, mentions) in enumerate(own):
+            bearers = log(same_name[name]) if same_name[name] > 1 else 0.0
+            meaning = 0.0 if similarities is None else similarities[at]
+            row = [words / most_words, whole / most_whole, close, title, length, bearers, anchor, 0.0, mentions, meaning]
+            rows.append(row)
+        return rows
+
+    def _add_own(self, matches: Sequence[TermMatch], names_in_question: Sequence[str]) -> None:
+        """Compute what depends on one document alone. `names_in_question` are those that count."""
+        weights, known, most = self.weights, self.term_weights.known, self.term_weights.max_weight
+        names = []
+        for name in names_in_question:
+            parts = frozenset(name_terms(name))
+            names.append((name, parts, sum([weights.get(term, 0.0) for term in sorted(parts)])))
+        in_names = frozenset([term for _, parts, _ in names for term in parts])
+        for one in matches:
             profile = one.profile
-            words = whole = one.words
-            if not in_names.isdisjoint(one.bm25):
-                whole = sum([score for term, score in one.bm25.items() if term not in in_names])
-            anchor = mentions = own = shared = 0.0
-            for name, parts, weight, bearing in names:
-                if at in bearing:
+            words = whole = anchor = mentions = named = shared = 0.0
+            for term, score in one.bm25.items():
+                words += score
+                if term not in in_names:
+                    whole += score
+            for name, parts, weight in names:
+                if name in one.names_in_question:
                     anchor = max(anchor, 1.0 if name == profile.names[0] else 0.5)
                     whole += _NAME_FACTOR * weight
-                elif profile.all_terms.keys() >= set(parts) and _mentions_name(profile, name):
+                elif parts <= profile.all_terms.keys() and _mentions_name(profile, name):
                     mentions += weight / self.total
                     whole += _NAME_FACTOR * weight
             for term in profile.name_terms:
                 weight = known.get(term, most)
-                own += weight
+                named += weight
                 if term in weights:
                     shared += weight
-            title = shared / own if own else 0.0
-            bearers_of_name = log(same_name[profile.names[0]]) if profile.names else 0.0
-            meaning = 0.0 if similarities is None else similarities[at]
-            length = log(one.length + 1)
-            rows.append([words, whole, one.proximity, title, length, bearers_of_name, anchor, 0.0, mentions, meaning])
-        for column in range(2):
-            highest = max([row[column] for row in rows], default=0.0) or 1.0
-            for row in rows:
-                row[column] /= highest
-        return rows
+            title = shared / named if named else 0.0
+            first = profile.names[0] if profile.names else ""
+            own = (words, whole, one.proximity, title, log(one.length + 1), first, anchor, mentions)
+            self._own[profile.id] = own
 
     def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
         profiles = [one.profile for one in matches]
@@ -240,22 +256,28 @@ class FeatureExtractor:
         names, mentions = self._names, []
         for source in sources:
             profile = matches[source].profile
-            key, own, flat, has = profile.id, profile.names[:3], profile.flat, profile.all_terms
-            looked_for, seen = self._mentions.get(key) or (0, {})
-            for by_term in names[looked_for:]:
-                for term in by_term.keys() & has.keys():
-                    for last, padded, name, target, rank in by_term[term]:
-                        if last in has and padded in flat and target != key and name not in own:
-                            before = seen.get(target)
-                            if before is None or rank < before[0]:
-                                seen[target] = (rank, name)
-            self._mentions[key] = (len(names), seen)
+            looked_for, seen = self._mentions.get(profile.id) or (0, {})
+            if looked_for < len(names):
+                self._add_mentions(seen, profile, names[looked_for:])
+                self._mentions[profile.id] = (len(names), seen)
             if self._unspaced_names:
                 seen = self._with_unspaced(seen, profile)
             for target, (rank, name) in seen.items():
                 if target in place_of:
                     mentions.append((source, place_of[target], name, rank))
         return mentions
+
+    def _add_mentions(
+        self, seen: dict[str, tuple[int, str]], profile: DocumentProfile, names: Sequence[Mapping[str, Sequence[_Name]]]
+    ) -> None:
+        key, own, flat, has = profile.id, profile.names[:3], profile.flat, profile.all_terms
+        for by_term in names:
+            for term in by_term.keys() & has.keys():
+                for last, padded, name, target, rank in by_term[term]:
+                    if last in has and padded in flat and target != key and name not in own:
+                        before = seen.get(target)
+                        if before is None or rank < before[0]:
+                            seen[target] = (rank, name)
 
     def _with_unspaced(self, seen: Mapping[str, tuple[int, str]], profile: DocumentProfile) -> dict[str, tuple[int, str]]:
         """The mentions of a document, with those of names that are not found by their terms."""
@@ -274,8 +296,7 @@ def _anchors(matches: Sequence[TermMatch]) -> list[tuple[str, list[int]]]:
     found: dict[str, list[int]] = {}
     for at, one in enumerate(matches):
         for name in one.names_in_question:
-            if name in one.profile.names[:_MAX_NAMES]:
-                found.setdefault(name, []).append(at)
+            found.setdefault(name, []).append(at)
     return list(found.items())
 
 

@@ -15,6 +15,8 @@ __all__ = ["QuestionTerms", "TermMatch", "best_window", "match_terms", "name_con
 
 _K1, _B, _TYPICAL = 1.2, 0.3, 80
 _TITLE_WEIGHT = 2
+_MAX_NAMES = 4
+"""Names of a document that count if they are in the question."""
 _WINDOW = 16
 """Terms within this distance count as close together: about a long sentence without its stopwords."""
 
@@ -42,8 +44,6 @@ class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     profile: DocumentProfile
     bm25: dict[str, float]
     """The BM25 score of each question term that the document has."""
-    words: float
-    """The sum of these scores."""
     positions: list[tuple[int, str]]
     """Where these terms are in the text, counted in terms."""
     proximity: float
@@ -54,7 +54,7 @@ class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     linkable_names: list[tuple[int, str]]
     """Its names that are not in the question, by which other documents may mention it, each with its rank."""
     names_in_question: list[str]
-    """Its names that are in the question."""
+    """Its first names, if they are in the question."""
 
 
 def match_terms(
@@ -74,13 +74,13 @@ def match_terms(
     linkable_names, names_in_question = [], []
     for rank, name in enumerate(profile.names):
         if question.contains(name):
-            names_in_question.append(name)
+            if rank < _MAX_NAMES:
+                names_in_question.append(name)
         elif len(name) > 2 or not name.isascii():
             linkable_names.append((rank, name))
     return TermMatch(
         profile=profile,
         bm25=bm25,
-        words=sum(bm25.values()),
         positions=positions,
         proximity=best_window(positions, weights) / total,
         length=length,

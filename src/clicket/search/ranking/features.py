@@ -133,39 +133,39 @@ class FeatureExtractor:
 
     def query_features(self, profiles: Sequence[DocumentProfile], queries: Sequence[str]) -> list[float]:
         """For each profile, the highest share of a query that is close together in it (`asked`)."""
-        found = [0.0] * len(profiles)
         words = terms_of_names(queries)
-        in_queries: dict[str, list[int]] = {}
+        wanted = dict.fromkeys([term for query in queries for term in words[query]], 0.0)
+        if not wanted:
+            return [0.0] * len(profiles)
+        self.term_weights.learn([*self.question.terms, *wanted], profiles)
+        weights = {term: self.term_weights[term] for term in wanted}
+        shares_of: dict[str, list[tuple[int, float]]] = {term: [] for term in wanted}
+        """For each term the numbers of the queries that have it, with its share of the query."""
+        totals = [sum([weights[term] for term in words[query]]) for query in queries]
         for number, query in enumerate(queries):
             for term in words[query]:
-                in_queries.setdefault(term, []).append(number)
-        if not in_queries:
-            return found
-        self.term_weights.learn([*self.question.terms, *in_queries], profiles)
-        weight_of = {term: self.term_weights[term] for term in in_queries}
-        totals = [sum([weight_of[term] for term in words[query]]) for query in queries]
-        for at, profile in enumerate(profiles):
-            has: dict[int, dict[str, float]] = {}
-            for term in filter(profile.all_terms.__contains__, in_queries):
-                for number in in_queries[term]:
-                    has.setdefault(number, {})[term] = weight_of[term]
-            # No window exceeds the share of a query that the document has at all.
-            shares = [(sum(weights.values()) / totals[number], number) for number, weights in has.items()]
-            shares.sort(reverse=True)
+                shares_of[term].append((number, weights[term] / totals[number]))
+        found = []
+        for profile in profiles:
+            has = [*filter(profile.all_terms.__contains__, wanted)]
+            shares = [0.0] * len(queries)
+            for term in has:
+                for number, share in shares_of[term]:
+                    shares[number] += share
             best = 0.0
-            for share, number in shares:
-                if share <= best:
-                    break
-                near = best_window(self._positions(profile, has[number]), has[number]) / totals[number]
-                best = max(best, near)
-            found[at] = best
+            while (bound := max(shares)) > best:  # no window exceeds the share that the document has at all
+                number = shares.index(bound)
+                shares[number] = 0.0
+                terms = set(has).intersection(words[queries[number]])
+                best = max(best, best_window(self._positions(profile, terms), weights, len(terms)) / totals[number])
+            found.append(best)
         return found
 
-    def _positions(self, profile: DocumentProfile, weights: Mapping[str, float]) -> list[tuple[int, str]]:
+    def _positions(self, profile: DocumentProfile, terms: set[str]) -> list[tuple[int, str]]:
         """Where these terms are in a document. Those of the question are known from its match."""
-        if weights.keys() <= self.weights.keys():
-            return [one for one in self._matches[profile.id].positions if one[1] in weights]
-        return term_positions(profile, weights)
+        if self.weights.keys() >= terms:
+            return [one for one in self._matches[profile.id].positions if one[1] in terms]
+        return term_positions(profile, terms)
 
     def _rows(
         self, matches: Sequence[TermMatch], anchors: list[tuple[str, list[int]]], similarities: Sequence[float] | None

@@ -60,20 +60,21 @@ class TermMatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def match_terms(
     profile: DocumentProfile, question: QuestionTerms, weights: Mapping[str, float], total: float
 ) -> TermMatch:
-    length = len(profile.terms) + _TITLE_WEIGHT * len(profile.title_terms)
+    title, all_terms, in_question = profile.title_terms, profile.all_terms, question.flat
+    length = len(profile.terms) + _TITLE_WEIGHT * len(title)
     norm = _K1 * (1 - _B + _B * length / _TYPICAL)
     positions = term_positions(profile, weights)
     there = [term for _, term in positions]
     bm25: dict[str, float] = {}
     matched_weight = 0.0
     for term, weight in weights.items():
-        if term in profile.all_terms:
+        if term in all_terms:
             matched_weight += weight
-            count = there.count(term) + _TITLE_WEIGHT * profile.title_terms.count(term)
+            count = there.count(term) + _TITLE_WEIGHT * title.count(term)
             bm25[term] = weight * count * (_K1 + 1) / (count + norm)
     linkable_names, names_in_question = [], []
     for rank, name in enumerate(profile.names):
-        if question.contains(name):
+        if name in in_question and question.contains(name):
             if rank < _MAX_NAMES:
                 names_in_question.append(name)
         elif len(name) > 2 or not name.isascii():
@@ -82,7 +83,7 @@ def match_terms(
         profile=profile,
         bm25=bm25,
         positions=positions,
-        proximity=best_window(positions, weights) / total,
+        proximity=best_window(positions, weights, len(bm25)) / total,
         length=length,
         matched_weight=matched_weight,
         linkable_names=linkable_names,
@@ -90,33 +91,40 @@ def match_terms(
     )
 
 
-def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float]) -> float:
-    """The highest weight of terms within one window, each term counted once."""
+def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float], distinct: int = 0) -> float:
+    """The highest weight of terms within one window, each term counted once. `distinct` is the number of terms, if it is known: none
+    is better than a window with all of them."""
     if not positions or positions[-1][0] - positions[0][0] < _WINDOW:  # all are in one window
         return sum([weights[term] for term in dict.fromkeys([term for _, term in positions])])
     inside: dict[str, int] = {}
+    """The terms in the window, each with its last place."""
     first, together, best = 0, 0.0, 0.0
     for at, term in positions:
         while at - positions[first][0] >= _WINDOW:
-            gone = positions[first][1]
+            place, gone = positions[first]
             first += 1
-            inside[gone] -= 1
-            if not inside[gone]:
+            if inside[gone] == place:
+                del inside[gone]
                 together -= weights[gone]
-        before = inside.get(term, 0)
-        inside[term] = before + 1
-        if not before:
+        if term not in inside:
             together += weights[term]
-            if together > best:  # noqa: PLR1730 - hot, and max() is slower
+            if together > best:
                 best = together
+                if len(inside) + 1 == distinct:
+                    break
+        inside[term] = at
     return round(best, 9)  # without the rounding errors of adding and subtracting
 
 
 def term_positions(profile: DocumentProfile, wanted: Collection[str]) -> list[tuple[int, str]]:
     """Where the terms are in the text of a document, counted in terms."""
-    if profile.all_terms.keys().isdisjoint(wanted):
-        return []
-    return [(at, term) for at, term in enumerate(profile.terms) if term in wanted]
+    found: list[tuple[int, str]] = []
+    if not profile.all_terms.keys().isdisjoint(wanted):
+        at, index = -1, profile.terms.index
+        for term in filter(wanted.__contains__, profile.terms):
+            at = index(term, at + 1)
+            found.append((at, term))
+    return found
 
 
 def name_context(

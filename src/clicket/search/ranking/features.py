@@ -4,6 +4,7 @@ A document links to another one if it mentions one of that document's names; lin
 question counts as a whole: a document with "Blood" but without "Blood Street" does not match it.
 """
 
+# ruff: noqa: PLR1730 - max() is slower than a comparison in the innermost loops
 from __future__ import annotations
 
 from collections import Counter
@@ -185,7 +186,18 @@ class FeatureExtractor:
         for at, (words, whole, close, title, length, name, anchor, mentions) in enumerate(own):
             bearers = log(same_name[name]) if same_name[name] > 1 else 0.0
             meaning = 0.0 if similarities is None else similarities[at]
-            row = [words / most_words, whole / most_whole, close, title, length, bearers, anchor, 0.0, mentions, meaning]
+            row = [
+                words / most_words,
+                whole / most_whole,
+                close,
+                title,
+                length,
+                bearers,
+                anchor,
+                0.0,
+                mentions,
+                meaning,
+            ]
             rows.append(row)
         return rows
 
@@ -279,7 +291,9 @@ class FeatureExtractor:
                         if before is None or rank < before[0]:
                             seen[target] = (rank, name)
 
-    def _with_unspaced(self, seen: Mapping[str, tuple[int, str]], profile: DocumentProfile) -> dict[str, tuple[int, str]]:
+    def _with_unspaced(
+        self, seen: Mapping[str, tuple[int, str]], profile: DocumentProfile
+    ) -> dict[str, tuple[int, str]]:
         """The mentions of a document, with those of names that are not found by their terms."""
         found, inside = dict(seen), {}
         for _, padded, name, target, rank in self._unspaced_names:

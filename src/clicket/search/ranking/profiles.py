@@ -176,28 +176,32 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
     if packed is None:
         full_names = own_names(title, lead or text[:LEAD])
         names, full_names, folded = _distinct(full_names), full_names[:_MAX_FULL_NAMES], None
-        text_terms, title_terms = terms(text), terms(title)
+        text_terms, title_terms, ascii_only = terms(text), terms(title), False
     else:
         names, full_names, folded = packed.names, packed.full_names, packed.folded
         text_terms, title_terms = packed.terms.split(), packed.title_terms.split()
+        ascii_only = packed.terms.isascii() and folded.isascii()  # no search for characters of other scripts
+    full_name_terms: list[tuple[str, ...]] = []
     if packed is not None and len(packed.name_terms) == len(full_names):
-        full_name_terms = tuple([tuple(found.split()) for found in packed.name_terms])
-        _name_terms.update(zip(full_names, full_name_terms, strict=True))
+        for name, found in zip(full_names, packed.name_terms):  # noqa: B905 - `strict` doubles the time
+            _name_terms[name] = parts = tuple(found.split())
+            full_name_terms.append(parts)
     else:
-        full_name_terms = tuple([name_terms(name) for name in full_names])
-    all_terms = dict.fromkeys(title_terms, -1)
-    all_terms.update(zip(reversed(text_terms), range(len(text_terms) - 1, -1, -1), strict=True))
+        full_name_terms += [name_terms(name) for name in full_names]
+    all_terms = dict(zip(reversed(text_terms), range(len(text_terms) - 1, -1, -1)))  # noqa: B905 - the same
+    for term in title_terms:
+        all_terms.setdefault(term, -1)
     return DocumentProfile(
         id=id,
         text=text,
         names=names,
         full_names=full_names,
-        full_name_terms=full_name_terms,
+        full_name_terms=tuple(full_name_terms),
         name_terms=() if not names else full_name_terms[0] if names[0] == full_names[0] else name_terms(names[0]),
         terms=tuple(text_terms),
         title_terms=tuple(title_terms),
         all_terms=all_terms,
-        unspaced=is_cjk(text),
+        unspaced=not ascii_only and is_cjk(text),
         folded=folded,
     )
 

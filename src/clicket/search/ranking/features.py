@@ -8,7 +8,7 @@ question counts as a whole: a document with "Blood" but without "Blood Street" d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
 
@@ -39,9 +39,9 @@ _ANCHOR, _NOVEL = 6, 7
 """Columns of a document's own features."""
 
 
-_Name = tuple[str, str, str, str, int]
-"""Of a document that may be mentioned: the last term of the name, the name with a blank at both ends, the name, the document, the rank
-of the name."""
+_Names = dict[str, list[tuple[str, str, str, int]]]
+"""Names of documents that may be mentioned, by their first term: the last term, the name, the document, the rank of the name. Names that
+a text may have without having their terms are under ""; the last term is "" there if the name may be part of a longer word."""
 
 
 class Link(NamedTuple):
@@ -73,12 +73,11 @@ class FeatureExtractor:
         self.question = question
         self.term_weights = term_weights
         self._matches: dict[str, TermMatch] = {}
-        self._names: list[dict[str, list[_Name]]] = []
-        """For each round, the names by which its new documents may be mentioned, by their first term."""
-        self._unspaced_names: list[_Name] = []
-        """Names that a text may have without having their terms."""
-        self._mentions: dict[str, tuple[int, dict[str, tuple[int, str]]]] = {}
-        """For each document how many of `_names` were looked for in it, and the documents that it mentions, by which name."""
+        self._names: list[_Names] = []
+        """For each round, the names of its new documents."""
+        self._mentions: dict[str, tuple[int, dict[str, tuple[bool, int, str]]]] = {}
+        """For each document how many of `_names` were looked for in it, and the documents that it mentions: as part of a word? By which
+        rank of their names, and which name?"""
         self._own: dict[str, tuple[float, float, float, float, float, str, float, float]] = {}
         """For each document what depends on it alone: most of its row, and its first name."""
         self._rows_for: tuple[list[str], float] = ([], 0.0)
@@ -94,7 +93,7 @@ class FeatureExtractor:
         changed = [one for one in profiles if one.id in matches and matches[one.id].profile is not one]
         if changed or weights != self.weights:
             self.weights, self.total = weights, sum(weights.values()) or 1.0
-            for each in (matches, self._names, self._unspaced_names, self._mentions, self._own):
+            for each in (matches, self._names, self._mentions, self._own):
                 each.clear()
         new = [one for one in profiles if one.id not in matches]
         for profile in new:
@@ -104,15 +103,15 @@ class FeatureExtractor:
 
     def _add_names(self, matches: Sequence[TermMatch]) -> None:
         words = terms_of_names([name for one in matches for _, name in one.linkable_names])
-        by_term: dict[str, list[_Name]] = {}
+        by_term: _Names = {"": []}
         for one in matches:
             key = one.profile.id
             for rank, name in one.linkable_names:
                 parts = words[name]
                 if parts and name.isascii():
-                    by_term.setdefault(parts[0], []).append((parts[-1], f" {name} ", name, key, rank))
+                    by_term.setdefault(parts[0], []).append((parts[-1], name, key, rank))
                 else:
-                    self._unspaced_names.append(("", f" {name} ", name, key, rank))
+                    by_term[""].append(("" if one.profile.unspaced and not name.isascii() else name, name, key, rank))
         self._names.append(by_term)
 
     def extract(self, profiles: Sequence[DocumentProfile], similarities: Sequence[float] | None = None) -> Features:
@@ -236,7 +235,7 @@ class FeatureExtractor:
     def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
         profiles = [one.profile for one in matches]
         mentions = self._find_mentions(matches, sources)
-        words = terms_of_names(list(dict.fromkeys([name for _, _, name, _ in mentions])))
+        words = terms_of_names([name for _, _, name, _ in mentions])
         term_weights, weights = self.term_weights, self.weights
         term_weights.learn([*weights, *[term for _, _, name, _ in mentions for term in words[name]]], profiles)
         known, most = term_weights.known, term_weights.max_weight
@@ -265,44 +264,30 @@ class FeatureExtractor:
         """Mentions as (source, target, name, rank of the name among the target's names). In each source, only names are looked for that
         are new since it was a source before, and of which it has the first and the last term."""
         place_of = {one.profile.id: at for at, one in enumerate(matches)}
-        names, mentions = self._names, []
+        mentions = []
         for source in sources:
             profile = matches[source].profile
             looked_for, seen = self._mentions.get(profile.id) or (0, {})
-            if looked_for < len(names):
-                self._add_mentions(seen, profile, names[looked_for:])
-                self._mentions[profile.id] = (len(names), seen)
-            if self._unspaced_names:
-                seen = self._with_unspaced(seen, profile)
-            for target, (rank, name) in seen.items():
+            for by_term in self._names[looked_for:]:
+                _add_mentions(seen, profile, by_term)
+            self._mentions[profile.id] = (len(self._names), seen)
+            for target, (_, rank, name) in seen.items():
                 if target in place_of:
                     mentions.append((source, place_of[target], name, rank))
         return mentions
 
-    def _add_mentions(
-        self, seen: dict[str, tuple[int, str]], profile: DocumentProfile, names: Sequence[Mapping[str, Sequence[_Name]]]
-    ) -> None:
-        key, own, flat, has = profile.id, profile.names[:3], profile.flat, profile.all_terms
-        for by_term in names:
-            for term in by_term.keys() & has.keys():
-                for last, padded, name, target, rank in by_term[term]:
-                    if last in has and padded in flat and target != key and name not in own:
-                        before = seen.get(target)
-                        if before is None or rank < before[0]:
-                            seen[target] = (rank, name)
 
-    def _with_unspaced(
-        self, seen: Mapping[str, tuple[int, str]], profile: DocumentProfile
-    ) -> dict[str, tuple[int, str]]:
-        """The mentions of a document, with those of names that are not found by their terms."""
-        found, inside = dict(seen), {}
-        for _, padded, name, target, rank in self._unspaced_names:
-            if name in profile.flat and target != profile.id and name not in profile.names[:3]:
-                if padded in profile.flat:
-                    found[target] = min(found.get(target, (rank, name)), (rank, name))
-                elif profile.unspaced and self._matches[target].profile.unspaced and not name.isascii():
-                    inside.setdefault(target, (rank, name))
-        return inside | found
+def _add_mentions(seen: dict[str, tuple[bool, int, str]], profile: DocumentProfile, by_term: _Names) -> None:
+    key, own, flat, has = profile.id, profile.names[:3], profile.flat, profile.all_terms
+    terms = by_term.keys() & has.keys()
+    if by_term[""]:
+        terms.add("")
+    for term in terms:
+        for last, name, target, rank in by_term[term]:
+            if (last in has or not term) and name in flat and target != key and name not in own:
+                within = f" {name} " not in flat
+                if not within or (profile.unspaced and not last):
+                    seen[target] = min(seen.get(target, (within, rank, name)), (within, rank, name))
 
 
 def _anchors(matches: Sequence[TermMatch]) -> list[tuple[str, list[int]]]:

@@ -11,7 +11,15 @@ from clicket.search.ranking.profiles import DocumentProfile, without_initials
 from clicket.search.text.names import flattened
 from clicket.text.terms import terms
 
-__all__ = ["QuestionTerms", "TermMatch", "best_window", "match_terms", "name_context", "term_positions"]
+__all__ = [
+    "QuestionTerms",
+    "TermMatch",
+    "best_window",
+    "find_positions",
+    "match_terms",
+    "name_context",
+    "term_positions",
+]
 
 _K1, _B, _TYPICAL = 1.2, 0.3, 80
 _TITLE_WEIGHT = 2
@@ -99,10 +107,12 @@ def best_window(positions: list[tuple[int, str]], weights: Mapping[str, float], 
     inside: dict[str, int] = {}
     """The terms in the window, each with its last place."""
     first, together, best = 0, 0.0, 0.0
+    end = positions[0][0] + _WINDOW
     for at, term in positions:
-        while at - positions[first][0] >= _WINDOW:
+        while at >= end:
             place, gone = positions[first]
             first += 1
+            end = positions[first][0] + _WINDOW
             if inside[gone] == place:
                 del inside[gone]
                 together -= weights[gone]
@@ -135,9 +145,10 @@ def name_context(
     if at < 0:
         return 0.0, 0.0
     near: dict[str, float] = {}
+    after, before = at - _WINDOW, at + _WINDOW
     for place, term in positions:
-        if place >= at + _WINDOW:
-            break
-        if place > at - _WINDOW:
+        if place > after:
+            if place >= before:
+                break
             near[term] = weights[term]
     return 1 / (1 + at / 12), sum(near.values())

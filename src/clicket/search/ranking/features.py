@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import log
-from typing import NamedTuple
 
 import msgspec
 
@@ -44,18 +43,9 @@ _Names = dict[str, list[tuple[str, str, str, int]]]
 a text may have without having their terms are under ""; the last term is "" there if the name may be part of a longer word."""
 
 
-class Link(NamedTuple):
-    """`source` mentions a name of `target`; both are positions in the list of profiles. `size` is the number of terms of the name,
-    `place` the position of the target among all that the source mentions."""
-
-    source: int
-    target: int
-    strength: float
-    early: float
-    residue: float
-    joint: float
-    size: int
-    place: int
+Link = tuple[int, int, float, float, float, float, int, int]
+"""Source, target, strength, early, residue, joint, size, place: `source` mentions a name of `target`; both are positions in the list of
+profiles. `size` is the number of terms of the name, `place` the position of the target among all that the source mentions."""
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,20 +124,20 @@ class FeatureExtractor:
     def query_features(self, profiles: Sequence[DocumentProfile], queries: Sequence[str]) -> list[float]:
         """For each profile, the highest share of a query that is close together in it (`asked`)."""
         words = terms_of_names(queries)
-        wanted = dict.fromkeys([term for query in queries for term in words[query]], 0.0)
+        wanted = [term for query in queries for term in words[query]]
         if not wanted:
             return [0.0] * len(profiles)
         self.term_weights.learn([*self.question.terms, *wanted], profiles)
         weights = {term: self.term_weights[term] for term in wanted}
+        totals = [sum([weights[term] for term in words[query]]) for query in queries]
         shares_of: dict[str, list[tuple[int, float]]] = {term: [] for term in wanted}
         """For each term the numbers of the queries that have it, with its share of the query."""
-        totals = [sum([weights[term] for term in words[query]]) for query in queries]
         for number, query in enumerate(queries):
             for term in words[query]:
                 shares_of[term].append((number, weights[term] / totals[number]))
         found = []
         for profile in profiles:
-            has = [*filter(profile.all_terms.__contains__, wanted)]
+            has = weights.keys() & profile.all_terms.keys()
             shares = [0.0] * len(queries)
             for term in has:
                 for number, share in shares_of[term]:
@@ -156,7 +146,7 @@ class FeatureExtractor:
             while (bound := max(shares)) > best:  # no window exceeds the share that the document has at all
                 number = shares.index(bound)
                 shares[number] = 0.0
-                terms = set(has).intersection(words[queries[number]])
+                terms = has.intersection(words[queries[number]])
                 best = max(best, best_window(self._positions(profile, terms), weights, len(terms)) / totals[number])
             found.append(best)
         return found
@@ -256,8 +246,8 @@ class FeatureExtractor:
             siblings_of.setdefault(source, []).append((-round(score, 6), profiles[target].id, link))
         links: list[Link] = []
         for siblings in siblings_of.values():
-            siblings.sort(key=lambda one: one[:2])
-            links += [Link(*link, place) for place, (_, _, link) in enumerate(siblings)]
+            siblings.sort()
+            links += [(*link, place) for place, (_, _, link) in enumerate(siblings)]
         return links
 
     def _find_mentions(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[tuple[int, int, str, int]]:

@@ -64,10 +64,10 @@ class LinkRanker:
         worth_reading = _worth_reading(findings)
         documents = [one for key, one in findings.documents.items() if key in worth_reading]
         scores = self._scores(findings, documents)
-        ranked = list(zip((one.id for one in documents), scores, strict=True))
+        ranked = [(-score, one.id) for one, score in zip(documents, scores, strict=True)]
         least = round(min(scores, default=0.0) - 1, 6)
-        ranked += [(key, least) for key in findings.documents if key not in worth_reading]
-        return sorted(ranked, key=lambda one: (-one[1], one[0]))
+        ranked += [(-least, key) for key in findings.documents if key not in worth_reading]
+        return [(key, -score) for score, key in sorted(ranked)]
 
     def _scores(self, findings: Findings, documents: Sequence[Document]) -> list[float]:
         profiles = [profile_of(one) for one in documents]

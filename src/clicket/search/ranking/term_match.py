@@ -11,15 +11,7 @@ from clicket.search.ranking.profiles import DocumentProfile, without_initials
 from clicket.search.text.names import flattened
 from clicket.text.terms import terms
 
-__all__ = [
-    "QuestionTerms",
-    "TermMatch",
-    "best_window",
-    "find_positions",
-    "match_terms",
-    "name_context",
-    "term_positions",
-]
+__all__ = ["QuestionTerms", "TermMatch", "best_window", "match_terms", "name_context", "term_positions"]
 
 _K1, _B, _TYPICAL = 1.2, 0.3, 80
 _TITLE_WEIGHT = 2

@@ -38,6 +38,9 @@ _UNSPACED = (
 )
 _INDIC = "\u0900-\u0963\u0966-\u0dff"  # their vowel signs are marks, which Python does not count among the letters
 _WORD = re.compile(f"[{_UNSPACED}]+|(?:[^\\W_{_UNSPACED}]|[{_INDIC}]){{1,100}}")
+_UNUSUAL = re.compile(f"[{_UNSPACED}{_INDIC}]")
+_LETTERS_AND_DIGITS = re.compile(r"[^\W_]{1,100}")
+"""`_WORD` for text with none of those, several times faster."""
 _LONGEST = 100
 _PLAIN = "".join(chr(at).lower() if chr(at).isalnum() else " " for at in range(128))
 """For `str.translate` of ASCII: lowercase letters and digits, all else a blank. Several times faster than a pattern."""
@@ -195,6 +198,8 @@ def _words(text: str) -> list[str]:
             text = fold(text)
     if text.isascii():
         return text.translate(_PLAIN).split()
+    if _UNUSUAL.search(text) is None:
+        return _LETTERS_AND_DIGITS.findall(text)
     words = _WORD.findall(text)
     return words if _RUN.search(text) is None else _pairs(words)
 

@@ -54,6 +54,8 @@ _QUESTIONS = [
     ("name", re.compile(rf"\b(?:what|which) (?:\w+ )?(?:{_THINGS})s?\b")),
     ("how", re.compile(r"\bhow (?:do|can|to|could|should|would|does one)\b")),
     ("definition", re.compile(r"^what(?: is|'s| are| does| do| was)\b")),
+]
+_CHINESE_QUESTIONS = [
     ("name", re.compile("哪个?(?:命令|文件|软件|工具|选项|函数|模块|参数|目录|端口|包)")),
     ("how", re.compile("如何|怎[么样]")),
     ("number", re.compile("多少|几[个位人次年岁天座条部]|多[大长高远]")),
@@ -139,9 +141,10 @@ _RELATED = (
 def answer_type(question: str) -> str:
     """`number`, `date`, `place`, `person`, or empty if unknown. The first thing that is asked for counts."""
     plain = question[:1].lower() + question[1:]  # a capitalised question word elsewhere is part of a title
+    questions = _QUESTIONS if plain.isascii() else [*_QUESTIONS, *_CHINESE_QUESTIONS]
     found = [
         (match.start(), number, kind)
-        for number, (kind, asked) in enumerate(_QUESTIONS)
+        for number, (kind, asked) in enumerate(questions)
         if (match := asked.search(plain))
     ]
     if not found:

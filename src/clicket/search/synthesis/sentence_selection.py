@@ -242,7 +242,7 @@ def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[
                 continue
             mentioned: tuple[SourceDocument, ...] = ()
             if not firsts.isdisjoint(terms):
-                mentioned = _mentioned(document, sentence, [name for first in firsts & terms for name in names[first]])
+                mentioned = _mentioned(document, sentence, [names[first] for first in firsts & terms])
             rows.append((sentence, mentioned))
             if mentioned:
                 value = round(document.score * asked.weight(terms, document.title), 6)
@@ -348,11 +348,14 @@ def _names(documents: Sequence[SourceDocument]) -> dict[str, list[_Name]]:
     return names
 
 
-def _mentioned(document: SourceDocument, sentence: Sentence, names: Sequence[_Name]) -> tuple[SourceDocument, ...]:
+def _mentioned(
+    document: SourceDocument, sentence: Sentence, names: Sequence[list[_Name]]
+) -> tuple[SourceDocument, ...]:
     """The other documents that a sentence of this one mentions."""
     terms = sentence.statement.terms
     found: dict[int, SourceDocument] = {}
-    for other, name, needed in names:
-        if other is not document and needed <= terms and other.rank not in found and mentions(sentence.text, name):
-            found[other.rank] = other
-    return tuple([found[rank] for rank in sorted(found)])
+    for some in names:
+        for other, name, needed in some:
+            if other is not document and needed <= terms and other.rank not in found and mentions(sentence.text, name):
+                found[other.rank] = other
+    return tuple([found[rank] for rank in sorted(found)]) if found else ()

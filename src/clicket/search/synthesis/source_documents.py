@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -66,21 +67,27 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 if one.end - one.start != len(heading) or part[one.start : one.end] != heading
             ]
         named = zip(profile.full_names, map(frozenset, profile.full_name_terms), strict=True)
-        name = heading or "".join(profile.full_names[:1])
+        own = "".join(profile.full_names[:1])
+        name = heading or own
         title = frozenset(profile.title_terms) if heading else frozenset[str]().union(*profile.full_name_terms[:1])
         sources.append(
             SourceDocument(
                 document=document,
                 rank=rank,
-                score=round(1 / (1 + _SCORE_STEP * rank), 6),
+                score=_score(rank),
                 sentences=tuple(found),
-                key=name_key(name) or key,
+                key=own if name.isascii() and name.lower() == own else name_key(name) or key,
                 names=tuple([one for one in named if one[1]]),
                 title=title,
                 terms=title.union(*[one.statement.terms for one in found]),
             )
         )
     return sources
+
+
+@lru_cache(maxsize=256)
+def _score(rank: int) -> float:
+    return round(1 / (1 + _SCORE_STEP * rank), 6)
 
 
 def parts_read(document: Document, most: int) -> list[Span]:

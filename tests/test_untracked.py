@@ -19,7 +19,6 @@ import pytest
 from clicket.journal import Entry
 from clicket.model.unit import Unit
 from clicket.ports.store import CallIdentity
-from clicket.search.synthesis.source_documents import SourceDocument
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "clicket"
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if "gc=False" in path.read_text(encoding="utf-8")]
@@ -27,7 +26,6 @@ PLAIN = {
     *(str, int, float, bool, bytes, datetime, type(None), None, ..., msgspec.Raw, msgspec.UnsetType),
     Any,  # JSON, in all of these structs
     Unit,  # a `Rows`, `Start` or `End`
-    SourceDocument,  # texts and numbers
 }
 
 

@@ -68,8 +68,8 @@ class Case:
     def chosen(self, weights: Weights) -> tuple[list[bool], list[float] | None]:
         """Is each chosen sentence right, and the evidence that there is an answer; None if nothing was found."""
         for one in self.candidates:
-            one.score = one.followed = round(sum(map(mul, weights, one.features)), 6)
-        best = select_sentences(self.question, list(self.candidates), _SENTENCES)
+            one.score = round(sum(map(mul, weights, one.features)), 6)
+        best = select_sentences(self.question, self.candidates, _SENTENCES)
         found = (
             evidence(self.text, self.question, best, self.candidates, self.documents)
             if best and self.question.numbered

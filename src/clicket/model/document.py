@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
@@ -63,6 +64,7 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
+@lru_cache(maxsize=32)  # a citation is made, and then checked
 def digest(text: str) -> str:
     """Lone surrogates are hashed as they are: a page may have them, and a hash must not fail."""
     return sha256(text.encode(errors="surrogatepass")).hexdigest()

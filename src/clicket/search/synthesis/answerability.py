@@ -54,17 +54,18 @@ def evidence(
 ) -> list[float]:
     """The figures by which it is decided, in the order of `WEIGHTS`."""
     best = documents[:_BEST]
-    found = frozenset[str]().union(*[one.terms for one in best])
     flat = f" {flattened(text)} "
     named = frozenset[str]().union(*[needed for one in best for name, needed in one.names if _has_name(flat, name)])
     # A capital at the beginning of a question is seldom that of a name.
-    lost = {term for name, start, _ in names(text) if start > 0 for term in terms(name)} - found
+    lost = frozenset([term for name, start, _ in names(text) if start > 0 for term in terms(name)])
+    for one in best:
+        lost -= one.terms
     return [
         # The best statement of a question over two documents is often about the second one, whose name the question does not have.
         max([one.covers for one in chosen[:2]]),
         max(one.features[0] if one.features else 0.0 for one in candidates),
         asked.weight(named),
-        asked.weight(frozenset(lost)),
+        asked.weight(lost),
         log1p(len(asked.numbered)),
     ]
 

@@ -128,7 +128,8 @@ def _lead(one: SelectedSentence) -> str:
 
 def _plain(text: str) -> str:
     """One line, without citation marks: a footnote of the document would look like one of ours."""
-    return " ".join(unmarked(text[:_MAX_PLAIN]).split())
+    plain = unmarked(text[:_MAX_PLAIN])
+    return plain.strip() if "  " not in plain and plain.isprintable() else " ".join(plain.split())
 
 
 def _title(source: SourceDocument) -> str:
@@ -142,8 +143,11 @@ def _missing(findings: Findings, sources: Sequence[SourceDocument]) -> Iterator[
     # A single capitalised word at the beginning is seldom a name.
     named = [name for name, start, _ in names(findings.question) if start > 0 or " " in name]
     parts = dict.fromkeys(part for name in named for part in _LINKING_WORDS.split(name))
-    known = frozenset[str]().union(*[source.terms for source in sources])
-    absent = [part for part in parts if any(word.isalpha() and word not in known for word in terms(part))]
+    absent = [
+        part
+        for part in parts
+        if any(word.isalpha() and not any(word in source.terms for source in sources) for word in terms(part))
+    ]
     for part in absent[:_MAX_MISSING]:
         yield f"None of the best documents mentions “{_plain(part)}”."
     empty = [found for one in findings.rounds for found in one.found if not found.documents]

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from operator import attrgetter, mul
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from operator import mul
 
 import msgspec
 
@@ -57,15 +56,20 @@ _READ_WHOLE, _SHORT_DOCUMENT = 8, 40
 _ENOUGH = 0.8
 """If the best statement covers less of the question than this, several documents are needed."""
 _ABOUT_AS_GOOD = 4.0
-_SCORE = attrgetter("score")
-_FOLLOWED = attrgetter("followed")
+_Loss = tuple[str, list[float], set[int]]
+"""Of a taken statement: the key of its document, what each term of the question loses, and the documents that it mentions first."""
+_Row = tuple[Sentence, tuple[SourceDocument, ...]]
+"""A statement, and the other documents that it mentions."""
+_Name = tuple[SourceDocument, str, frozenset[str]]
+"""A document, one of its names, and the terms of that."""
 _TOKEN = re.compile(r"[\w/.:-]+")
+_SIGN = re.compile(r"[\d/.:_-]")
 _JOINT = re.compile(r"\d|\w[./:_-]+\w|^/\w")
 """Numbers, versions, identifiers, names of files."""
 _QUESTION_WORDS = re.compile(r"\bhow (?:many|much|often|long|old|far|big|large)\b", re.IGNORECASE)
 
 
-class SelectedSentence(NamedTuple):
+class SelectedSentence(msgspec.Struct, frozen=True, eq=False, gc=False):
     document: SourceDocument
     sentence: Sentence
     covers: float
@@ -77,22 +81,20 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
 
     document: SourceDocument
     sentence: Sentence
-    features: list[float] = []
-    score: float = 0.0
-    followed: float = 0.0
-    """The score, less what was taken already covers."""
-    has: dict[int, float] = {}
-    terms: frozenset[str] = frozenset()
-    covers: float = 0.0
-    is_mentioned: bool = False
+    mentioned: tuple[SourceDocument, ...]
+    is_mentioned: bool
     """Does another document mention its document?"""
-    mentioned: tuple[SourceDocument, ...] = ()
+    features: list[float] = []
+    """None if it is not eligible."""
+    score: float = 0.0
+    has: dict[int, float] = {}
+    covers: float = 0.0
 
 
 class Question:
     """The question: its terms by number with their weights (1 in all), related terms, and the type of answer."""
 
-    __slots__ = ("exact", "kind", "numbered", "of", "related", "wanted", "weights")
+    __slots__ = ("_shares", "exact", "kind", "numbered", "of", "related", "wanted", "weights")
 
     def __init__(self, question: str, weigh: Callable[[Sequence[str]], Sequence[float]]) -> None:
         asked = list(dict.fromkeys(terms(_QUESTION_WORDS.sub(" ", question))))
@@ -105,56 +107,109 @@ class Question:
         self.wanted = frozenset(asked).union(*related.values())
         self.kind = answer_type(question)
         self.of = dict(zip(asked, self.weights, strict=True))
-        tokens = [one.strip(".:-") for one in _TOKEN.findall(fold(question))]
-        self.exact = [one.strip("/") for one in tokens if _JOINT.search(one)]
+        self.exact = _exact_tokens(fold(question))
+        self._shares: dict[frozenset[str], tuple[dict[int, float], float]] = {}
 
-    def shares(self, there: frozenset[str]) -> dict[int, float]:
-        """The terms of the question that these terms contain, or are related to."""
-        if self.wanted.isdisjoint(there):
-            return {}
-        has = {number: 1.0 for number, term in self.numbered if term in there}
-        for number, others in self.related:
-            if number not in has and not others.isdisjoint(there):
-                has[number] = _RELATED_SHARE
-        return has
+    def shares(self, there: frozenset[str]) -> tuple[dict[int, float], float]:
+        """The share of each term of the question that these terms contain or are related to, and their weight."""
+        found = self.wanted & there
+        known = self._shares.get(found)
+        if known is None:
+            has: dict[int, float] = {}
+            for number, term in self.numbered:
+                if term in found:
+                    has[number] = 1.0
+            for number, others in self.related:
+                if number not in has and not others.isdisjoint(found):
+                    has[number] = _RELATED_SHARE
+            known = self._shares[found] = has, self.sum(has)
+        return known
 
-    def weight(self, there: frozenset[str]) -> float:
-        return sum([self.weights[number] for number, term in self.numbered if term in there])
+    def sum(self, has: dict[int, float]) -> float:
+        total = 0.0
+        for number, share in has.items():
+            total += self.weights[number] * share
+        return total
+
+    def weight(self, there: frozenset[str], title: frozenset[str] = frozenset()) -> float:
+        return sum([self.weights[number] for number, term in self.numbered if term in there or term in title])
 
 
-def select_sentences(asked: Question, candidates: list[Candidate], most: int) -> list[SelectedSentence]:
-    """At most `most` of the candidates, the best first."""
+def _exact_tokens(question: str) -> list[str]:
+    if _SIGN.search(question) is None:
+        return []
+    tokens = [one.strip(".:-") for one in _TOKEN.findall(question)]
+    return [one.strip("/") for one in tokens if _JOINT.search(one)]
+
+
+def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int) -> list[SelectedSentence]:
+    """At most `most` of the candidates, the best first.
+
+    What taken statements make others lose is subtracted from those that may be the next one: losses make none better.
+    """
     left = list(asked.weights)
     chosen: list[Candidate] = []
+    scores = [one.score for one in candidates]
+    followed = list(scores)
+    losses: list[_Loss] = []
+    applied = [0] * len(scores)
+    """How many losses are subtracted from each candidate."""
     named: set[int] = set()
-    while candidates:
-        best = max(candidates, key=_FOLLOWED if _follows(chosen) else _SCORE)
-        chosen.append(best)
-        if len(chosen) == most:
-            break
-        mentioned = {document.rank for document in best.mentioned} - named
-        named |= mentioned
-        lost = {number: left[number] * _COVERED_LOSS for number in best.has}
-        for number, loss in lost.items():
-            left[number] -= loss
-        terms, key = best.terms, best.document.key
-        candidates = [
-            one
-            for one in candidates
-            if one.terms != terms and (one.document is not best.document or not _overlap(one.sentence, best.sentence))
-        ]
-        for one in candidates:
-            more = _CHAIN if one.document.rank in mentioned else 0.0
-            less = 0.0
-            for number, share in one.has.items():
-                if number in lost:
-                    less += lost[number] * share
-            less = (_SAME_DOCUMENT if one.document.key == key else 0.0) + _COVERS * less
-            if more:
-                one.score = round(one.score + more, 6)
-            if more or less:
-                one.followed += more - less
+    open = list(range(len(scores)))
+    while open and len(chosen) < most:
+        if _follows(chosen):
+            highest, best = -math.inf, 0
+            for number in sorted(open, key=followed.__getitem__, reverse=True):
+                value = followed[number]
+                if value < highest:
+                    break
+                if applied[number] < len(losses):
+                    value = followed[number] = _after(losses[applied[number] :], candidates[number], value)
+                    applied[number] = len(losses)
+                if value > highest or (value == highest and number < best):
+                    highest, best = value, number
+        else:
+            best = max(open, key=scores.__getitem__)
+        open.remove(best)
+        taken = candidates[best]
+        if any(_repeats(taken, one) for one in chosen):
+            continue
+        taken.score = scores[best]
+        chosen.append(taken)
+        lost = [0.0] * len(left)
+        for term in taken.has:
+            lost[term] = left[term] * _COVERED_LOSS
+            left[term] -= lost[term]
+        mentioned = {document.rank for document in taken.mentioned} - named
+        losses.append((taken.document.key, lost, mentioned))
+        if mentioned:
+            named |= mentioned
+            for number in open:
+                if candidates[number].document.rank in mentioned:
+                    scores[number] = round(scores[number] + _CHAIN, 6)
+                    followed[number] = _after(losses[applied[number] :], candidates[number], followed[number])
+                    applied[number] = len(losses)
     return [SelectedSentence(one.document, one.sentence, one.covers) for one in _needed(chosen)]
+
+
+def _after(losses: Sequence[_Loss], one: Candidate, value: float) -> float:
+    """The second score of a candidate after more statements are taken."""
+    shares, own, rank = one.has.items(), one.document.key, one.document.rank
+    for key, lost, mentioned in losses:
+        less = 0.0
+        for term, share in shares:
+            less += lost[term] * share
+        less = (_SAME_DOCUMENT if key == own else 0.0) + _COVERS * less
+        value += (_CHAIN if rank in mentioned else 0.0) - less
+    return value
+
+
+def _repeats(one: Candidate, other: Candidate) -> bool:
+    """Does it say the same as the other, or a part of it?"""
+    first, second = one.sentence, other.sentence
+    return first.statement.terms == second.statement.terms or (
+        one.document is other.document and first.start < second.end and second.start < first.end
+    )
 
 
 def _needed(chosen: list[Candidate]) -> list[Candidate]:
@@ -170,29 +225,34 @@ def _follows(chosen: Sequence[Candidate]) -> bool:
     return len(chosen) % 2 == 1 or (len(chosen) == 2 and chosen[0].covers < _ENOUGH)
 
 
-def _overlap(one: Sentence, other: Sentence) -> bool:
-    return one.start < other.end and other.start < one.end
-
-
 def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[Candidate]:
     """The statements that may answer, scored, in the order of the documents."""
     wanted = asked.wanted
-    by_document = []
+    names = _names(documents)
+    firsts = frozenset(names)
+    by_document: list[list[_Row]] = []
+    mentioned_by: dict[int, tuple[float, SourceDocument]] = {}
     for document in documents:
         whole = document.rank < _READ_WHOLE and len(document.sentences) <= _SHORT_DOCUMENT
-        by_document.append(
-            [
-                Candidate(document, sentence, terms=statement.terms)
-                for number, sentence in enumerate(document.sentences)
-                for statement in (sentence.statement,)
-                if whole or number == 0 or not wanted.isdisjoint(statement.terms) or _context_has(statement, wanted)
-            ]
-        )
-    candidates = [one for of_document in by_document for one in of_document]
-    _find_mentions(candidates, documents)
-    mentioned_by = _best_mentions(candidates, asked)
-    for document, of_document in zip(documents, by_document, strict=True):
-        _score(asked, document, of_document, mentioned_by.get(document.rank, (0.0, None)))
+        rows: list[_Row] = []
+        for sentence in document.sentences:
+            statement = sentence.statement
+            terms = statement.terms
+            if not (whole or not rows or not wanted.isdisjoint(terms) or _context_has(statement, wanted)):
+                continue
+            mentioned: tuple[SourceDocument, ...] = ()
+            if not firsts.isdisjoint(terms):
+                mentioned = _mentioned(document, sentence, [names[first] for first in firsts & terms])
+            rows.append((sentence, mentioned))
+            if mentioned:
+                value = round(document.score * asked.weight(terms, document.title), 6)
+                for target in mentioned:
+                    if target.rank not in mentioned_by or value > mentioned_by[target.rank][0]:
+                        mentioned_by[target.rank] = (value, document)
+        by_document.append(rows)
+    candidates: list[Candidate] = []
+    for document, rows in zip(documents, by_document, strict=True):
+        candidates += _scored(asked, document, rows, mentioned_by.get(document.rank, (0.0, None)))
     return [one for one in candidates if one.features] or candidates
 
 
@@ -200,64 +260,66 @@ def _context_has(statement: Statement, wanted: frozenset[str]) -> bool:
     return not (wanted.isdisjoint(statement.heading) and wanted.isdisjoint(statement.lead_terms))
 
 
-def _score(
-    asked: Question,
-    document: SourceDocument,
-    candidates: Sequence[Candidate],
-    mention: tuple[float, SourceDocument | None],
-) -> None:
-    """Set features and score of the candidates of one document that are eligible."""
-    weights, numbered = asked.weights, asked.numbered
+def _scored(
+    asked: Question, document: SourceDocument, rows: Sequence[_Row], mention: tuple[float, SourceDocument | None]
+) -> list[Candidate]:
+    """The statements of one document as candidates, those that are eligible with features and score."""
+    weights, kind, exact = asked.weights, asked.kind, asked.exact
     by, source = mention
-    unmet = [number for number, term in numbered if source is not None and term not in source.terms]
+    unmet: list[int] = []
+    if source is not None:
+        unmet = [number for number, term in asked.numbered if term not in source.terms]
     whole = sum([weights[number] for number in unmet]) or 1.0
-    title = {number: 1.0 for number, term in numbered if term in document.title}
+    title: dict[int, float] = {}
+    if not asked.wanted.isdisjoint(document.title):
+        title = {number: 1.0 for number, term in asked.numbered if term in document.title}
     rank = math.log1p(document.rank)
-    sections: dict[frozenset[str], dict[int, float]] = {}
-    for one in candidates:
-        statement = one.sentence.statement
-        heading = statement.heading
-        if heading not in sections:
-            sections[heading] = asked.shares(heading)
-        has = asked.shares(statement.terms)
-        near = _joined(has, sections[heading])
-        if statement.lead_terms:
-            near = _joined(near, asked.shares(statement.lead_terms))
-        one.has = {**has, **title}
+    candidates: list[Candidate] = []
+    for sentence, mentioned in rows:
+        statement = sentence.statement
+        order = statement.order
+        has, own = asked.shares(statement.terms)
+        near, context, outer = has, own, 0.0
+        if statement.heading or statement.lead_terms:
+            near = _joined(has, asked.shares(statement.heading)[0])
+            near = _joined(near, asked.shares(statement.lead_terms)[0])
+            context = asked.sum(near)
+        if title:
+            outer = sum([weights[number] * (1 - near.get(number, 0.0)) for number in title])
         if not near and not title and source is None:
+            candidates.append(Candidate(document, sentence, mentioned, False))
             continue
-        own = sum([weights[number] * share for number, share in has.items()])
-        context = own if near is has else sum([weights[number] * share for number, share in near.items()])
-        outer = sum([weights[number] * (1 - near.get(number, 0.0)) for number in title])
-        one.covers = context + outer
-        one.is_mentioned = source is not None
-        text = one.sentence.text
-        one.features = [
+        text = sentence.text if exact or kind else ""
+        features = [
             own,
             context - own,
             outer,
-            sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole,
-            _subject(asked, statement.order),
-            _exact_share(asked.exact, text) if asked.exact else 0.0,
-            1.0 if one.mentioned or may_contain(text, asked.kind) else 0.0,
+            sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole if unmet else 0.0,
+            _subject(asked.of, order) if kind == "definition" else 0.0,
+            _exact_share(exact, text) if exact else 0.0,
+            1.0 if mentioned or not kind or may_contain(text, kind) else 0.0,
             by,
-            1.0 if one is candidates[0] else 0.0,
+            0.0 if candidates else 1.0,
             rank,
-            1 / (1 + len(statement.order)),
+            1 / (1 + len(order)),
             _FORMS.get(statement.kind, 0.0),
         ]
-        one.score = one.followed = round(sum(map(mul, _VALUES, one.features)), 6)
+        score = round(sum(map(mul, _VALUES, features)), 6)
+        candidates.append(
+            Candidate(
+                document, sentence, mentioned, source is not None, features, score, {**has, **title}, context + outer
+            )
+        )
+    return candidates
 
 
 def _joined(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
     return {**one, **{number: max(share, one.get(number, 0.0)) for number, share in other.items()}} if other else one
 
 
-def _subject(asked: Question, order: Sequence[str]) -> float:
+def _subject(weights: Mapping[str, float], order: Sequence[str]) -> float:
     """The weight of the question's terms with which the statement begins."""
-    if asked.kind != "definition":
-        return 0.0
-    return sum([asked.of.get(term, 0.0) for term in dict.fromkeys(order[:3])])
+    return sum([weights.get(term, 0.0) for term in dict.fromkeys(order[:3])])
 
 
 def _exact_share(exact: Sequence[str], text: str) -> float:
@@ -277,33 +339,23 @@ def _has_exact(text: str, token: str) -> float:
     return 0.0
 
 
-def _find_mentions(candidates: Sequence[Candidate], documents: Sequence[SourceDocument]) -> None:
-    """Set which other documents each sentence mentions. Names are looked up by one of their terms."""
-    known: dict[str, list[tuple[SourceDocument, str, frozenset[str]]]] = {}
+def _names(documents: Sequence[SourceDocument]) -> dict[str, list[_Name]]:
+    """The names of the documents, by one of their terms."""
+    names: dict[str, list[_Name]] = {}
     for document in documents:
         for name, needed in document.names:
-            known.setdefault(min(needed), []).append((document, name, needed))
-    firsts = frozenset(known)
-    for one in candidates:
-        found: dict[int, SourceDocument] = {}
-        if firsts.isdisjoint(one.terms):
-            continue
-        for first in firsts & one.terms:
-            for document, name, needed in known[first]:
-                if document is not one.document and document.rank not in found and mentions(one.sentence, name, needed):
-                    found[document.rank] = document
-        if found:
-            one.mentioned = tuple(found[rank] for rank in sorted(found))
+            names.setdefault(min(needed), []).append((document, name, needed))
+    return names
 
 
-def _best_mentions(candidates: Sequence[Candidate], asked: Question) -> dict[int, tuple[float, SourceDocument]]:
-    """For each mentioned document: the highest score of a sentence that mentions it, and the document of that sentence."""
-    mentioned_by: dict[int, tuple[float, SourceDocument]] = {}
-    for one in candidates:
-        if not one.mentioned:
-            continue
-        value = round(one.document.score * asked.weight(one.terms | one.document.title), 6)
-        for target in one.mentioned:
-            if target.rank not in mentioned_by or value > mentioned_by[target.rank][0]:
-                mentioned_by[target.rank] = (value, one.document)
-    return mentioned_by
+def _mentioned(
+    document: SourceDocument, sentence: Sentence, names: Sequence[list[_Name]]
+) -> tuple[SourceDocument, ...]:
+    """The other documents that a sentence of this one mentions."""
+    terms = sentence.statement.terms
+    found: dict[int, SourceDocument] = {}
+    for some in names:
+        for other, name, needed in some:
+            if other is not document and needed <= terms and other.rank not in found and mentions(sentence.text, name):
+                found[other.rank] = other
+    return tuple([found[rank] for rank in sorted(found)]) if found else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 
@@ -37,7 +36,7 @@ class Sentence(msgspec.Struct, frozen=True, gc=False):
         return self.part[self.statement.start : self.statement.end]
 
 
-class SourceDocument(NamedTuple):
+class SourceDocument(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A document with its sentences. `score` is 1 for the best and depends on the rank alone, because every ranker has a scale of its
     own; `key` is equal for documents of the same name."""
 
@@ -68,21 +67,27 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 if one.end - one.start != len(heading) or part[one.start : one.end] != heading
             ]
         named = zip(profile.full_names, map(frozenset, profile.full_name_terms), strict=True)
-        name = heading or "".join(profile.full_names[:1])
+        own = "".join(profile.full_names[:1])
+        name = heading or own
         title = frozenset(profile.title_terms) if heading else frozenset[str]().union(*profile.full_name_terms[:1])
         sources.append(
             SourceDocument(
                 document=document,
                 rank=rank,
-                score=round(1 / (1 + _SCORE_STEP * rank), 6),
+                score=_score(rank),
                 sentences=tuple(found),
-                key=name_key(name) or key,
+                key=own if name.isascii() and name.lower() == own else name_key(name) or key,
                 names=tuple([one for one in named if one[1]]),
                 title=title,
                 terms=title.union(*[one.statement.terms for one in found]),
             )
         )
     return sources
+
+
+@lru_cache(maxsize=256)
+def _score(rank: int) -> float:
+    return round(1 / (1 + _SCORE_STEP * rank), 6)
 
 
 def parts_read(document: Document, most: int) -> list[Span]:
@@ -107,13 +112,16 @@ def parts_read(document: Document, most: int) -> list[Span]:
     return parts
 
 
-def mentions(sentence: Sentence, name: str, needed: frozenset[str]) -> bool:
-    """Does the sentence contain the name? `needed` are the name's terms, which are compared first because that is fast."""
-    return needed <= sentence.statement.terms and (
-        name in _flat(sentence.text) if is_cjk(name) else f" {name} " in _flat(sentence.text)
-    )
-
-
-@lru_cache(maxsize=4096)
-def _flat(text: str) -> str:
-    return f" {flattened(text)} "
+def mentions(text: str, name: str) -> bool:
+    """Does the text contain the name, which is a `name_key`?"""
+    if text.isascii():
+        plain = text.lower()
+        at = plain.find(name)
+        end = at + len(name)
+        if at >= 0 and not plain[end : end + 1].isalnum() and not plain[max(at - 1, 0) : at].isalnum():
+            return True
+        for word in name.split():  # with other signs between them than blanks, all words may be there
+            if word not in plain:
+                return False
+    flat = f" {flattened(text)} "
+    return name in flat if is_cjk(name) else f" {name} " in flat

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import msgspec
 
+from clicket.model.document import Span
 from clicket.search.text.sentences import MAX_SENTENCE, sentences
 from clicket.text.terms import terms, terms_of_spans
 
@@ -59,7 +60,13 @@ _NONE: frozenset[str] = frozenset()
 @lru_cache(maxsize=256)  # more would cost more in garbage collections than it saves
 def statements(text: str, found: tuple[str, ...] = ()) -> tuple[Statement, ...]:
     """All statements of a text, in order; some may overlap. `found` are the terms of the text, if they are known."""
-    return tuple(_Reader(text, found).read())
+    if "\n" in text:
+        return tuple(_Reader(text, found).read())
+    spans = _spoken(text, sentences(text))
+    return tuple([
+        Statement(start, end, tuple(order), frozenset(order), "sentence", _NONE, None, _NONE)
+        for (start, end), order in zip(spans, terms_of_spans(text, spans, found), strict=True)
+    ])  # fmt: skip
 
 
 class _Reader:
@@ -77,9 +84,6 @@ class _Reader:
 
     def read(self) -> Iterator[Statement]:
         text = self._text
-        if "\n" not in text:
-            yield from self._sentences(0, len(text), "sentence")
-            return
         for match in _BLOCK.finditer(text):
             start, end = match.span()
             while end > start and text[end - 1].isspace():
@@ -196,10 +200,7 @@ class _Reader:
         text = self._text[start:end]
         found = sentences(text)
         final = found[-1][1] if found else 0
-        # What has hardly a letter is a rule, the number of a list item or a stray mark. Longer ones are not counted.
-        spans = [
-            one for one in found if one[1] - one[0] > _LONG or sum(map(str.isalnum, text[slice(*one)])) >= _MIN_LETTERS
-        ]
+        spans = _spoken(text, found)
         orders = terms_of_spans(text, spans, self._found if len(text) == len(self._text) else ())
         for (first, last), order in zip(spans, orders, strict=True):
             if last == final and self._is_open(start + first, start + last, kind):
@@ -212,7 +213,7 @@ class _Reader:
     def _is_open(self, first: int, last: int, kind: str) -> bool:
         """Does the last sentence of a block lead to the next block? Items of a list often end without a full stop."""
         text = self._text
-        if "\n" not in text or text[first:last].rstrip(_CLOSERS)[-1:] in _ENDS:
+        if text[first:last].rstrip(_CLOSERS)[-1:] in _ENDS:
             return False
         return kind != "item" or text[last - 1] in ":："
 
@@ -239,6 +240,11 @@ class _Reader:
         lead = self._lead if self._lead is not None and self._lead[0] != start else None
         lead_terms = self._lead_terms if lead else _NONE
         return Statement(start, end, order, frozenset(order), kind, self._heading_terms, lead, lead_terms)
+
+
+def _spoken(text: str, spans: list[Span]) -> list[Span]:
+    """Without those that have hardly a letter: a rule, the number of a list item or a stray mark. Longer ones are not counted."""
+    return [one for one in spans if one[1] - one[0] > _LONG or sum(map(str.isalnum, text[slice(*one)])) >= _MIN_LETTERS]
 
 
 def _is_wrapped(lines: list[str]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from functools import lru_cache
+from functools import cache, lru_cache
 
 __all__ = [
     "FUNCTION_WORDS",
@@ -27,8 +27,10 @@ _LONGEST = 10
 
 _LETTERS = (
     *(("ø", "o"), ("ł", "l"), ("đ", "d"), ("ı", "i"), ("æ", "ae"), ("œ", "oe"), ("þ", "th"), ("ð", "d")),
-    *(("’", "'"), ("‘", "'"), ("`", "'")),
+    *(("’", "'"), ("‘", "'"), ("`", "'"), ("–", " "), ("—", " "), ("“", " "), ("”", " ")),
 )
+_LATIN = re.compile("[\u00a0-\u024f]")
+"""Letters that lose their marks one by one: none of them changes with its neighbours."""
 _PLAIN = "".join(chr(at).lower() if chr(at).isalnum() else " " for at in range(128))
 """For `str.translate` of ASCII: lowercase letters and digits, all else a blank."""
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -101,12 +103,21 @@ def flattened(text: str) -> str:
     if not text.isascii():
         for letter, plain in _LETTERS:  # many times faster than str.translate
             text = text.replace(letter, plain)
-        text = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
+        for letter in {*_LATIN.findall(text)}:
+            text = text.replace(letter, _unmarked(letter))
+        if not text.isascii():
+            text = _unmarked.__wrapped__(text)
     if "'" in text:
         text = _POSSESSIVE.sub("", text)
     if text.isascii():
         return " ".join(text.translate(_PLAIN).split())
     return _BETWEEN_CJK.sub("", _APART.sub(" ", text).strip())
+
+
+@cache
+def _unmarked(text: str) -> str:
+    """The text without accents."""
+    return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
 
 
 @lru_cache(maxsize=65536)

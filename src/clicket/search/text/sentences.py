@@ -23,6 +23,9 @@ _BREAK = re.compile(
     r"|(?<=\n)\s*+"
     r"|(?<=[。！？；｡])[。！？；｡]*+[」』”’）】》]*+)"
 )
+_FULL_STOP = re.compile(r"\.\.{0,5}+[\"'”’»)\]]{0,4}+(?:\[\d{1,3}\]){0,4}+(?=\s)")
+"""`_BREAK` for a text in which only full stops end sentences: it begins with one character, which is several times faster."""
+_OTHER_BREAKS = "!?\n…。！？；｡"
 _MARK = re.compile(
     r"(?:(?:[-*+•·‣]|#{1,6}|>+|\d{1,3}[.)]|[a-zA-Z]\)|[（(]?[一二三四五六七八九十]{1,3}[)）、])\s+)+|[-=_*~]{3,}\s*"
 )
@@ -50,14 +53,20 @@ def sentences(text: str) -> list[Span]:
     """The sentences of a text in order, each without blanks around it."""
     spans: list[Span] = []
     at = 0
-    for match in _BREAK.finditer(text):
-        end = match.end()
-        if text[match.start()] == "\n":
+    pattern = _FULL_STOP
+    for other in _OTHER_BREAKS:
+        if other in text:
+            pattern = _BREAK
+            break
+    for match in pattern.finditer(text):
+        start, end = match.span()
+        sign = text[start]
+        if sign == "\n":
             if not _line_ends(text, at, match):
                 continue
-            _append(text, at, match.start(), spans)
+            _append(text, at, start, spans)
         else:
-            if text[match.start()] == "." and not _sentence_ends(text, at, match):
+            if sign == "." and not _sentence_ends(text, at, start, end):
                 continue
             _append(text, at, end, spans)
         at = end
@@ -73,27 +82,32 @@ def _line_ends(text: str, at: int, match: re.Match[str]) -> bool:
     return text.startswith("#", begin) or match.start() - begin < _SHORT_LINE or text[match.start() - 1] in ":："
 
 
-def _sentence_ends(text: str, at: int, match: re.Match[str]) -> bool:
-    """Does this full stop end a sentence, or is it part of an abbreviation, an initial or a number?"""
-    dot, behind = match.span()
-    if dot - at > 7 and text[dot - 7 : dot].isalpha() and text[behind + 1 : behind + 2].isupper():
+def _sentence_ends(text: str, at: int, dot: int, end: int) -> bool:
+    """Does this full stop, with what closes the sentence up to `end`, end it, or is it part of an abbreviation, an initial or a number?"""
+    capital = text[end + 1 : end + 2].isupper()
+    if capital and dot - at > 7 and text[dot - 7 : dot].isalpha():
         return True  # no abbreviation is that long
-    after = _NEXT.match(text, match.end())
-    if after is None:
+    if not capital:
+        after = _NEXT.match(text, end)
+        if after is None:
+            return True
+        if after[1][0].islower():
+            return False
+    if end - dot > 1:
         return True
-    following = after[1]
-    if following[0].islower():
-        return False
-    if match[0] != ".":
-        return True
-    before = _WORD.search(text, max(at, match.start() - 24), match.start())
-    word = before[0].casefold() if before is not None else ""
+    before = text[max(at, dot - 24) : dot]
+    word = (before.rsplit(None, 1) or ("",))[-1]
+    if not word.isalnum() or before[-1].isspace():
+        found = _WORD.search(before)
+        word = found[0] if found is not None else ""
+    word = word.casefold()
     if word in _NEVER:
         return False
     if word.isdigit():
-        return at < match.start() - len(word)  # a number alone is that of a list item
+        return at < dot - len(word)  # a number alone is that of a list item
     if word in _SELDOM or len(word) == 1 or (len(word) > 2 and word[-2] == "." and word.isascii()):
-        return following.casefold() in _OPENERS
+        following = _NEXT.match(text, end)
+        return following is None or following[1].casefold() in _OPENERS
     return True
 
 

@@ -14,7 +14,7 @@ from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, BridgeFinder
 from clicket.search.protocols import MAX_QUERIES, Collection
 from clicket.search.text.names import is_cjk, name_key
 from clicket.search.text.queries import fresh
-from clicket.text.terms import terms
+from clicket.text.terms import terms, terms_of_each
 
 __all__ = ["BridgePlanner"]
 
@@ -57,7 +57,7 @@ def _words(question: str) -> tuple[tuple[str, frozenset[str]], ...]:
     """The words of a question that have terms, with their terms."""
     words = [word.strip("\"'“”‘’.,;:?!()[]") for word in question.split()]
     words = [part for word in words for part in (_FUNCTION_WORDS.split(word) if is_cjk(word) else (word,))]
-    return tuple((word, frozenset(word_terms)) for word in words if (word_terms := terms(word)))
+    return tuple([(word, frozenset(found)) for word, found in zip(words, terms_of_each(words), strict=True) if found])
 
 
 def _query(question: str, name: str, missing: Sequence[str]) -> str:

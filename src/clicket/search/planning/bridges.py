@@ -27,8 +27,8 @@ _SOURCES = 5
 _FIRST_SOURCES, _NEEDED = 2, 10
 """Documents whose mentions are read first, and the bridges that a round needs. Of other documents and names only those are looked up that
 can give one of them."""
-_HIGHEST = 1.15
-"""The highest score of a bridge from a document of strength 1."""
+_EARLY = 0.3
+"""What it counts that a name is at the start of a document."""
 _COMMON = 0.3
 """A name counts only if its rarest term weighs at least this share of the highest weight."""
 _MAX_WORDS = 10
@@ -98,8 +98,13 @@ class BridgeFinder:
         blocked = f"{question.flat}|{without_initials(flattened_lines(findings.searched))}"
         found: dict[str, Bridge] = {}
         self._add(found, sources[:_FIRST_SOURCES], question, blocked, findings)
-        least = _least(found, findings)
-        others = [one for one in sources[_FIRST_SOURCES:] if one[0] * _HIGHEST >= least]
+        least, weights = _least(found, findings), {term: self.term_weights[term] for term in question.terms}
+        total = sum(weights.values()) or 1.0
+        others = []
+        for strength, profile in sources[_FIRST_SOURCES:]:
+            share = sum([weight for term, weight in weights.items() if term in profile.all_terms]) / total
+            if strength * (1 + share + _EARLY) / 2 >= least:  # the highest score that a bridge from it can have
+                others.append((strength, profile))
         self._add(found, others, question, blocked, findings)
         return sorted(found.values(), key=lambda one: (-one.score, one.key))
 
@@ -191,7 +196,7 @@ class BridgeFinder:
             rarest = max(map(known.__getitem__, parts), default=0.0) / most
             if rarest >= _COMMON:
                 early, near = name_context(profile, positions, parts, weights)
-                found.append((key, name, 0.5 + 0.5 * rarest, 1 + near / total + 0.3 * early))
+                found.append((key, name, 0.5 + 0.5 * rarest, 1 + near / total + _EARLY * early))
         return found
 
 

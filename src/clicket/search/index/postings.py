@@ -59,8 +59,7 @@ _integers = msgspec.json.Decoder(list[int]).decode
 _LISTS = """SELECT p.term, p.entries, p.bits FROM json_each(?) j CROSS JOIN posting_lists p INDEXED BY posting_lists_term
     ON p.term = j.value"""
 """The blocks of each list come in order."""
-_FREQUENCIES = """SELECT j.value, (SELECT sum(size) FROM posting_lists WHERE term = j.value) AS passages
-    FROM json_each(?) j WHERE passages IS NOT NULL"""
+_FREQUENCIES = "SELECT term, size FROM json_each(?) j CROSS JOIN posting_lists ON term = j.value"
 
 
 class _ShortList:
@@ -174,7 +173,8 @@ class Postings:
             known.update(dict.fromkeys(new, 0))
             asked = listed([term.encode(errors="replace").decode() for term in new])
             rows: list[Any] = self._connection.execute(_FREQUENCIES, (asked,)).fetchall()
-            known.update(rows)
+            for term, size in rows:  # one for each block of a list
+                known[term] += size
         return [known[term] for term in terms]
 
     def _rarity(self, size: int) -> float:

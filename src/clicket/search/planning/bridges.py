@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from math import exp
 from typing import Any
@@ -16,10 +15,10 @@ from clicket.search.ranking.profiles import DocumentProfile, profile_of, terms_o
 from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
 from clicket.search.ranking.term_weights import TermWeights
-from clicket.search.text.names import FUNCTION_WORDS, flattened, is_cjk, joined_key, name_key, names
-from clicket.text.terms import terms
+from clicket.search.text.names import FUNCTION_WORDS, flattened_lines, is_cjk, joined_key, name_key, names
+from clicket.text.terms import terms_of_each
 
-__all__ = ["MIN_BRIDGE_SCORE", "Bridge", "bridges", "question_names", "unspaced_names"]
+__all__ = ["MIN_BRIDGE_SCORE", "Bridge", "BridgeFinder", "unspaced_names"]
 
 MIN_BRIDGE_SCORE = 0.48
 """Bridges below this score are not worth a third round."""
@@ -28,8 +27,8 @@ _SOURCES = 5
 _FIRST_SOURCES, _NEEDED = 2, 10
 """Documents whose mentions are read first, and the bridges that a round needs. Of other documents and names only those are looked up that
 can give one of them."""
-_HIGHEST = 1.15
-"""The highest score of a bridge from a document of strength 1."""
+_EARLY = 0.3
+"""What it counts that a name is at the start of a document."""
 _COMMON = 0.3
 """A name counts only if its rarest term weighs at least this share of the highest weight."""
 _MAX_WORDS = 10
@@ -37,10 +36,8 @@ _MAX_UNSPACED = 12
 _MAX_UNSPACED_TEXT = 400
 """Characters: the longest name in unspaced text, and how much of a text is searched for names."""
 
+_ARTICLES = ("the ", "a ", "an ")
 _NO_OPENERS = FUNCTION_WORDS.difference(("the", "a", "an"))
-
-_last: tuple[Any, Any, int, list[Bridge]] | None = None
-"""The bridges of the last ranking: analyzer and planner ask for the same ones, one after the other."""
 
 
 class Bridge(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -54,37 +51,165 @@ class Bridge(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Terms of the question that the source does not have."""
 
 
-@lru_cache(maxsize=64)
-def _word_runs(question: str) -> tuple[tuple[int, int, str], ...]:
-    """Every run of words of a question that has a term and may be a name, not a single word in lower case: start, end, key."""
-    words = _words(question)
-    # A name that is written in lower case neither begins nor ends with a function word. This leaves half of the runs.
-    opens = [question[start:end] not in _NO_OPENERS for start, end in words]
-    closes = [question[start:end] not in FUNCTION_WORDS for start, end in words]
-    runs = [
-        (low, low + size)
-        for size in range(min(_MAX_WORDS, len(words)), 0, -1)
-        for low in range(len(words) - size + 1)
-        if opens[low] and closes[low + size - 1]
-    ]
-    if not question.isascii() or any("'" in question[start - 1 : start] for start, _ in words):
-        keys = [name_key(question[words[low][0] : words[high - 1][1]]) for low, high in runs]
-        has_term = [bool(terms_of_names(keys)[key]) for key in keys]
-    else:  # faster: the key of a run is made of the keys of its words
-        flat = [flattened(question[start:end]).split() for start, end in words]
-        with_terms = [0, *accumulate([bool(terms(" ".join(one))) for one in flat])]
-        firsts, all_words = [0, *accumulate(map(len, flat))], [word for one in flat for word in one]
-        keys = [joined_key(all_words[firsts[low] : firsts[high]]) for low, high in runs]
-        has_term = [with_terms[low] < with_terms[high] for low, high in runs]
-    return tuple(
-        (words[low][0], words[high - 1][1], key)
-        for (low, high), key, keep in zip(runs, keys, has_term, strict=True)
-        if keep and (high - low > 1 or question[words[low][0]].isupper())
-    )
+_Mention = tuple[str, str, float, float]
+"""A name that a document mentions: its key, how it is written there, and two factors of its score: how rare it is, and how close to terms
+of the question."""
 
 
-def question_names(question: str, collection: Collection | None) -> list[str]:
-    """Names in the question, in order: names of documents (of overlapping ones the longest), and words that look like names."""
+class BridgeFinder:
+    """Finds names. Planner and analyzer of a search share one, because they ask for the same names, one after the other."""
+
+    def __init__(self, collection: Collection | None = None, term_weights: TermWeights | None = None) -> None:
+        self.collection = collection
+        self.term_weights = term_weights or TermWeights(collection)
+        self._named: tuple[str, list[str]] = ("", [])
+        self._last: tuple[Any, Any, list[Bridge]] = ((), (), [])
+        """The bridges of the last ranking, with this and the queries."""
+        self._mentions: tuple[str, dict[str, tuple[DocumentProfile, list[_Mention]]]] = ("", {})
+        """Of the last question: what documents mention, by id. They are often among the best after several rounds."""
+
+    def question_names(self, question: str) -> list[str]:
+        """Names in the question, in order: names of documents (of overlapping ones the longest), and words that look like names."""
+        if self._named[0] != question:
+            self._named = (question, _question_names(question, self.collection))
+        return self._named[1]
+
+    def bridges(self, findings: Findings) -> list[Bridge]:
+        """Bridges, the best first, as many as the next round needs. Names that were asked for, or are in the question, are left out."""
+        if not findings.ranked:
+            return []
+        last = self._last
+        if last[0] is findings.ranked and last[1] == findings.searched:
+            return last[2]
+        found = self._found(findings)
+        self._last = (findings.ranked, findings.searched, found)
+        return found
+
+    def _found(self, findings: Findings) -> list[Bridge]:
+        question = QuestionTerms.of(findings.question)
+        best = findings.ranked[0][1]
+        sources: list[tuple[float, DocumentProfile]] = []
+        for id, score in findings.ranked[:_SOURCES]:
+            profile = profile_of(findings.documents[id])
+            strength = exp(SOFTNESS * (score - best))
+            if strength < 0.8 and profile.names and question.contains(profile.names[0]):
+                strength = 0.8
+            sources.append((strength, profile))
+        blocked = f"{question.flat}|{without_initials(flattened_lines(findings.searched))}"
+        found: dict[str, Bridge] = {}
+        self._add(found, sources[:_FIRST_SOURCES], question, blocked, findings)
+        least, weights = _least(found, findings), {term: self.term_weights[term] for term in question.terms}
+        total = sum(weights.values()) or 1.0
+        others = []
+        for strength, profile in sources[_FIRST_SOURCES:]:
+            share = sum([weight for term, weight in weights.items() if term in profile.all_terms]) / total
+            if strength * (1 + share + _EARLY) / 2 >= least:  # the highest score that a bridge from it can have
+                others.append((strength, profile))
+        self._add(found, others, question, blocked, findings)
+        return sorted(found.values(), key=lambda one: (-one.score, one.key))
+
+    def _add(
+        self,
+        found: dict[str, Bridge],
+        sources: Sequence[tuple[float, DocumentProfile]],
+        question: QuestionTerms,
+        blocked: str,
+        findings: Findings,
+    ) -> None:
+        """Add the names that these documents mention. Each document has a strength from 0 to 1."""
+        highest: dict[str, tuple[float, str, DocumentProfile]] = {}
+        """Of each name: the highest score that it can have, how it is written there, and in which document."""
+        mentions = self._mentions_of([profile for _, profile in sources], question, findings)
+        for (strength, profile), each in zip(sources, mentions, strict=True):
+            for key, name, rarity, closeness in each:
+                if f" {key} " in blocked or (not key.isascii() and is_cjk(key) and key in blocked):
+                    continue
+                score = strength * rarity * closeness / 2
+                if key not in highest or score > highest[key][0]:
+                    highest[key] = (score, name, profile)
+        missing: dict[str, tuple[str, ...]] = {}
+        order = sorted(highest, key=lambda key: -highest[key][0])
+        for part in (order[:_NEEDED], order[_NEEDED:]):
+            least = _least(found, findings)
+            some = [key for key in part if highest[key][0] >= least]
+            if not some:
+                break
+            documents_named = [()] * len(some) if self.collection is None else self.collection.named(some)
+            for key, ids in zip(some, documents_named, strict=True):
+                score, name, profile = highest[key]
+                if ids:
+                    score /= len(ids) ** 0.25
+                    if findings.documents.keys() >= set(ids):
+                        score *= 0.5
+                elif self.collection is not None:
+                    score *= 0.6
+                score = round(score, 6)
+                if key not in found or score > found[key].score:
+                    if profile.id not in missing:
+                        missing[profile.id] = tuple([one for one in question.terms if one not in profile.all_terms])
+                    found[key] = Bridge(
+                        key=key, name=name, source=profile.id, score=score, missing_terms=missing[profile.id]
+                    )
+
+    def _mentions_of(
+        self, profiles: Sequence[DocumentProfile], question: QuestionTerms, findings: Findings
+    ) -> list[list[_Mention]]:
+        """The names that each document mentions, without its own, those in the question, and common words."""
+        if (
+            self._mentions[0] != question.text or self.collection is None
+        ):  # without a collection, weights change with every round
+            self._mentions = (question.text, {})
+        known = self._mentions[1]
+        new = [one for one in profiles if one.id not in known or known[one.id][0] is not one]
+        if new:
+            read = [profile_of(one) for one in findings.documents.values()] if self.collection is None else []
+            named = [self._names_in(one, question.flat) for one in new]
+            keys = list(dict.fromkeys([key for each in named for key, _ in each]))
+            parts_of = terms_of_names(keys)
+            self.term_weights.learn([*question.terms, *[term for key in keys for term in parts_of[key]]], read)
+            weights = {term: self.term_weights[term] for term in question.terms}
+            for profile, each in zip(new, named, strict=True):
+                known[profile.id] = (profile, self._weighed(profile, each, parts_of, weights))
+        return [known[one.id][1] for one in profiles]
+
+    def _names_in(self, profile: DocumentProfile, question: str) -> list[tuple[str, str]]:
+        """Names that a document mentions, without its own and those in the question: key, and how it is written."""
+        mentioned = dict(profile.mentions)
+        if profile.unspaced and self.collection is not None:
+            for name, _, _ in unspaced_names(profile.text, self.collection):
+                mentioned.setdefault(name_key(name), name)
+        own = profile.names
+        return [one for one in mentioned.items() if f" {one[0]} " not in question and one[0] not in own]
+
+    def _weighed(
+        self,
+        profile: DocumentProfile,
+        named: Sequence[tuple[str, str]],
+        parts_of: Mapping[str, tuple[str, ...]],
+        weights: Mapping[str, float],
+    ) -> list[_Mention]:
+        known, most, total = self.term_weights.known, self.term_weights.max_weight, sum(weights.values()) or 1.0
+        positions = term_positions(profile, weights)
+        found = []
+        for key, name in named:
+            parts = parts_of[key]
+            rarest = max(map(known.__getitem__, parts), default=0.0) / most
+            if rarest >= _COMMON:
+                early, near = name_context(profile, positions, parts, weights)
+                found.append((key, name, 0.5 + 0.5 * rarest, 1 + near / total + _EARLY * early))
+        return found
+
+
+def _least(found: dict[str, Bridge], findings: Findings) -> float:
+    """The score from which on another bridge matters: that of the last one that is needed; after the first round that of the best, or
+    what is worth a query."""
+    if len(found) < (1 if findings.loop > 1 else _NEEDED):
+        return 0.0
+    scores = sorted([one.score for one in found.values()], reverse=True)
+    return min(scores[0], MIN_BRIDGE_SCORE) if findings.loop > 1 else scores[_NEEDED - 1]
+
+
+def _question_names(question: str, collection: Collection | None) -> list[str]:
     found: list[tuple[int, int, str]] = []
     if collection is not None:
         found = _document_names(question, collection)
@@ -104,6 +229,28 @@ def _document_names(question: str, collection: Collection) -> list[tuple[int, in
     for name, start, end in unspaced_names(question, collection):
         if not any(low < end and start < high for low, high, _ in found):
             found.append((start, end, name))
+    return found
+
+
+def _word_runs(question: str) -> list[tuple[int, int, str]]:
+    """Every run of words of a question that has a term and may be a name, not a single word in lower case: start, end, key."""
+    places = _words(question)
+    words = [question[start:end] for start, end in places]
+    flat = [one.strip() for one in flattened_lines(words).split("|")]
+    # Faster: the key of a run is a part of the flattened question. Not if a mark before a word may belong to the one before it.
+    sliced = question.isascii() and all(flat) and not any("'" in question[start - 1 : start] for start, _ in places)
+    line, at = " ".join(flat), [0, *accumulate([len(one) + 1 for one in flat])]
+    # A name that is written in lower case neither begins nor ends with a function word. This leaves half of the runs.
+    opens, closes = [one not in _NO_OPENERS for one in words], [one not in FUNCTION_WORDS for one in words]
+    with_terms = [0, *accumulate(map(bool, terms_of_each(words)))]
+    found = []
+    for size in range(min(_MAX_WORDS, len(words)), 0, -1):
+        for low, high in enumerate(range(size, len(words) + 1)):
+            if opens[low] and closes[high - 1] and with_terms[low] < with_terms[high]:
+                start, end = places[low][0], places[high - 1][1]
+                if size > 1 or question[start].isupper():
+                    key = line[at[low] : at[high] - 1] if sliced else name_key(question[start:end])
+                    found.append((start, end, joined_key(key.split()) if key.startswith(_ARTICLES) else key))
     return found
 
 
@@ -142,110 +289,3 @@ def unspaced_names(text: str, collection: Collection) -> list[tuple[str, int, in
             taken[start:end] = [True] * (end - start)
             found.append((piece, start, end))
     return sorted(found, key=lambda one: one[1])
-
-
-def bridges(findings: Findings, collection: Collection | None, term_weights: TermWeights) -> list[Bridge]:
-    """Bridges, the best first, as many as the next round needs. Names that were asked for, or are in the question, are left out."""
-    if not findings.ranked:
-        return []
-    global _last
-    last = _last
-    if last is not None and last[0] is findings.ranked and last[1] == findings.searched and last[2] == id(collection):
-        return last[3]
-    found = _bridges(findings, collection, term_weights)
-    _last = (findings.ranked, findings.searched, id(collection), found)
-    return found
-
-
-def _bridges(findings: Findings, collection: Collection | None, term_weights: TermWeights) -> list[Bridge]:
-    question = QuestionTerms.of(findings.question)
-    best = findings.ranked[0][1]
-    sources = [(profile_of(findings.documents[one]), score) for one, score in findings.ranked[:_SOURCES]]
-    strengths = []
-    for profile, score in sources:
-        strength = exp(SOFTNESS * (score - best))
-        if any(question.contains(name) for name in profile.names[:1]):
-            strength = max(strength, 0.8)
-        strengths.append((strength, profile))
-    blocked = "|".join([question.flat, *(without_initials(f" {flattened(one)} ") for one in findings.searched)])
-    found: dict[str, Bridge] = {}
-    _add_bridges(found, strengths[:_FIRST_SOURCES], question, blocked, findings, collection, term_weights)
-    others = [one for one in strengths[_FIRST_SOURCES:] if one[0] * _HIGHEST >= _least(found, findings)]
-    _add_bridges(found, others, question, blocked, findings, collection, term_weights)
-    return sorted(found.values(), key=lambda one: (-one.score, one.key))
-
-
-def _least(found: dict[str, Bridge], findings: Findings) -> float:
-    """The score from which on another bridge matters: that of the last one that is needed; after the first round that of the best, or
-    what is worth a query."""
-    scores = sorted([one.score for one in found.values()], reverse=True)
-    if findings.loop > 1:
-        return min(scores[0], MIN_BRIDGE_SCORE) if scores else 0.0
-    return scores[_NEEDED - 1] if len(scores) >= _NEEDED else 0.0
-
-
-def _add_bridges(
-    found: dict[str, Bridge],
-    sources: Sequence[tuple[float, DocumentProfile]],
-    question: QuestionTerms,
-    blocked: str,
-    findings: Findings,
-    collection: Collection | None,
-    term_weights: TermWeights,
-) -> None:
-    """Add the names that these documents mention. Each document has a strength from 0 to 1."""
-    mentions = [_new_names(profile, blocked, collection) for _, profile in sources]
-    keys = list(dict.fromkeys(key for each in mentions for key, _ in each))
-    if not keys:
-        return
-    profiles = [] if collection is not None else [profile_of(one) for one in findings.documents.values()]
-    parts_of = terms_of_names(keys)
-    term_weights.learn([*question.terms, *[term for key in keys for term in parts_of[key]]], profiles)
-    weights = {term: term_weights[term] for term in question.terms}
-    total = sum(weights.values()) or 1.0
-    known, most = term_weights.known, term_weights.max_weight
-    highest: dict[str, tuple[float, str, DocumentProfile]] = {}
-    """Of each name: the highest score that it can have, how it is written there, and in which document."""
-    for (strength, profile), each in zip(sources, mentions, strict=True):
-        positions = term_positions(profile, weights)
-        for key, name in each:
-            parts = parts_of[key]
-            rarest = max([known.get(term, most) for term in parts], default=0.0) / most
-            if rarest < _COMMON:
-                continue
-            early, near = name_context(profile, positions, parts, weights)
-            score = strength * (0.5 + 0.5 * rarest) * (1 + near / total + 0.3 * early) / 2
-            if key not in highest or score > highest[key][0]:
-                highest[key] = (score, name, profile)
-    order = sorted(highest, key=lambda key: -highest[key][0])
-    for part in (order[:_NEEDED], order[_NEEDED:]):
-        least = _least(found, findings)
-        some = [key for key in part if highest[key][0] >= least]
-        documents_named = [()] * len(some) if collection is None else collection.named(some)
-        for key, ids in zip(some, documents_named, strict=True):
-            score, name, profile = highest[key]
-            if ids:
-                score /= len(ids) ** 0.25
-                if findings.documents.keys() >= set(ids):
-                    score *= 0.5
-            elif collection is not None:
-                score *= 0.6
-            score = round(score, 6)
-            if key not in found or score > found[key].score:
-                missing = tuple([term for term in question.terms if term not in profile.all_terms])
-                found[key] = Bridge(key=key, name=name, source=profile.id, score=score, missing_terms=missing)
-
-
-def _new_names(profile: DocumentProfile, blocked: str, collection: Collection | None) -> list[tuple[str, str]]:
-    """Names that a document mentions, without its own and those in `blocked`."""
-    mentioned = dict(profile.mentions)
-    if profile.unspaced and collection is not None:
-        for name, _, _ in unspaced_names(profile.text, collection):
-            mentioned.setdefault(name_key(name), name)
-    return [
-        (key, name)
-        for key, name in mentioned.items()
-        if f" {key} " not in blocked
-        and key not in profile.names
-        and not (not key.isascii() and is_cjk(key) and key in blocked)
-    ]

@@ -10,12 +10,11 @@ from itertools import pairwise
 from math import exp
 
 from clicket.search.findings import Analysis, Findings
-from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, bridges, question_names
+from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, BridgeFinder
 from clicket.search.protocols import Collection
 from clicket.search.ranking.profiles import DocumentProfile, profile_of
-from clicket.search.ranking.term_weights import TermWeights
+from clicket.search.ranking.term_match import QuestionTerms
 from clicket.search.text.names import name_key
-from clicket.text.terms import terms
 
 __all__ = ["CoverageAnalyzer"]
 
@@ -35,13 +34,11 @@ class CoverageAnalyzer:
     - `open`: the score of the best bridge
     """
 
-    def __init__(self, collection: Collection | None = None, *, term_weights: TermWeights | None = None) -> None:
-        self._collection = collection
-        self._term_weights = term_weights or TermWeights(collection)
-        self._named: tuple[str, list[str]] | None = None
+    def __init__(self, collection: Collection | None = None, *, finder: BridgeFinder | None = None) -> None:
+        self._finder = finder or BridgeFinder(collection)
 
     async def analyze(self, findings: Findings) -> Analysis:
-        found = bridges(findings, self._collection, self._term_weights)
+        found = self._finder.bridges(findings)
         best = [profile_of(findings.documents[one]) for one, _ in findings.ranked[:_BEST]]
         components = {
             "coverage": self._coverage(findings, best),
@@ -58,20 +55,18 @@ class CoverageAnalyzer:
         )
 
     def _coverage(self, findings: Findings, best: list[DocumentProfile]) -> float:
-        wanted = list(dict.fromkeys(terms(findings.question)))
-        profiles = [profile_of(one) for one in findings.documents.values()] if self._collection is None else []
-        self._term_weights.learn(wanted, profiles)
-        weights = [self._term_weights[term] for term in wanted]
-        there = {term for profile in best for term in wanted if term in profile.all_terms}
-        total = sum(weights)
-        has = sum([weight for term, weight in zip(wanted, weights, strict=True) if term in there])
+        wanted, term_weights = QuestionTerms.of(findings.question).terms, self._finder.term_weights
+        profiles = [profile_of(one) for one in findings.documents.values()] if self._finder.collection is None else []
+        term_weights.learn(wanted, profiles)
+        there = set[str]().union(*[profile.all_terms.keys() & wanted for profile in best])
+        total, has = (
+            sum(map(term_weights.__getitem__, wanted)),
+            sum([term_weights[one] for one in wanted if one in there]),
+        )
         return has / total if total else 0.0
 
     def _borne(self, findings: Findings, best: list[DocumentProfile]) -> float:
-        if self._named is None or self._named[0] != findings.question:
-            names = question_names(findings.question, self._collection)
-            self._named = (findings.question, [name_key(one) for one in names])
-        named = self._named[1]
+        named = [name_key(one) for one in self._finder.question_names(findings.question)]
         return sum(any(name in profile.names for profile in best) for name in named) / len(named) if named else 0.0
 
 

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from clicket.search.findings import Findings
-from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, bridges, question_names
+from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, BridgeFinder
 from clicket.search.protocols import MAX_QUERIES, Collection
-from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import is_cjk, name_key
 from clicket.search.text.queries import fresh
-from clicket.text.terms import terms
+from clicket.text.terms import terms, terms_of_each
 
 __all__ = ["BridgePlanner"]
 
@@ -31,9 +30,8 @@ _FUNCTION_WORDS = re.compile(
 class BridgePlanner:
     """The built-in `Planner`. With a collection it prefers names that are names of documents."""
 
-    def __init__(self, collection: Collection | None = None, *, term_weights: TermWeights | None = None) -> None:
-        self._collection = collection
-        self._term_weights = term_weights or TermWeights(collection)
+    def __init__(self, collection: Collection | None = None, *, finder: BridgeFinder | None = None) -> None:
+        self._finder = finder or BridgeFinder(collection)
 
     async def plan(self, findings: Findings) -> Sequence[str]:
         return fresh(self._planned(findings), findings.searched, MAX_QUERIES)
@@ -41,9 +39,9 @@ class BridgePlanner:
     def _planned(self, findings: Findings) -> Iterator[str]:
         yield findings.question  # also in later rounds: another planner may have run before
         if not findings.documents:
-            yield from question_names(findings.question, self._collection)
+            yield from self._finder.question_names(findings.question)
             return
-        found = bridges(findings, self._collection, self._term_weights)
+        found = self._finder.bridges(findings)
         known = {one.key: one for one in found}
         for gap in findings.gaps:
             if name_key(gap) not in known:
@@ -59,7 +57,7 @@ def _words(question: str) -> tuple[tuple[str, frozenset[str]], ...]:
     """The words of a question that have terms, with their terms."""
     words = [word.strip("\"'“”‘’.,;:?!()[]") for word in question.split()]
     words = [part for word in words for part in (_FUNCTION_WORDS.split(word) if is_cjk(word) else (word,))]
-    return tuple((word, frozenset(word_terms)) for word in words if (word_terms := terms(word)))
+    return tuple([(word, frozenset(found)) for word, found in zip(words, terms_of_each(words), strict=True) if found])
 
 
 def _query(question: str, name: str, missing: Sequence[str]) -> str:

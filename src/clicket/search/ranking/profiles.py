@@ -13,7 +13,7 @@ from itertools import filterfalse
 import msgspec
 
 from clicket.model.document import Document
-from clicket.search.text.names import flattened, is_cjk, name_key, names, own_names
+from clicket.search.text.names import flattened, is_cjk, key_lines, mentioned, own_names
 from clicket.text.terms import terms, terms_of_each
 
 __all__ = [
@@ -100,12 +100,12 @@ def _flat(text: str) -> str:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def _mentions(text: str) -> tuple[tuple[str, str], ...]:
+    named = [name for name in mentioned(text) if len(name) <= _MAX_NAME]
     found: dict[str, str] = {}
-    for name, _, _ in names(text):
-        if len(name) <= _MAX_NAME:
-            key = without_initials(f" {name_key(name)} ").strip()
-            if len(key) > 2 or is_cjk(key):
-                found.setdefault(key, name)
+    for name, flat in zip(named, without_initials(key_lines(named)).split("|"), strict=bool(named)):
+        key = flat.strip()
+        if len(key) > 2 or is_cjk(key):
+            found.setdefault(key, name)
     return tuple(found.items())
 
 

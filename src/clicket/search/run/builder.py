@@ -15,6 +15,7 @@ from clicket.errors import UsageError
 from clicket.search.engines.adapter import MAX_RESULTS, AskableEngine, as_engine
 from clicket.search.engines.fusion import Mixed
 from clicket.search.planning import BridgePlanner, CoverageAnalyzer
+from clicket.search.planning.bridges import BridgeFinder
 from clicket.search.planning.question_reading import read_question
 from clicket.search.protocols import Collection, is_collection
 from clicket.search.ranking import LinkRanker
@@ -78,10 +79,11 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
     )
     # Without a collection, each part counts in the documents that it is given.
     term_weights = None if collection is None else TermWeights(collection)
+    finder = BridgeFinder(collection, term_weights)
     defaults: dict[str, Any] = {
-        "planner": BridgePlanner(collection, term_weights=term_weights),
+        "planner": BridgePlanner(collection, finder=finder),
         "ranker": LinkRanker(collection, term_weights=term_weights),
-        "analyzer": CoverageAnalyzer(collection, term_weights=term_weights),
+        "analyzer": CoverageAnalyzer(collection, finder=finder),
         # A planner of the caller's own links documents by what the words of the question do not show.
         "synthesizer": ExtractiveSynthesizer(collection, judges=options.get("planner") is None),
     }

@@ -19,11 +19,11 @@ def members(bits: int) -> list[int]:
     if sys.byteorder == "big":
         words.byteswap()
     found = []
-    for first, word in compress(zip(range(0, _WORD * len(words), _WORD), words, strict=True), words):
-        rest = word
+    for at in compress(range(len(words)), words):
+        first, rest = _WORD * at - 1, words[at]
         while rest:
             lowest = rest & -rest
-            found.append(first + lowest.bit_length() - 1)
+            found.append(first + lowest.bit_length())
             rest ^= lowest
     return found
 

@@ -217,6 +217,7 @@ class Postings:
         once: dict[int, float] = {}  # what the passages have of the first list that they are in
         scores: dict[int, float] = {}  # of those in several lists: few, and nearly always the best ones
         weights: dict[int, float] = {}
+        first: dict[int, float] = {}
         threshold, guess = 0.0, inf
         for at, (_, one, count) in enumerate(short):
             assert isinstance(one, _ShortList)
@@ -227,11 +228,14 @@ class Postings:
                 scores = _above(scores, threshold - left[at])
                 once = {**_above(once, threshold - left[at]), **scores}
             weights = _times(one.weights, count)
+            first = first or weights
             for key in weights.keys() & once.keys():
                 scores[key] = scores.get(key, once[key]) + weights[key]
             if threshold <= left[at] and at < len(short) - 1:
                 once.update(weights)  # not the last list, mostly the longest: none follows to be compared with it
-        likely = scores if len(scores) >= k or not long else {**once, **weights, **scores}
+        likely = scores
+        if len(scores) < k:
+            likely = {**once, **weights, **scores} if long else {**first, **scores}
         if len(likely) >= k:
             threshold = max(threshold, _threshold(likely, long, k) - _SLACK)
         exact: dict[int, float] = {}
@@ -253,12 +257,7 @@ class Postings:
             units = max(ceil((threshold - max(near.values())) / self.unit), 0)
             bits = bounds.at_least(units).to_bytes(len(self.norms) // 8 + 1, "little")
             near = {key: weight for key, weight in near.items() if bits[key >> 3] >> (key & 7) & 1}
-        scores = {**_added(near, long), **exact}
-        if len(scores) <= k:
-            return {key: round(score, 6) for key, score in scores.items()}, threshold > 0
-        threshold = round(_kth(scores, k), 6)
-        near = _above(scores, threshold - _SLACK)
-        return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True
+        return _best_of({**_added(near, long), **exact}, k, threshold > 0)
 
     def _bounds(self, long: list[_Wanted]) -> BitPlanes:
         """The highest weight that the long lists may give to each passage, in units."""
@@ -380,3 +379,12 @@ def _kth(scores: dict[int, float], k: int) -> float:
 
 def _above(scores: dict[int, float], floor: float) -> dict[int, float]:
     return {key: score for key, score in scores.items() if score >= floor}
+
+
+def _best_of(scores: dict[int, float], k: int, has_left_out: bool) -> tuple[dict[int, float], bool]:
+    """The highest `k` of the scores and those equal to the last, rounded; and whether passages are left out, now or before."""
+    if len(scores) <= k:
+        return {key: round(score, 6) for key, score in scores.items()}, has_left_out
+    threshold = round(_kth(scores, k), 6)
+    near = _above(scores, threshold - _SLACK)
+    return {key: rounded for key, score in near.items() if (rounded := round(score, 6)) >= threshold}, True

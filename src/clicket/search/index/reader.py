@@ -23,10 +23,11 @@ from clicket.text.terms import all_terms, identifiers
 
 __all__ = ["IndexReader"]
 
-_DOCUMENTS = """SELECT key, id, title, text, url, source, page FROM documents
-    WHERE key IN (SELECT value FROM json_each(?))"""
-_IDS = "SELECT key, id FROM documents INDEXED BY documents_ids WHERE key IN (SELECT value FROM json_each(?))"
-_SPANS = "SELECT key, start, stop FROM passages WHERE key IN (SELECT value FROM json_each(?))"
+_DOCUMENTS = """SELECT d.key, d.id, d.title, d.text, d.url, d.source, d.page
+    FROM json_each(?) j CROSS JOIN documents d ON d.key = j.value"""
+_IDS = """SELECT d.key, d.id FROM json_each(?) j CROSS JOIN documents d INDEXED BY documents_ids ON d.key = j.value"""
+_SPANS = "SELECT p.key, p.start, p.stop FROM json_each(?) j CROSS JOIN passages p ON p.key = j.value"
+"""Joined and not `IN (SELECT …)`, for which SQLite makes a sorted table of the values first."""
 _NAMED = """SELECT j.key, (SELECT json_group_array(json_array(rank, document)) FROM
         (SELECT rank, document FROM names WHERE name = j.value ORDER BY rank, document LIMIT 32))
     FROM json_each(?) j WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = j.value)"""

@@ -48,6 +48,34 @@ async def test_two_hops_in_chinese() -> None:
     assert best(findings, 3) == {"书", "人", "县"}
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["collection", "engine only"])
+@pytest.mark.parametrize(
+    ("rows", "question", "later"),
+    [
+        (FILMS, "In which town did the director of Silver Harbour grow up?", "Silver Harbour town director"),
+        (CHINESE, "《青石镇》的作者出生在哪个县？", "作者出生县"),
+    ],
+    ids=["English", "Chinese"],
+)
+@pytest.mark.parametrize("changed", [False, True], ids=["the same", "with another passage"])
+def test_a_later_round_ranks_as_if_all_had_been_found_at_once(
+    rows: dict[str, tuple[str, str]], question: str, later: str, known: bool, changed: bool
+) -> None:
+    """What a round computed is used again only where new documents do not change it."""
+    documents = {key: Document(id=key, title=title, text=text) for key, (title, text) in rows.items()}
+    found = [QueryResult(query=query, documents=tuple(documents)[at::2]) for at, query in enumerate((question, later))]
+    rounds = tuple(Round(number=at, found=(one,)) for at, one in enumerate(found, 1))
+    first = {key: documents[key] for key in found[0].documents}
+    if changed:
+        key, text = found[0].documents[0], " ".join(text for _, text in rows.values())
+        documents[key] = Document(id=key, title=documents[key].title, text=text)
+    with index_of(rows) as index:
+        ranker, other = (LinkRanker(index if known else None) for _ in range(2))
+        ranker.rank(Findings(question=question, rounds=rounds[:1], documents=first))
+        findings = Findings(question=question, rounds=rounds, documents=documents)
+        assert ranker.rank(findings) == other.rank(findings)
+
+
 def test_all_documents_are_ranked_and_equal_ones_by_id() -> None:
     rows = {key: Document(id=key, text="The same text.") for key in ("b", "c", "a")}
     found = (QueryResult(query="text", documents=("b", "c", "a")),)

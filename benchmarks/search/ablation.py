@@ -57,9 +57,12 @@ class Task:
 def without(part: str, name: str) -> Iterator[None]:
     """The package without one feature; `part` is `ranking`, `sentences` or `rule`."""
     if part == "ranking":
-        table_of = ranker._WEIGHTS
-        rows = tuple((row[0], *[0.0] * 4) if row[0] == name else row for row in table_of)
-        change: Any = patch.object(ranker, "_WEIGHTS", rows)
+        names = [row[0] for row in ranker._WEIGHTS]
+        columns = [
+            [0.0 if one == name else weight for one, weight in zip(names, column, strict=True)]
+            for column in ranker._COLUMNS
+        ]
+        change: Any = patch.object(ranker, "_COLUMNS", columns)
     elif part == "sentences":
         values = [0.0 if one == name else weight for one, weight in sentence_selection.WEIGHTS]
         change = patch.object(sentence_selection, "_VALUES", tuple(values))

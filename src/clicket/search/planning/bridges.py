@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.search.findings import Findings
-from clicket.search.protocols import Collection
+from clicket.search.protocols import MAX_QUERIES, Collection
 from clicket.search.ranking.profiles import DocumentProfile, profile_of, terms_of_names, without_initials
 from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
@@ -18,15 +18,18 @@ from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.text.names import FUNCTION_WORDS, flattened_lines, is_cjk, joined_key, name_key, names
 from clicket.text.terms import terms_of_each
 
-__all__ = ["MIN_BRIDGE_SCORE", "Bridge", "BridgeFinder", "unspaced_names"]
+__all__ = ["MIN_BRIDGE_SCORE", "MIN_SHARE", "Bridge", "BridgeFinder", "unspaced_names"]
 
 MIN_BRIDGE_SCORE = 0.48
 """Bridges below this score are not worth a third round."""
-_SOURCES = 5
+MIN_SHARE = 0.7
+"""Bridges below this share of the best score are not worth a query."""
+_SOURCES = 4
 """Documents whose mentions are considered."""
-_FIRST_SOURCES, _NEEDED = 2, 10
-"""Documents whose mentions are read first, and the bridges that a round needs. Of other documents and names only those are looked up that
-can give one of them."""
+_FIRST_SOURCES = 2
+"""Documents whose mentions are read first. Of other documents and names only those are looked up that can give a bridge that is needed."""
+_FEW_QUERIES = 3
+"""Queries of a round over a collection: more of them find little, and each costs a third of the round."""
 _EARLY = 0.3
 """What it counts that a name is at the start of a document."""
 _COMMON = 0.3
@@ -61,6 +64,8 @@ class BridgeFinder:
 
     def __init__(self, collection: Collection | None = None, term_weights: TermWeights | None = None) -> None:
         self.collection = collection
+        self.needed = MAX_QUERIES if collection is None else _FEW_QUERIES
+        """The bridges that a round needs, one for each query."""
         self.term_weights = term_weights or TermWeights(collection)
         self._named: tuple[str, list[str]] = ("", [])
         self._last: tuple[Any, Any, list[Bridge]] = ((), (), [])
@@ -98,7 +103,7 @@ class BridgeFinder:
         blocked = f"{question.flat}|{without_initials(flattened_lines(findings.searched))}"
         found: dict[str, Bridge] = {}
         self._add(found, sources[:_FIRST_SOURCES], question, blocked, findings)
-        least, weights = _least(found, findings), {term: self.term_weights[term] for term in question.terms}
+        least, weights = self._least(found, findings), {term: self.term_weights[term] for term in question.terms}
         total = sum(weights.values()) or 1.0
         others = []
         for strength, profile in sources[_FIRST_SOURCES:]:
@@ -129,8 +134,8 @@ class BridgeFinder:
                     highest[key] = (score, name, profile)
         missing: dict[str, tuple[str, ...]] = {}
         order = sorted(highest, key=lambda key: -highest[key][0])
-        for part in (order[:_NEEDED], order[_NEEDED:]):
-            least = _least(found, findings)
+        for part in (order[: self.needed], order[self.needed :]):
+            least = self._least(found, findings)
             some = [key for key in part if highest[key][0] >= least]
             if not some:
                 break
@@ -150,6 +155,14 @@ class BridgeFinder:
                     found[key] = Bridge(
                         key=key, name=name, source=profile.id, score=score, missing_terms=missing[profile.id]
                     )
+
+    def _least(self, found: dict[str, Bridge], findings: Findings) -> float:
+        """The score from which on another bridge matters: that of the last one that is needed; after the first round that of the best, or
+        what is worth a query."""
+        if len(found) < (1 if findings.loop > 1 else self.needed):
+            return 0.0
+        scores = sorted([one.score for one in found.values()], reverse=True)
+        return min(scores[0], MIN_BRIDGE_SCORE) if findings.loop > 1 else scores[self.needed - 1]
 
     def _mentions_of(
         self, profiles: Sequence[DocumentProfile], question: QuestionTerms, findings: Findings
@@ -198,15 +211,6 @@ class BridgeFinder:
                 early, near = name_context(profile, positions, parts, weights)
                 found.append((key, name, 0.5 + 0.5 * rarest, 1 + near / total + _EARLY * early))
         return found
-
-
-def _least(found: dict[str, Bridge], findings: Findings) -> float:
-    """The score from which on another bridge matters: that of the last one that is needed; after the first round that of the best, or
-    what is worth a query."""
-    if len(found) < (1 if findings.loop > 1 else _NEEDED):
-        return 0.0
-    scores = sorted([one.score for one in found.values()], reverse=True)
-    return min(scores[0], MIN_BRIDGE_SCORE) if findings.loop > 1 else scores[_NEEDED - 1]
 
 
 def _question_names(question: str, collection: Collection | None) -> list[str]:

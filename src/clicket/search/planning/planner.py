@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from clicket.search.findings import Findings
-from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, BridgeFinder
-from clicket.search.protocols import MAX_QUERIES, Collection
+from clicket.search.planning.bridges import MIN_BRIDGE_SCORE, MIN_SHARE, BridgeFinder
+from clicket.search.protocols import Collection
 from clicket.search.text.names import is_cjk, name_key
 from clicket.search.text.queries import fresh
 from clicket.text.terms import terms, terms_of_each
@@ -34,7 +34,7 @@ class BridgePlanner:
         self._finder = finder or BridgeFinder(collection)
 
     async def plan(self, findings: Findings) -> Sequence[str]:
-        return fresh(self._planned(findings), findings.searched, MAX_QUERIES)
+        return fresh(self._planned(findings), findings.searched, self._finder.needed)
 
     def _planned(self, findings: Findings) -> Iterator[str]:
         yield findings.question  # also in later rounds: another planner may have run before
@@ -47,9 +47,12 @@ class BridgePlanner:
             if name_key(gap) not in known:
                 yield gap
         from_gaps = dict.fromkeys(key for gap in findings.gaps if (key := name_key(gap)) in known)
-        least = MIN_BRIDGE_SCORE if len(findings.rounds) > 1 else 0.0
-        for key in [*from_gaps, *(one.key for one in found if one.score >= least)]:
-            yield _query(findings.question, known[key].name, known[key].missing_terms)
+        least = MIN_SHARE * found[0].score if found else 0.0
+        if len(findings.rounds) > 1:
+            least = max(least, MIN_BRIDGE_SCORE)
+        for one in [*map(known.__getitem__, from_gaps), *found]:
+            if one.score >= least:
+                yield _query(findings.question, one.name, one.missing_terms)
 
 
 @lru_cache(maxsize=64)

@@ -51,8 +51,8 @@ _SAME_DOCUMENT = 0.3
 """Subtracted for each sentence taken from the same document, or from one of the same name."""
 _CHAIN = 0.4
 """Added for a document that a taken sentence mentions."""
-_READ_WHOLE, _SHORT_DOCUMENT = 8, 40
-"""The best documents, if they have no more statements than this: all of them are scored. Of others, those with terms of the question."""
+_SHORT_DOCUMENT = 40
+"""All statements of a document are scored if it has no more than this. Of others, those with terms of the question."""
 _ENOUGH = 0.8
 """If the best statement covers less of the question than this, several documents are needed."""
 _ABOUT_AS_GOOD = 4.0
@@ -233,7 +233,7 @@ def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[
     by_document: list[list[_Row]] = []
     mentioned_by: dict[int, tuple[float, SourceDocument]] = {}
     for document in documents:
-        whole = document.rank < _READ_WHOLE and len(document.sentences) <= _SHORT_DOCUMENT
+        whole = len(document.sentences) <= _SHORT_DOCUMENT
         rows: list[_Row] = []
         for sentence in document.sentences:
             statement = sentence.statement

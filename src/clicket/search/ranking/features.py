@@ -107,8 +107,9 @@ class FeatureExtractor:
     def extract(self, profiles: Sequence[DocumentProfile], similarities: Sequence[float] | None = None) -> Features:
         matches = self.match(profiles)
         names_in_question = _anchors(matches)
-        wanted = [term for profile in profiles for term in profile.name_terms]
-        self.term_weights.learn(wanted + [term for name, _ in names_in_question for term in name_terms(name)], profiles)
+        partly = [one.name_terms for one in profiles if not self.weights.keys().isdisjoint(one.name_terms)]
+        wanted = [*partly, *[name_terms(name) for name, _ in names_in_question]]
+        self.term_weights.learn([term for each in wanted for term in each], profiles)
         anchors = _longest_names(self.question, names_in_question, self.term_weights)
         rows = self._rows(matches, anchors, similarities)
         rough = [row[0] + row[1] + row[2] + 0.5 * row[_ANCHOR] for row in rows]
@@ -212,11 +213,12 @@ class FeatureExtractor:
                 elif parts <= profile.all_terms.keys() and _mentions_name(profile, name):
                     mentions += weight / self.total
                     whole += _NAME_FACTOR * weight
-            for term in profile.name_terms:
-                weight = known.get(term, most)
-                named += weight
-                if term in weights:
-                    shared += weight
+            if not weights.keys().isdisjoint(profile.name_terms):
+                for term in profile.name_terms:
+                    weight = known.get(term, most)
+                    named += weight
+                    if term in weights:
+                        shared += weight
             title = shared / named if named else 0.0
             first = profile.names[0] if profile.names else ""
             own = (words, whole, one.proximity, title, log(one.length + 1), first, anchor, mentions)

@@ -33,7 +33,7 @@ from clicket.search.planning.question_reading import read_question
 from clicket.search.synthesis import answerability, sentence_selection
 from clicket.search.synthesis.answerability import evidence
 from clicket.search.synthesis.extractive import question_and_candidates
-from clicket.search.synthesis.sentence_selection import Candidate, Question, SelectedSentence, select_sentences
+from clicket.search.synthesis.sentence_selection import Candidate, Question, select_sentences
 from clicket.search.synthesis.source_documents import SourceDocument
 from clicket.search.text.names import is_cjk
 
@@ -78,7 +78,7 @@ class Case:
         return [self.right[_place(one)] for one in best], found
 
 
-def _place(one: Candidate | SelectedSentence) -> tuple[int, int, int]:
+def _place(one: Candidate) -> tuple[int, int, int]:
     return one.document.rank, one.sentence.start, one.sentence.end
 
 

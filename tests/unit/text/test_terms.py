@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unicodedata import normalize
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.text.terms import identifiers, singles, stem, terms, terms_of_spans
+from clicket.text.terms import fold, identifiers, singles, stem, terms, terms_of_spans
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,11 @@ from clicket.text.terms import identifiers, singles, stem, terms, terms_of_spans
 )
 def test_what_reads_the_same_is_the_same(one: str, other: str) -> None:
     assert terms(one) == terms(other) != []
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=0x24F), max_size=20))
+def test_letters_with_accents_and_with_marks_are_folded_alike(text: str) -> None:
+    assert fold(text) == fold(normalize("NFD", text))
 
 
 def test_small_words_are_dropped_and_others_stay_in_order() -> None:
@@ -74,6 +81,14 @@ def test_terms_of_spans_are_the_terms_of_the_parts(text: str, data: st.DataObjec
     places = st.integers(0, len(text))
     spans = [tuple(sorted((data.draw(places), data.draw(places)))) for _ in range(3)]
     assert terms_of_spans(text, spans) == [terms(text[start:end]) for start, end in spans]
+
+
+@given(st.lists(st.sampled_from(["The running", "of", "résumé –", "x" * 101, "Straße 5"]), max_size=6))
+def test_terms_of_spans_are_the_same_if_those_of_the_text_are_known(parts: list[str]) -> None:
+    text, ends = ". ".join(parts), [len(". ".join(parts[: number + 1])) for number in range(len(parts))]
+    spans = [(end - len(part), end) for part, end in zip(parts, ends, strict=True)]
+    found = terms_of_spans(text, spans, tuple(terms(text)))
+    assert [list(one) for one in found] == [terms(part) for part in parts]
 
 
 def test_identifiers_are_tokens_of_their_own() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import log1p
 from operator import mul
 
-from clicket.search.synthesis.sentence_selection import Candidate, Question, SelectedSentence
+from clicket.search.synthesis.sentence_selection import Candidate, Question
 from clicket.search.synthesis.source_documents import SourceDocument
 from clicket.search.text.names import flattened, is_cjk, names
 from clicket.text.terms import terms
@@ -35,7 +35,7 @@ _BEST = 5
 def is_answered(
     text: str,
     asked: Question,
-    chosen: Sequence[SelectedSentence],
+    chosen: Sequence[Candidate],
     candidates: Sequence[Candidate],
     documents: Sequence[SourceDocument],
 ) -> bool:
@@ -48,7 +48,7 @@ def is_answered(
 def evidence(
     text: str,
     asked: Question,
-    chosen: Sequence[SelectedSentence],
+    chosen: Sequence[Candidate],
     candidates: Sequence[Candidate],
     documents: Sequence[SourceDocument],
 ) -> list[float]:

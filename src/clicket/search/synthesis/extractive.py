@@ -18,13 +18,7 @@ from clicket.search.protocols import Collection
 from clicket.search.ranking.term_weights import UNSEEN_PAIR
 from clicket.search.synthesis.answerability import is_answered
 from clicket.search.synthesis.citations import EXTRACTIVE, unmarked
-from clicket.search.synthesis.sentence_selection import (
-    Candidate,
-    Question,
-    SelectedSentence,
-    candidates_of,
-    select_sentences,
-)
+from clicket.search.synthesis.sentence_selection import Candidate, Question, candidates_of, select_sentences
 from clicket.search.synthesis.source_documents import SourceDocument, split_documents
 from clicket.search.text.names import leading_name, names
 from clicket.text.terms import is_unspaced, terms
@@ -102,7 +96,7 @@ def _term_weights(
     ]
 
 
-def _paragraphs(chosen: Sequence[SelectedSentence]) -> tuple[list[str], list[Citation]]:
+def _paragraphs(chosen: Sequence[Candidate]) -> tuple[list[str], list[Citation]]:
     """The sentences, the best first. Neighbours of the same document are one paragraph."""
     citations: list[Citation] = []
     lines: list[str] = []
@@ -116,7 +110,7 @@ def _paragraphs(chosen: Sequence[SelectedSentence]) -> tuple[list[str], list[Cit
     return lines, citations
 
 
-def _lead(one: SelectedSentence) -> str:
+def _lead(one: Candidate) -> str:
     """What a list item or a row of a table must be read with: the sentence that leads to the list, or the header."""
     statement = one.sentence.statement
     if statement.lead is None or statement.kind not in ("item", "row"):

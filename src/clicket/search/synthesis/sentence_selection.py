@@ -22,7 +22,7 @@ from clicket.search.synthesis.source_documents import Sentence, SourceDocument, 
 from clicket.search.synthesis.statements import Statement
 from clicket.text.terms import fold, terms
 
-__all__ = ["WEIGHTS", "Candidate", "Question", "SelectedSentence", "candidates_of", "select_sentences"]
+__all__ = ["WEIGHTS", "Candidate", "Question", "candidates_of", "select_sentences"]
 
 WEIGHTS = (
     ("own",         6.0),  # the share of the question's terms, by weight, that it has
@@ -69,13 +69,6 @@ _JOINT = re.compile(r"\d|\w[./:_-]+\w|^/\w")
 _QUESTION_WORDS = re.compile(r"\bhow (?:many|much|often|long|old|far|big|large)\b", re.IGNORECASE)
 
 
-class SelectedSentence(msgspec.Struct, frozen=True, eq=False, gc=False):
-    document: SourceDocument
-    sentence: Sentence
-    covers: float
-    """The share of the question's terms that it has, by weight, with its heading, its lead and the title of its document."""
-
-
 class Candidate(msgspec.Struct, eq=False, gc=False):
     """A statement with its features and, for each term of the question by number, the share that it has."""
 
@@ -85,10 +78,11 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     is_mentioned: bool
     """Does another document mention its document?"""
     features: list[float] = []
-    """None if it is not eligible."""
+    """None at all if it cannot answer."""
     score: float = 0.0
     has: dict[int, float] = {}
     covers: float = 0.0
+    """The share of the question's terms that it has, by weight, with its heading, its lead and the title of its document."""
 
 
 class Question:
@@ -107,7 +101,9 @@ class Question:
         self.wanted = frozenset(asked).union(*related.values())
         self.kind = answer_type(question)
         self.of = dict(zip(asked, self.weights, strict=True))
-        self.exact = _exact_tokens(fold(question))
+        folded = fold(question)
+        tokens = [one.strip(".:-") for one in _TOKEN.findall(folded)] if _SIGN.search(folded) else []
+        self.exact = [one.strip("/") for one in tokens if _JOINT.search(one)]
         self._shares: dict[frozenset[str], tuple[dict[int, float], float]] = {}
 
     def shares(self, there: frozenset[str]) -> tuple[dict[int, float], float]:
@@ -115,10 +111,7 @@ class Question:
         found = self.wanted & there
         known = self._shares.get(found)
         if known is None:
-            has: dict[int, float] = {}
-            for number, term in self.numbered:
-                if term in found:
-                    has[number] = 1.0
+            has = {number: 1.0 for number, term in self.numbered if term in found}
             for number, others in self.related:
                 if number not in has and not others.isdisjoint(found):
                     has[number] = _RELATED_SHARE
@@ -135,14 +128,7 @@ class Question:
         return sum([self.weights[number] for number, term in self.numbered if term in there or term in title])
 
 
-def _exact_tokens(question: str) -> list[str]:
-    if _SIGN.search(question) is None:
-        return []
-    tokens = [one.strip(".:-") for one in _TOKEN.findall(question)]
-    return [one.strip("/") for one in tokens if _JOINT.search(one)]
-
-
-def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int) -> list[SelectedSentence]:
+def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int) -> list[Candidate]:
     """At most `most` of the candidates, the best first.
 
     What taken statements make others lose is subtracted from those that may be the next one: losses make none better.
@@ -155,11 +141,11 @@ def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int
     applied = [0] * len(scores)
     """How many losses are subtracted from each candidate."""
     named: set[int] = set()
-    open = list(range(len(scores)))
-    while open and len(chosen) < most:
+    untaken = list(range(len(scores)))
+    while untaken and len(chosen) < most:
         if _follows(chosen):
             highest, best = -math.inf, 0
-            for number in sorted(open, key=followed.__getitem__, reverse=True):
+            for number in sorted(untaken, key=followed.__getitem__, reverse=True):
                 value = followed[number]
                 if value < highest:
                     break
@@ -169,8 +155,8 @@ def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int
                 if value > highest or (value == highest and number < best):
                     highest, best = value, number
         else:
-            best = max(open, key=scores.__getitem__)
-        open.remove(best)
+            best = max(untaken, key=scores.__getitem__)
+        untaken.remove(best)
         taken = candidates[best]
         if any(_repeats(taken, one) for one in chosen):
             continue
@@ -184,12 +170,12 @@ def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int
         losses.append((taken.document.key, lost, mentioned))
         if mentioned:
             named |= mentioned
-            for number in open:
+            for number in untaken:
                 if candidates[number].document.rank in mentioned:
                     scores[number] = round(scores[number] + _CHAIN, 6)
                     followed[number] = _after(losses[applied[number] :], candidates[number], followed[number])
                     applied[number] = len(losses)
-    return [SelectedSentence(one.document, one.sentence, one.covers) for one in _needed(chosen)]
+    return _needed(chosen)
 
 
 def _after(losses: Sequence[_Loss], one: Candidate, value: float) -> float:
@@ -266,13 +252,9 @@ def _scored(
     """The statements of one document as candidates, those that are eligible with features and score."""
     weights, kind, exact = asked.weights, asked.kind, asked.exact
     by, source = mention
-    unmet: list[int] = []
-    if source is not None:
-        unmet = [number for number, term in asked.numbered if term not in source.terms]
+    unmet = [] if source is None else [number for number, term in asked.numbered if term not in source.terms]
     whole = sum([weights[number] for number in unmet]) or 1.0
-    title: dict[int, float] = {}
-    if not asked.wanted.isdisjoint(document.title):
-        title = {number: 1.0 for number, term in asked.numbered if term in document.title}
+    title = {number: 1.0 for number, term in asked.numbered if term in document.title}
     rank = math.log1p(document.rank)
     candidates: list[Candidate] = []
     for sentence, mentioned in rows:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from unicodedata import normalize
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clicket.search.text.names import flattened, leading_name, name_key, names, own_names
 
@@ -90,3 +94,8 @@ def test_odd_text_does_no_harm(text: str) -> None:
     own_names(text, text)
     assert name_key(text) == name_key(text)
     assert flattened(text) == flattened(flattened(text))
+
+
+@given(st.text(alphabet="aBéÅßøı –—“”’'s½ñ", max_size=20))
+def test_a_name_with_accents_is_flattened_like_one_with_marks(text: str) -> None:
+    assert flattened(text) == flattened(normalize("NFD", text))

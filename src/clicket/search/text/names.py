@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -185,35 +184,33 @@ def _quoted(text: str) -> list[tuple[str, int, int]]:
     return found
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _skipped(run: str) -> int:
     """How many characters at the begin of a run of words are no part of a name: function words, and the year of "1930 in Turku"."""
-    folded = run.casefold()
-    if folded in FUNCTION_WORDS or run.isdigit():
-        return len(run)
-    word = folded.partition(" ")[0]
-    if word.isalpha() and word not in _OPENERS:
-        return 0
-    match = (_ASCII_FIRST if run.isascii() else _FIRST).match(run)
-    assert match is not None
-    word, gap = match.groups()
-    if word.casefold() not in _OPENERS and (gap is None or not word.isdigit()):
-        return 0
-    return match.end() + _skipped(run[match.end() :])
+    first = run.partition(" ")[0]
+    if first.isalpha() and first.casefold() not in _OPENERS:
+        return len(run) if run.casefold() in _ARTICLES else 0
+    at, pattern = 0, _ASCII_FIRST if run.isascii() else _FIRST
+    while (match := pattern.match(run, at)) is not None:
+        word, gap = match.groups()
+        if word.casefold() not in _OPENERS and (gap is None or not word.isdigit()):
+            break
+        at = match.end()
+    name = run[at:]
+    return len(run) if name.isdigit() or name.casefold() in _ARTICLES else at
 
 
 def names(text: str) -> list[tuple[str, int, int]]:
     """All names in order: text, start, end. Only the longest runs; names inside a quoted name are left out."""
-    found = []
-    quoted = _quoted(text)
-    starts, ends = [start for _, start, _ in quoted], [end for _, _, end in quoted]
-    for match in (_ASCII_RUN if text.isascii() else _RUN).finditer(text):
-        start, end = match.span()
-        start += _skipped(match[0])
-        inside = quoted and (before := bisect_right(starts, start)) and end <= ends[before - 1]  # those do not overlap
-        if start < end and not inside:
-            found.append((text[start:end], start, end))
-    return sorted(quoted + found, key=lambda one: (one[1], -one[2])) if quoted else found
+    found, at, pattern = [], 0, _ASCII_RUN if text.isascii() else _RUN
+    for quoted in [*_quoted(text), ("", len(text), len(text))]:
+        for match in pattern.finditer(text, at, quoted[1]):
+            start, end = match.start() + _skipped(match[0]), match.end()
+            if start < end:
+                found.append((text[start:end], start, end))
+        found.append(quoted)
+        at = quoted[2]
+    return found[:-1]
 
 
 def mentioned(text: str) -> list[str]:

@@ -168,9 +168,7 @@ class BridgeFinder:
         self, profiles: Sequence[DocumentProfile], question: QuestionTerms, findings: Findings
     ) -> list[list[_Mention]]:
         """The names that each document mentions, without its own, those in the question, and common words."""
-        if (
-            self._mentions[0] != question.text or self.collection is None
-        ):  # without a collection, weights change with every round
+        if self._mentions[0] != question.text or self.collection is None:  # then weights change with every round
             self._mentions = (question.text, {})
         known = self._mentions[1]
         new = [one for one in profiles if one.id not in known or known[one.id][0] is not one]
@@ -182,7 +180,8 @@ class BridgeFinder:
             self.term_weights.learn([*question.terms, *[term for key in keys for term in parts_of[key]]], read)
             weights = {term: self.term_weights[term] for term in question.terms}
             for profile, each in zip(new, named, strict=True):
-                known[profile.id] = (profile, self._weighed(profile, each, parts_of, weights))
+                parts = [parts_of[key] for key, _ in each]
+                known[profile.id] = (profile, _weighed(profile, each, parts, weights, self.term_weights))
         return [known[one.id][1] for one in profiles]
 
     def _names_in(self, profile: DocumentProfile, question: str) -> list[tuple[str, str]]:
@@ -194,46 +193,40 @@ class BridgeFinder:
         own = profile.names
         return [one for one in mentioned.items() if f" {one[0]} " not in question and one[0] not in own]
 
-    def _weighed(
-        self,
-        profile: DocumentProfile,
-        named: Sequence[tuple[str, str]],
-        parts_of: Mapping[str, tuple[str, ...]],
-        weights: Mapping[str, float],
-    ) -> list[_Mention]:
-        known, most, total = self.term_weights.known, self.term_weights.max_weight, sum(weights.values()) or 1.0
-        positions = term_positions(profile, weights)
-        found = []
-        for key, name in named:
-            parts = parts_of[key]
-            rarest = max(map(known.__getitem__, parts), default=0.0) / most
-            if rarest >= _COMMON:
-                early, near = name_context(profile, positions, parts, weights)
-                found.append((key, name, 0.5 + 0.5 * rarest, 1 + near / total + _EARLY * early))
-        return found
+
+def _weighed(
+    profile: DocumentProfile,
+    named: Sequence[tuple[str, str]],
+    parts: Sequence[tuple[str, ...]],
+    weights: Mapping[str, float],
+    term_weights: TermWeights,
+) -> list[_Mention]:
+    known, most, total = term_weights.known, term_weights.max_weight, sum(weights.values()) or 1.0
+    positions, found = term_positions(profile, weights), []
+    for (key, name), terms in zip(named, parts, strict=True):
+        rarest = max(map(known.__getitem__, terms), default=0.0) / most
+        if rarest >= _COMMON:
+            early, near = name_context(profile, positions, terms, weights)
+            found.append((key, name, 0.5 + 0.5 * rarest, 1 + near / total + _EARLY * early))
+    return found
 
 
 def _question_names(question: str, collection: Collection | None) -> list[str]:
-    found: list[tuple[int, int, str]] = []
+    places = [(start, end, name) for name, start, end in names(question)]
     if collection is not None:
-        found = _document_names(question, collection)
-    for name, start, end in names(question):
+        runs = _word_runs(question)
+        known = zip(runs, collection.named([key for _, _, key in runs]), strict=True)
+        unspaced = unspaced_names(question, collection)
+        places = [
+            *[(start, end, question[start:end]) for (start, end, _), ids in known if ids],
+            *[(start, end, name) for name, start, end in unspaced],
+            *places,
+        ]
+    found: list[tuple[int, int, str]] = []
+    for start, end, name in places:
         if not any(low < end and start < high for low, high, _ in found):
             found.append((start, end, name))
     return [name for _, _, name in sorted(found)]
-
-
-def _document_names(question: str, collection: Collection) -> list[tuple[int, int, str]]:
-    """Parts of the question that are names of documents."""
-    found: list[tuple[int, int, str]] = []
-    word_runs = _word_runs(question)
-    for (start, end, _), ids in zip(word_runs, collection.named([one[2] for one in word_runs]), strict=True):
-        if ids and not any(low < end and start < high for low, high, _ in found):
-            found.append((start, end, question[start:end]))
-    for name, start, end in unspaced_names(question, collection):
-        if not any(low < end and start < high for low, high, _ in found):
-            found.append((start, end, name))
-    return found
 
 
 def _word_runs(question: str) -> list[tuple[int, int, str]]:
@@ -241,7 +234,7 @@ def _word_runs(question: str) -> list[tuple[int, int, str]]:
     places = _words(question)
     words = [question[start:end] for start, end in places]
     flat = [one.strip() for one in flattened_lines(words).split("|")]
-    # Faster: the key of a run is a part of the flattened question. Not if a mark before a word may belong to the one before it.
+    # Faster: the key of a run is a part of the flattened question. Not if a mark between two words may belong to the first.
     sliced = question.isascii() and all(flat) and not any("'" in question[start - 1 : start] for start, _ in places)
     line, at = " ".join(flat), [0, *accumulate([len(one) + 1 for one in flat])]
     # A name that is written in lower case neither begins nor ends with a function word. This leaves half of the runs.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
@@ -67,19 +66,22 @@ _STOP = r"\.(?:(?:(?<!\d.)|(?<=[^\W\d_]\d.)) )?"
 """The full stop of an abbreviation. After a number it ends the sentence."""
 
 
-def _capitalised(first: str, upper: str, inner: str, rest: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Patterns for a run of capitalised words, and for its first word with what is between it and the next. They begin with one set of
-    characters, and say which one follows: that is several times faster."""
+def _run(first: str, upper: str, inner: str, rest: str) -> str:
+    """A pattern for runs of capitalised words. It begins with one set of characters, and says which one follows: that is several times
+    faster."""
     short = rf"(?:(?<!{inner}{inner}{inner})|(?<=\bMrs)|(?<=\bRev)|(?<=\bGen))"
     gap = rf" (?={first})|{_LOOSE}|{_TIGHT}|(?=\.){short}{_STOP}"
-    run = rf"{first}(?:(?<={upper})|(?<![^\W_].))(?:{inner}?{_STOP}{first})?+{rest}(?:(?:{gap}){first}{rest})*+"
-    return re.compile(run, re.DOTALL), re.compile(f"(.{rest})({_LOOSE})?(?:(?!{first}).)*")
+    return rf"{first}(?:(?<={upper})|(?<![^\W_].))(?:{inner}?{_STOP}{first})?+{rest}(?:(?:{gap}){first}{rest})*+"
 
 
-_ASCII_RUN, _ASCII_FIRST = _capitalised("[A-Z0-9]", "[A-Z]", "[A-Za-z0-9]", "[A-Za-z0-9]*+")
+_ASCII_RUN = re.compile(_run("[A-Z0-9]", "[A-Z]", "[A-Za-z0-9]", "[A-Za-z0-9]*+"), re.DOTALL)
+_ASCII_FIRST = re.compile(f"(.[A-Za-z0-9]*+)({_LOOSE})?[^A-Z0-9]*")
+"""The first word of a run, and what is between it and the next."""
 _UPPER, _INNER = "A-ZÀ-ÖØ-Þ\u0100-\u017fΑ-ΩЀ-Я", rf"[^\W_{_CJK}]"
+_REST = rf"[A-Za-z0-9]*+(?:(?![\x00-\x7f]){_INNER}++)?+"
 """Ends where unspaced text begins: "1987年由…" is a year, not a name."""
-_RUN, _FIRST = _capitalised(rf"[{_UPPER}\d]", f"[{_UPPER}]", _INNER, rf"[A-Za-z0-9]*+(?:(?![\x00-\x7f]){_INNER}++)?+")
+_RUN = re.compile(_run(rf"[{_UPPER}\d]", f"[{_UPPER}]", _INNER, _REST), re.DOTALL)
+_FIRST = re.compile(rf"(.{_REST})({_LOOSE})?[^{_UPPER}\d]*")
 _QUOTED = re.compile(
     r"《([^《》\n]{1,60})》|「([^「」\n]{1,60})」|『([^『』\n]{1,60})』|“([^“”\n]{1,90})”"
     r"|\"\s?([^\"\n]{2,90}?)\s?\"|``\s?([^`'\n]{2,90}?)\s?''"
@@ -198,35 +200,33 @@ def _quoted(text: str) -> list[tuple[str, int, int]]:
     return found
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _skipped(run: str) -> int:
     """How many characters at the begin of a run of words are no part of a name: function words, and the year of "1930 in Turku"."""
-    folded = run.casefold()
-    if folded in FUNCTION_WORDS or run.isdigit():
-        return len(run)
-    word = folded.partition(" ")[0]
-    if word.isalpha() and word not in _OPENERS:
-        return 0
-    match = (_ASCII_FIRST if run.isascii() else _FIRST).match(run)
-    assert match is not None
-    word, gap = match.groups()
-    if word.casefold() not in _OPENERS and (gap is None or not word.isdigit()):
-        return 0
-    return match.end() + _skipped(run[match.end() :])
+    first = run.partition(" ")[0]
+    if first.isalpha() and first.casefold() not in _OPENERS:
+        return len(run) if run.casefold() in _ARTICLES else 0
+    at, pattern = 0, _ASCII_FIRST if run.isascii() else _FIRST
+    while (match := pattern.match(run, at)) is not None:
+        word, gap = match.groups()
+        if word.casefold() not in _OPENERS and (gap is None or not word.isdigit()):
+            break
+        at = match.end()
+    name = run[at:]
+    return len(run) if name.isdigit() or name.casefold() in _ARTICLES else at
 
 
 def names(text: str) -> list[tuple[str, int, int]]:
     """All names in order: text, start, end. Only the longest runs; names inside a quoted name are left out."""
-    found = []
-    quoted = _quoted(text)
-    starts, ends = [start for _, start, _ in quoted], [end for _, _, end in quoted]
-    for match in (_ASCII_RUN if text.isascii() else _RUN).finditer(text):
-        start, end = match.span()
-        start += _skipped(match[0])
-        inside = quoted and (before := bisect_right(starts, start)) and end <= ends[before - 1]  # those do not overlap
-        if start < end and not inside:
-            found.append((text[start:end], start, end))
-    return sorted(quoted + found, key=lambda one: (one[1], -one[2])) if quoted else found
+    found, at, pattern = [], 0, _ASCII_RUN if text.isascii() else _RUN
+    for quoted in [*_quoted(text), ("", len(text), len(text))]:
+        for match in pattern.finditer(text, at, quoted[1]):
+            start, end = match.start() + _skipped(match[0]), match.end()
+            if start < end:
+                found.append((text[start:end], start, end))
+        found.append(quoted)
+        at = quoted[2]
+    return found[:-1]
 
 
 def mentioned(text: str) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from tests.unit.search.ranking.corpora import CHINESE, FILMS, index_of, searched
 
 from clicket.model.document import Document
+from clicket.search import deep_search
 from clicket.search.findings import Findings, QueryResult, Round
 from clicket.search.planning import BridgePlanner
 from clicket.text.terms import terms
@@ -78,3 +80,15 @@ async def test_later_rounds_ask_in_chinese_for_names_with_what_is_open() -> None
         findings = await searched(index, "《青石镇》的作者的出生地是哪里？", collection=index, rounds=1)
         planned = await BridgePlanner(index).plan(findings)
     assert "林望舒 出生地" in planned
+
+
+async def test_planner_and_analyzer_of_a_search_look_up_the_names_of_the_question_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with index_of(FILMS) as index:
+        asked: list[str] = []
+        look_up = index.named
+        monkeypatch.setattr(index, "named", lambda names: asked.extend(names) or look_up(names))
+        result = await deep_search(QUESTION, engine=index)
+    assert len(result.rounds) > 1
+    assert asked.count("silver harbour") == 1

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clicket.search.text.names import flattened, leading_name, name_key, names, own_names
+from clicket.search.text.names import (
+    flattened,
+    flattened_lines,
+    key_lines,
+    leading_name,
+    mentioned,
+    name_key,
+    names,
+    own_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +97,42 @@ def test_a_document_answers_to_its_aliases() -> None:
     assert "cdp" in own_names("", "A census place (CDP) is a place.")
 
 
-@pytest.mark.parametrize("text", ["\ud800 X", "(" * 5000, "A " * 5000, "’'s 's", "“" * 3000, "Ａ" * 4000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "In 1946, Mr. Ace met \"Blue moon and Co.\" of ``the Coast'' and iOS. Then Mrs. Dee, Rev. Ott-Lee & Sons.",
+        "In the Who. It's The A-Team: 1930 in Turku, 3rd of May/June in Łódź – D’Arcy’s “Old Rock”；《红楼梦》1987年由Penguin出版。",
+        "It He She In The A 12 of 1999.",
+        "",
+    ],
+)
+def test_mentioned_names_are_those_that_are_found_with_their_places(text: str) -> None:
+    found = names(text)
+    assert mentioned(text) == [name for name, _, _ in found]
+    assert all(text[start:end] == name for name, start, end in found)
+    assert found == sorted(found, key=lambda one: one[1])
+
+
+def test_texts_in_lines_are_those_one_by_one() -> None:
+    texts = [
+        "The A Team (film)",
+        "Mama's Boy\nBand",
+        "An",
+        "",
+        "O'Neil|X",
+        "Łódź",
+        "《红楼梦》",
+        "the",
+        "The The",
+        "J. R. É",
+    ]
+    assert flattened_lines(texts) == f" {' | '.join(map(flattened, texts))} ".replace("|  |", "| |")
+    assert [one.strip() for one in key_lines(texts).split("|")] == [name_key(one) for one in texts]
+
+
+@pytest.mark.parametrize(
+    "text", ["\ud800 X", "(" * 5000, "A " * 5000, "It " * 5000, "1 of " * 5000, "’'s 's", "“" * 3000, "Ａ" * 4000]
+)
 def test_odd_text_does_no_harm(text: str) -> None:
     names(text)
     own_names(text, text)

@@ -16,7 +16,6 @@ from functools import cached_property
 from heapq import nlargest
 from itertools import accumulate, compress, pairwise
 from math import ceil, inf, log
-from typing import Any
 
 import apsw
 import msgspec
@@ -59,7 +58,8 @@ _integers = msgspec.json.Decoder(list[int]).decode
 _LISTS = """SELECT p.term, p.entries, p.bits FROM json_each(?) j CROSS JOIN posting_lists p INDEXED BY posting_lists_term
     ON p.term = j.value"""
 """The blocks of each list come in order."""
-_FREQUENCIES = "SELECT term, size FROM json_each(?) j CROSS JOIN posting_lists ON term = j.value"
+_FREQUENCIES = """SELECT json_group_array(passages) FROM (SELECT
+    (SELECT coalesce(sum(size), 0) FROM posting_lists WHERE term = j.value) AS passages FROM json_each(?) j)"""
 
 
 class _ShortList:
@@ -170,11 +170,8 @@ class Postings:
             if len(known) + len(new) > _MAX_FREQUENCIES:
                 known.clear()
                 new = list(dict.fromkeys(terms))
-            known.update(dict.fromkeys(new, 0))
             asked = listed([term.encode(errors="replace").decode() for term in new])
-            rows: list[Any] = self._connection.execute(_FREQUENCIES, (asked,)).fetchall()
-            for term, size in rows:  # one for each block of a list
-                known[term] += size
+            known.update(zip(new, _integers(self._connection.execute(_FREQUENCIES, (asked,)).get), strict=True))
         return [known[term] for term in terms]
 
     def _rarity(self, size: int) -> float:

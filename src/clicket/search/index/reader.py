@@ -5,7 +5,6 @@ What was read and computed is cached until the file changes, through this connec
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -100,7 +99,9 @@ class IndexReader:
     def find(self, query: str, k: int) -> list[Document]:
         """The best documents. Passages are ranked, and the score of a document is that of its best passage."""
         query = query[:_MAX_QUERY]
-        query_terms: Mapping[str, int] = Counter(all_terms(query) + identifiers(query))
+        query_terms: dict[str, int] = {}
+        for term in all_terms(query) + identifiers(query):  # few: a Counter takes longer to be made
+            query_terms[term] = query_terms.get(term, 0) + 1
         with self.snapshot() as postings:
             if k < 1 or not postings.size:
                 return []
@@ -161,11 +162,12 @@ class IndexReader:
         if missing:
             rows: list[Any] = self._connection.execute(_SPANS, (listed(missing),)).fetchall()
             known.update({key: (start, stop) for key, start, stop in rows})
-        return [tuple([known[key] for key in each]) for each in passages]
+        return [(known[each[0]],) if len(each) == 1 else tuple([known[key] for key in each]) for each in passages]
 
     def _load(self, keys: Sequence[int]) -> dict[int, Document]:
-        found = {key: self._documents[key] for key in keys if key in self._documents}
-        missing = [key for key in keys if key not in found]
+        known = self._documents
+        found = {key: known[key] for key in keys if key in known}
+        missing = [key for key in keys if key not in found] if len(found) < len(keys) else []
         rows: list[Any] = self._connection.execute(_DOCUMENTS, (listed(missing),)).fetchall() if missing else []
         for key, *row, page in rows:
             one, title, text, url, source = [str(data, "utf-8", "surrogatepass") for data in row]
@@ -173,9 +175,9 @@ class IndexReader:
             remember_packed(found[key], page)
             self._characters += len(text)
             if self._characters > _MAX_TEXT:
-                self._documents.clear()
+                known.clear()
                 self._characters = len(text)
-            self._documents[key] = found[key]
+            known[key] = found[key]
         return found
 
     def _ids_of(self, keys: Sequence[int]) -> dict[int, str]:

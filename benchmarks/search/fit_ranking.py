@@ -2,7 +2,7 @@
 
 The weights are fitted to two of the three public sets, from zero, and recall at 5 of the third one is measured by searching it with them.
 The first ranking decides what the second round asks for, so the questions are searched again with the fitted weights, and the weights are
-fitted again, a few times. `--write` puts the table into SEARCH.md; `--show` prints weights that are fitted to all sets, beside the package's.
+fitted again. `--write` puts the table into SEARCH.md; `--show` prints weights that are fitted to all sets, beside the package's.
 """
 
 from __future__ import annotations

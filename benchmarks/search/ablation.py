@@ -37,8 +37,6 @@ _VECTORS = ("meaning", "meant")
 """Features that are 0 without vectors."""
 _RULES = (
     ("loss of covered terms", "_COVERED_LOSS", 0.0),
-    ("less for the same document", "_SAME_DOCUMENT", 0.0),
-    ("more for a mentioned document", "_CHAIN", 0.0),
     ("related terms", "_RELATED_SHARE", 0.0),
 )  # fmt: skip
 """Rules of the choice of sentences, each with the constant that it depends on and the value at which it has no effect."""

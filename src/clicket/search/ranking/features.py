@@ -34,7 +34,7 @@ _MAX_SOURCES = 16
 """Documents from which links are followed."""
 _NAME_FACTOR = 1.2
 """How much more a term counts as part of a name that is found as a whole."""
-_ANCHOR, _NOVEL = 6, 7
+_ANCHOR, _NOVEL = 5, 6
 """Columns of a document's own features."""
 
 
@@ -68,8 +68,8 @@ class FeatureExtractor:
         self._mentions: dict[str, tuple[int, dict[str, tuple[bool, int, str]]]] = {}
         """For each document how many of `_names` were looked for in it, and the documents that it mentions: as part of a word? By which
         rank of their names, and which name?"""
-        self._own: dict[str, tuple[float, float, float, float, float, str, float, float]] = {}
-        """For each document what depends on it alone: most of its row, and its first name."""
+        self._own: dict[str, tuple[float, float, float, float, float, float, float]] = {}
+        """For each document what depends on it alone: most of its row."""
         self._rows_for: tuple[list[str], float] = ([], 0.0)
         """The names in the question and the highest weight of a term for which `_own` was computed."""
         self.weights: dict[str, float] = {}
@@ -171,24 +171,10 @@ class FeatureExtractor:
         own = [self._own[one.profile.id] for one in matches]
         most_words = max([one[0] for one in own], default=0.0) or 1.0
         most_whole = max([one[1] for one in own], default=0.0) or 1.0
-        same_name = Counter([one.profile.names[0] for one in matches if one.profile.names])
         rows = []
-        for at, (words, whole, close, title, length, name, anchor, mentions) in enumerate(own):
-            bearers = log(same_name[name]) if same_name[name] > 1 else 0.0
+        for at, (words, whole, *others, mentions) in enumerate(own):
             meaning = 0.0 if similarities is None else similarities[at]
-            row = [
-                words / most_words,
-                whole / most_whole,
-                close,
-                title,
-                length,
-                bearers,
-                anchor,
-                0.0,
-                mentions,
-                meaning,
-            ]
-            rows.append(row)
+            rows.append([words / most_words, whole / most_whole, *others, 0.0, mentions, meaning])
         return rows
 
     def _add_own(self, matches: Sequence[TermMatch], names_in_question: Sequence[str]) -> None:
@@ -220,9 +206,7 @@ class FeatureExtractor:
                     if term in weights:
                         shared += weight
             title = shared / named if named else 0.0
-            first = profile.names[0] if profile.names else ""
-            own = (words, whole, one.proximity, title, log(one.length + 1), first, anchor, mentions)
-            self._own[profile.id] = own
+            self._own[profile.id] = (words, whole, one.proximity, title, log(one.length + 1), anchor, mentions)
 
     def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
         profiles = [one.profile for one in matches]

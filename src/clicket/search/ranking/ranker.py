@@ -31,7 +31,6 @@ _WEIGHTS = (
     ("close",     3.2,  1.8,  2.4,  2.5),  # the share of the question that is close together
     ("title",     0.7,  1.4, -0.1,  0.7),  # the share of the document's name that is in the question
     ("length",   -0.4, -0.6,  0.2, -0.1),  # the logarithm of the number of terms
-    ("bearers",  -0.8, -1.0, -0.3, -0.5),  # how many documents have the same name
     ("anchor",    1.8,  1.5,  2.4,  2.6),  # one of its names is in the question
     ("novel",     3.1,  2.4,  3.0,  2.7),  # the share of the question that better documents do not have
     ("mentions",  0.2, -1.6,  0.2, -1.9),  # it mentions a name that is in the question
@@ -47,7 +46,7 @@ _WEIGHTS = (
     ("asked",     0.0,  5.1,  0.0,  0.0),  # the share of a later round's query that is close together
     ("meant",     0.0,  0.0,  0.0,  9.2),  # similarity to such a query, if there are vectors
 )  # fmt: skip
-_ALONE = 10
+_ALONE = 9
 """Features of a document alone; the others are those of its links and of later queries."""
 _COLUMNS = [[float(row[column]) for row in _WEIGHTS] for column in range(1, 5)]
 
@@ -111,22 +110,19 @@ def _strengths(features: Features, first: Sequence[float]) -> list[float]:
 
 
 def _weighted(score: float, weights: Sequence[float], row: Sequence[float]) -> float:
-    """The score with ten more features. Written out, because a loop or `sum(map(mul, …))` takes more than twice as long."""
-    a, b, c, d, e, f, g, h, i, j = weights
-    k, m, n, o, p, q, r, s, t, u = row
-    return score + a * k + b * m + c * n + d * o + e * p + f * q + g * r + h * s + i * t + j * u
+    """The score with nine more features. Written out, because a loop or `sum(map(mul, …))` takes more than twice as long."""
+    a, b, c, d, e, f, g, h, i = weights
+    j, k, m, n, o, p, q, r, s = row
+    return score + a * j + b * k + c * m + d * n + e * o + f * p + g * q + h * r + i * s
 
 
 def _scored(features: Features, asked: Sequence[float], meant: Sequence[float], column: int) -> list[float]:
-    alone, own, others = _COLUMNS[column][:_ALONE], _COLUMNS[column + 1][:_ALONE], _COLUMNS[column + 1][_ALONE:]
+    alone, own = _COLUMNS[column][:_ALONE], _COLUMNS[column + 1][:_ALONE]
+    *others, of_meant = _COLUMNS[column + 1][_ALONE:]
     linked = link_features(features, _strengths(features, [_weighted(0.0, alone, row) for row in features.rows]))
-    of_asked, of_meant = others[-2:]
     scores = []
     for at, row in enumerate(features.rows):
-        score = _weighted(0.0, own, row)
-        if at in linked:
-            score = _weighted(score, others, [*linked[at], asked[at], meant[at]])
-        else:
-            score += of_asked * asked[at] + of_meant * meant[at]
+        score = _weighted(of_meant * meant[at], own, row)
+        score = _weighted(score, others, [*linked[at], asked[at]]) if at in linked else score + others[-1] * asked[at]
         scores.append(round(score, 6))
     return scores

@@ -47,17 +47,11 @@ _RELATED_SHARE = 0.5
 _COVERS = _VALUES[0]
 _COVERED_LOSS = 0.6
 """The share of its weight that a term of the question loses each time it is covered."""
-_SAME_DOCUMENT = 0.3
-"""Subtracted for each sentence taken from the same document, or from one of the same name."""
-_CHAIN = 0.4
-"""Added for a document that a taken sentence mentions."""
 _SHORT_DOCUMENT = 40
 """All statements of a document are scored if it has no more than this. Of others, those with terms of the question."""
 _ENOUGH = 0.8
 """If the best statement covers less of the question than this, several documents are needed."""
 _ABOUT_AS_GOOD = 4.0
-_Loss = tuple[str, list[float], set[int]]
-"""Of a taken statement: the key of its document, what each term of the question loses, and the documents that it mentions first."""
 _Row = tuple[Sentence, tuple[SourceDocument, ...]]
 """A statement, and the other documents that it mentions."""
 _Name = tuple[SourceDocument, str, frozenset[str]]
@@ -129,29 +123,24 @@ class Question:
 
 
 def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int) -> list[Candidate]:
-    """At most `most` of the candidates, the best first.
-
-    What taken statements make others lose is subtracted from those that may be the next one: losses make none better.
-    """
-    left = list(asked.weights)
+    """At most `most` of the candidates, the best first."""
+    lost = [0.0] * len(asked.weights)
+    """What each term of the question has lost."""
     chosen: list[Candidate] = []
     scores = [one.score for one in candidates]
     followed = list(scores)
-    losses: list[_Loss] = []
-    applied = [0] * len(scores)
-    """How many losses are subtracted from each candidate."""
-    named: set[int] = set()
+    """The second score when it was computed last. Losses only grow, so it is not higher now."""
     untaken = list(range(len(scores)))
     while untaken and len(chosen) < most:
         if _follows(chosen):
             highest, best = -math.inf, 0
             for number in sorted(untaken, key=followed.__getitem__, reverse=True):
-                value = followed[number]
-                if value < highest:
+                if followed[number] < highest:
                     break
-                if applied[number] < len(losses):
-                    value = followed[number] = _after(losses[applied[number] :], candidates[number], value)
-                    applied[number] = len(losses)
+                less = 0.0
+                for term, share in candidates[number].has.items():
+                    less += lost[term] * share
+                value = followed[number] = scores[number] - _COVERS * less
                 if value > highest or (value == highest and number < best):
                     highest, best = value, number
         else:
@@ -160,34 +149,10 @@ def select_sentences(asked: Question, candidates: Sequence[Candidate], most: int
         taken = candidates[best]
         if any(_repeats(taken, one) for one in chosen):
             continue
-        taken.score = scores[best]
         chosen.append(taken)
-        lost = [0.0] * len(left)
         for term in taken.has:
-            lost[term] = left[term] * _COVERED_LOSS
-            left[term] -= lost[term]
-        mentioned = {document.rank for document in taken.mentioned} - named
-        losses.append((taken.document.key, lost, mentioned))
-        if mentioned:
-            named |= mentioned
-            for number in untaken:
-                if candidates[number].document.rank in mentioned:
-                    scores[number] = round(scores[number] + _CHAIN, 6)
-                    followed[number] = _after(losses[applied[number] :], candidates[number], followed[number])
-                    applied[number] = len(losses)
+            lost[term] += (asked.weights[term] - lost[term]) * _COVERED_LOSS
     return _needed(chosen)
-
-
-def _after(losses: Sequence[_Loss], one: Candidate, value: float) -> float:
-    """The second score of a candidate after more statements are taken."""
-    shares, own, rank = one.has.items(), one.document.key, one.document.rank
-    for key, lost, mentioned in losses:
-        less = 0.0
-        for term, share in shares:
-            less += lost[term] * share
-        less = (_SAME_DOCUMENT if key == own else 0.0) + _COVERS * less
-        value += (_CHAIN if rank in mentioned else 0.0) - less
-    return value
 
 
 def _repeats(one: Candidate, other: Candidate) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from clicket.model.document import Document, Span
 from clicket.search.ranking.profiles import profile_of
 from clicket.search.synthesis.statements import Statement, statements
-from clicket.search.text.names import flattened, is_cjk, name_key
+from clicket.search.text.names import flattened, is_cjk
 
 __all__ = ["Sentence", "SourceDocument", "mentions", "parts_read", "split_documents"]
 
@@ -38,13 +38,12 @@ class Sentence(msgspec.Struct, frozen=True, gc=False):
 
 class SourceDocument(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A document with its sentences. `score` is 1 for the best and depends on the rank alone, because every ranker has a scale of its
-    own; `key` is equal for documents of the same name."""
+    own."""
 
     document: Document
     rank: int
     score: float
     sentences: tuple[Sentence, ...]
-    key: str
     names: tuple[tuple[str, frozenset[str]], ...]
     """Its own names, each with its terms."""
     title: frozenset[str]
@@ -67,8 +66,6 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 if one.end - one.start != len(heading) or part[one.start : one.end] != heading
             ]
         named = zip(profile.full_names, map(frozenset, profile.full_name_terms), strict=True)
-        own = "".join(profile.full_names[:1])
-        name = heading or own
         title = frozenset(profile.title_terms) if heading else frozenset[str]().union(*profile.full_name_terms[:1])
         sources.append(
             SourceDocument(
@@ -76,7 +73,6 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
                 rank=rank,
                 score=_score(rank),
                 sentences=tuple(found),
-                key=own if name.isascii() and name.lower() == own else name_key(name) or key,
                 names=tuple([one for one in named if one[1]]),
                 title=title,
                 terms=title.union(*[one.statement.terms for one in found]),

@@ -18,9 +18,9 @@ __all__ = ["MAX_READ", "SOFTNESS", "LinkRanker"]
 
 SOFTNESS = 0.25
 """How fast the strength of a document falls with its score: low, because a weak document may mention the right one."""
-MAX_READ, _MAX_READ_FIRST = 4, 7
-"""Documents of each query over a collection that are scored, and of the first query, which is the question."""
-_MAX_READ_ELSEWHERE = 5, 10
+MAX_READ = 7, 3
+"""Documents of the first query over a collection that are scored, and of each later one. The first query is the question."""
+_MAX_READ_ELSEWHERE = 10, 5
 """The same of other engines, whose first documents may be worse."""
 
 # Without vectors and with them: the weight for a document alone, and the final one. They were learnt on three public question sets;
@@ -57,7 +57,7 @@ class LinkRanker:
     def __init__(self, collection: Collection | None = None, *, term_weights: TermWeights | None = None) -> None:
         self._collection = collection
         self._term_weights = term_weights or TermWeights(collection)
-        self._read = _MAX_READ_ELSEWHERE if collection is None else (MAX_READ, _MAX_READ_FIRST)
+        self._read = _MAX_READ_ELSEWHERE if collection is None else MAX_READ
         self._extractor: FeatureExtractor | None = None
 
     def rank(self, findings: Findings) -> Sequence[tuple[str, float]]:
@@ -89,7 +89,7 @@ class LinkRanker:
         return None if self._collection is None else self._collection.similarities(text, ids)
 
 
-def _worth_reading(findings: Findings, most: int, most_first: int) -> frozenset[str]:
+def _worth_reading(findings: Findings, most_first: int, most: int) -> frozenset[str]:
     """Ids of the first documents of each query; the others are ranked last."""
     found = [one for each in findings.rounds for one in each.found]
     near = {key for place, one in enumerate(found) for key in one.documents[: most if place else most_first]}

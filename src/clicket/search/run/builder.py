@@ -67,11 +67,12 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
     if not isinstance(budget, Budget | None):
         raise UsageError(f"budget= takes a clicket.search.Budget, not {type(budget).__name__}.")
     engine, collection = _engine(options.get("engine"), options.get("engines"))
+    k_first, k_later = (_K, _K) if collection is None or options.get("ranker") is not None else MAX_READ
     spec = SearchSpec(
         question=question,
         max_loop=_whole("max_loop", options.get("max_loop", 3), _MAX_LOOP),
-        k=_K if k is None else _whole("k", k, MAX_RESULTS),
-        later_k=(_K if collection is None or options.get("ranker") is not None else MAX_READ) if k is None else k,
+        k=k_first if k is None else _whole("k", k, MAX_RESULTS),
+        later_k=k_later if k is None else k,
         budget=Budget() if budget is None else budget,
         request_id=uuid4().hex if request_id is None else str(request_id),
         max_page_size=_page_size(options.get("max_page_size")),

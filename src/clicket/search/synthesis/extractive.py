@@ -25,7 +25,7 @@ from clicket.text.terms import is_unspaced, terms
 
 __all__ = ["NOTHING_FOUND", "NOT_ANSWERED", "ExtractiveSynthesizer", "question_and_candidates"]
 
-_MAX_DOCUMENTS = 6
+_MAX_DOCUMENTS = 7
 """Documents that are read, the best ones."""
 _LINKING_WORDS = re.compile(r"(?<!\s)\s++(?:(?:[a-z]++|&)\s++)++")
 """Words between names, as in "Stan in Toledo": each name is looked for by itself."""

@@ -16,6 +16,7 @@ MADE: dict[str, str] = {
     "interpreter/run/task_parser.py:re.compile(f' {{0,3}}{re.escape(block.markup[0])}{{{len(bloc": "a task of many fences",
     "search/extract/html_tokens.py:_RAW_END": "HTML: scripts without an end",
     "search/index/folder_walk.py:re.compile('|'.join(expressions) if expressions else '(?!)',": "a path for patterns",
+    "search/synthesis/answer_types.py:_QUESTIONS": "the type of a question",
     "search/synthesis/quotes.py:re.compile(before + ''.join(parts) + after)": "a quote in a document",
     "vault/shapes.py:re.compile(whole)": "secrets: markers of every shape",
     "vault/shapes.py:re.compile(start or re.escape(marker))": "secrets: markers of every shape",

@@ -24,6 +24,7 @@ from clicket.model.arguments import fingerprint, parse_arguments
 from clicket.model.codec import canonical
 from clicket.model.output import encode_output
 from clicket.pipeline.validate import _further
+from clicket.search.synthesis.answer_types import answer_type
 from clicket.server.host_check import is_loopback
 from clicket.telemetry.tracing import within_trace
 from clicket.tools import tool
@@ -170,6 +171,9 @@ OTHERS = {
     "Retry-After": Case(lambda text: retry_after(text, 0.0), repeated("Mon, 1 "), 4_000),
     "a host": Case(
         each(lambda text: (numeric_host(text), is_loopback(text))), variants("1.", "0x", "a.", "a-", "[", ":", "%")
+    ),
+    "the type of a question": Case(
+        each(answer_type.__wrapped__), variants("wh", "what a", "which", "how ", "the ", "in what ", "date o"), 4_000
     ),
     "a trace's headers": Case(_traced, repeated("00-"), 4_000),
     "a URL without its password": Case(

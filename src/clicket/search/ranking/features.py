@@ -68,10 +68,6 @@ class FeatureExtractor:
         self._mentions: dict[str, tuple[int, dict[str, tuple[bool, int, str]]]] = {}
         """For each document how many of `_names` were looked for in it, and the documents that it mentions: as part of a word? By which
         rank of their names, and which name?"""
-        self._own: dict[str, tuple[float, float, float, float, float, float, float]] = {}
-        """For each document what depends on it alone: most of its row."""
-        self._rows_for: tuple[list[str], float] = ([], 0.0)
-        """The names in the question and the highest weight of a term for which `_own` was computed."""
         self.weights: dict[str, float] = {}
         self.total = 1.0
 
@@ -83,7 +79,7 @@ class FeatureExtractor:
         changed = [one for one in profiles if one.id in matches and matches[one.id].profile is not one]
         if changed or weights != self.weights:
             self.weights, self.total = weights, sum(weights.values()) or 1.0
-            for each in (matches, self._names, self._mentions, self._own):
+            for each in (matches, self._names, self._mentions):
                 each.clear()
         new = [one for one in profiles if one.id not in matches]
         for profile in new:
@@ -148,44 +144,21 @@ class FeatureExtractor:
                 number = shares.index(bound)
                 shares[number] = 0.0
                 terms = has.intersection(words[queries[number]])
-                best = max(best, best_window(self._positions(profile, terms), weights, len(terms)) / totals[number])
+                best = max(best, best_window(term_positions(profile, terms), weights, len(terms)) / totals[number])
             found.append(best)
         return found
-
-    def _positions(self, profile: DocumentProfile, terms: set[str]) -> list[tuple[int, str]]:
-        """Where these terms are in a document. Those of the question are known from its match."""
-        if self.weights.keys() >= terms:
-            return [one for one in self._matches[profile.id].positions if one[1] in terms]
-        return term_positions(profile, terms)
 
     def _rows(
         self, matches: Sequence[TermMatch], anchors: list[tuple[str, list[int]]], similarities: Sequence[float] | None
     ) -> list[list[float]]:
-        names = [name for name, _ in anchors]
-        if (names, self.term_weights.max_weight) != self._rows_for:
-            self._rows_for = (names, self.term_weights.max_weight)
-            self._own.clear()
-        new = [one for one in matches if one.profile.id not in self._own]
-        if new:
-            self._add_own(new, names)
-        own = [self._own[one.profile.id] for one in matches]
-        most_words = max([one[0] for one in own], default=0.0) or 1.0
-        most_whole = max([one[1] for one in own], default=0.0) or 1.0
-        rows = []
-        for at, (words, whole, *others, mentions) in enumerate(own):
-            meaning = 0.0 if similarities is None else similarities[at]
-            rows.append([words / most_words, whole / most_whole, *others, 0.0, mentions, meaning])
-        return rows
-
-    def _add_own(self, matches: Sequence[TermMatch], names_in_question: Sequence[str]) -> None:
-        """Compute what depends on one document alone. `names_in_question` are those that count."""
         weights, known, most = self.weights, self.term_weights.known, self.term_weights.max_weight
         names = []
-        for name in names_in_question:
+        for name, _ in anchors:
             parts = frozenset(name_terms(name))
             names.append((name, parts, sum([weights.get(term, 0.0) for term in sorted(parts)])))
         in_names = frozenset([term for _, parts, _ in names for term in parts])
-        for one in matches:
+        rows = []
+        for at, one in enumerate(matches):
             profile = one.profile
             words = whole = anchor = mentions = named = shared = 0.0
             for term, score in one.bm25.items():
@@ -206,7 +179,14 @@ class FeatureExtractor:
                     if term in weights:
                         shared += weight
             title = shared / named if named else 0.0
-            self._own[profile.id] = (words, whole, one.proximity, title, log(one.length + 1), anchor, mentions)
+            meaning = 0.0 if similarities is None else similarities[at]
+            row = [words, whole, one.proximity, title, log(one.length + 1), anchor, 0.0, mentions, meaning]
+            rows.append(row)
+        for column in range(2):
+            highest = max([row[column] for row in rows], default=0.0) or 1.0
+            for row in rows:
+                row[column] /= highest
+        return rows
 
     def _links(self, matches: Sequence[TermMatch], sources: Sequence[int]) -> list[Link]:
         profiles = [one.profile for one in matches]

@@ -13,7 +13,7 @@ from itertools import filterfalse
 import msgspec
 
 from clicket.model.document import Document
-from clicket.search.text.names import flattened, is_cjk, key_lines, mentioned, own_names
+from clicket.search.text.names import flattened, is_cjk, key_lines, names, own_names
 from clicket.text.terms import terms, terms_of_each
 
 __all__ = [
@@ -100,7 +100,7 @@ def _flat(text: str) -> str:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def _mentions(text: str) -> tuple[tuple[str, str], ...]:
-    named = [name for name in mentioned(text) if len(name) <= _MAX_NAME]
+    named = [name for name, _, _ in names(text) if len(name) <= _MAX_NAME]
     found: dict[str, str] = {}
     for name, flat in zip(named, without_initials(key_lines(named)).split("|"), strict=bool(named)):
         key = flat.strip()

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import mul
 
 import msgspec
 
 from clicket.search.synthesis.answer_types import answer_type, may_contain, related_terms
 from clicket.search.synthesis.source_documents import Sentence, SourceDocument, mentions
-from clicket.search.synthesis.statements import Statement
 from clicket.text.terms import fold, terms
 
 __all__ = ["WEIGHTS", "Candidate", "Question", "candidates_of", "select_sentences"]
@@ -113,10 +112,7 @@ class Question:
         return known
 
     def sum(self, has: dict[int, float]) -> float:
-        total = 0.0
-        for number, share in has.items():
-            total += self.weights[number] * share
-        return total
+        return sum([self.weights[number] * share for number, share in has.items()])
 
     def weight(self, there: frozenset[str], title: frozenset[str] = frozenset()) -> float:
         return sum([self.weights[number] for number, term in self.numbered if term in there or term in title])
@@ -189,7 +185,8 @@ def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[
         for sentence in document.sentences:
             statement = sentence.statement
             terms = statement.terms
-            if not (whole or not rows or not wanted.isdisjoint(terms) or _context_has(statement, wanted)):
+            context = (terms, statement.heading, statement.lead_terms)
+            if rows and not whole and all(map(wanted.isdisjoint, context)):
                 continue
             mentioned: tuple[SourceDocument, ...] = ()
             if not firsts.isdisjoint(terms):
@@ -205,10 +202,6 @@ def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[
     for document, rows in zip(documents, by_document, strict=True):
         candidates += _scored(asked, document, rows, mentioned_by.get(document.rank, (0.0, None)))
     return [one for one in candidates if one.features] or candidates
-
-
-def _context_has(statement: Statement, wanted: frozenset[str]) -> bool:
-    return not (wanted.isdisjoint(statement.heading) and wanted.isdisjoint(statement.lead_terms))
 
 
 def _scored(
@@ -242,7 +235,7 @@ def _scored(
             context - own,
             outer,
             sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole if unmet else 0.0,
-            _subject(asked.of, order) if kind == "definition" else 0.0,
+            sum([asked.of.get(term, 0.0) for term in dict.fromkeys(order[:3])]) if kind == "definition" else 0.0,
             _exact_share(exact, text) if exact else 0.0,
             1.0 if mentioned or not kind or may_contain(text, kind) else 0.0,
             by,
@@ -262,11 +255,6 @@ def _scored(
 
 def _joined(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
     return {**one, **{number: max(share, one.get(number, 0.0)) for number, share in other.items()}} if other else one
-
-
-def _subject(weights: Mapping[str, float], order: Sequence[str]) -> float:
-    """The weight of the question's terms with which the statement begins."""
-    return sum([weights.get(term, 0.0) for term in dict.fromkeys(order[:3])])
 
 
 def _exact_share(exact: Sequence[str], text: str) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import msgspec
 
@@ -71,7 +70,7 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
             SourceDocument(
                 document=document,
                 rank=rank,
-                score=_score(rank),
+                score=round(1 / (1 + _SCORE_STEP * rank), 6),
                 sentences=tuple(found),
                 names=tuple([one for one in named if one[1]]),
                 title=title,
@@ -79,11 +78,6 @@ def split_documents(ranked: Sequence[tuple[str, float]], documents: Mapping[str,
             )
         )
     return sources
-
-
-@lru_cache(maxsize=256)
-def _score(rank: int) -> float:
-    return round(1 / (1 + _SCORE_STEP * rank), 6)
 
 
 def parts_read(document: Document, most: int) -> list[Span]:

@@ -19,7 +19,6 @@ __all__ = [
     "joined_key",
     "key_lines",
     "leading_name",
-    "mentioned",
     "name_key",
     "names",
     "own_names",
@@ -227,20 +226,6 @@ def names(text: str) -> list[tuple[str, int, int]]:
         found.append(quoted)
         at = quoted[2]
     return found[:-1]
-
-
-def mentioned(text: str) -> list[str]:
-    """All names in order, each as often as it occurs: `names` without their places, faster."""
-    found, at = [], 0
-    for name, start, end in _quoted(text):
-        found += [*_names_of_runs(text[at:start]), name]
-        at = end
-    return found + _names_of_runs(text[at:])
-
-
-def _names_of_runs(text: str) -> list[str]:
-    runs = (_ASCII_RUN if text.isascii() else _RUN).findall(text)
-    return [name for run in runs if (name := run[_skipped(run) :])]
 
 
 def leading_name(text: str) -> str:

@@ -13,7 +13,6 @@ from clicket.search.text.names import (
     flattened_lines,
     key_lines,
     leading_name,
-    mentioned,
     name_key,
     names,
     own_names,
@@ -106,9 +105,8 @@ def test_a_document_answers_to_its_aliases() -> None:
         "",
     ],
 )
-def test_mentioned_names_are_those_that_are_found_with_their_places(text: str) -> None:
+def test_names_are_found_in_order_at_their_places(text: str) -> None:
     found = names(text)
-    assert mentioned(text) == [name for name, _, _ in found]
     assert all(text[start:end] == name for name, start, end in found)
     assert found == sorted(found, key=lambda one: one[1])
 

@@ -23,7 +23,7 @@ from benchmarks.search.figures import has, interval, mean, percentile
 from clicket.model.document import Document
 from clicket.search import Index, deep_search
 
-__all__ = ["Asked", "about_documentation", "measure_answers", "mixed", "section"]
+__all__ = ["Asked", "about_documentation", "measure_answers", "mixed", "of_all_sets", "section"]
 
 _OTHERS = {"2wiki": "hotpotqa", "hotpotqa": "musique", "musique": "2wiki"}
 """The set whose questions are mixed in."""
@@ -156,7 +156,22 @@ def section(rows: Mapping[str, Any]) -> str:
         ]
         for name, row in rows.items()
     ]
-    return f"{table(heads, body)}\n\n{BEFORE}"
+    return f"{table(heads, body)}\n\n{_all_sets(rows)}\n\n{BEFORE}"
+
+
+def of_all_sets(rows: Mapping[str, Any], what: str) -> tuple[int, int]:
+    """How many questions were `refused` or `recognised`, and of how many."""
+    return sum(round(row[what]["share"] * row[what]["of"]) for row in rows.values()), sum(
+        row[what]["of"] for row in rows.values()
+    )
+
+
+def _all_sets(rows: Mapping[str, Any]) -> str:
+    (recognised, unanswerable), (refused, answerable) = (of_all_sets(rows, what) for what in ("recognised", "refused"))
+    return (
+        f"All sets together: {recognised} of {unanswerable} recognised ({100 * recognised / max(unanswerable, 1):.1f} %), "
+        f"{refused} of {answerable} refused ({100 * refused / max(answerable, 1):.1f} %)."
+    )
 
 
 def _share(found: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.report import table
 from benchmarks.search import answers
 from benchmarks.search.data import KNOWN
+from benchmarks.search.documents import SETS
 from benchmarks.search.methods import METHODS
 from benchmarks.search.published import CAVEATS, PUBLISHED, SOURCES
 
@@ -248,6 +249,7 @@ def _required(kept: Mapping[str, Any]) -> str:
     wrong = sum(row["wrong_citations"] for one in sets.values() for row in one["rows"].values())
     if sets:
         rows.append(_verdict("citations that are false, all rows", 0, None, wrong, "≤"))
+    rows += _required_answers(kept.get("answers", {}).get("answers", {}))
     if found := kept.get("indexing"):
         rows.append(_verdict("passages indexed a second of CPU", 2000, None, found["per_cpu_second"], "≥"))
     if found := kept.get("scale"):
@@ -257,6 +259,25 @@ def _required(kept: Mapping[str, Any]) -> str:
         text = f"seconds to read an unchanged folder of {found['files']:,} files again"
         rows.append(_verdict(text, 10, None, found["unchanged_seconds"], "≤"))
     return table(["what", "required", "hoped for", "measured", "ok"], rows)
+
+
+def _required_answers(found: Mapping[str, Any]) -> list[list[str]]:
+    rows = []
+    for name, column, text, bar in (
+        (f"{SETS['debian']}, held-back", "first", "in the first sentence", 30),
+        (f"{SETS['debian']}, held-back", "three", "in the first three", 60),
+        (KNOWN["hotpotqa"], "three", "in the first three", 75),
+    ):
+        if name in found:
+            rows.append(_verdict(f"% of answers {text}, {name}", bar, None, 100 * found[name][column]["share"], "≥"))
+    for what, text, limit, sign in (
+        ("recognised", "without an answer that are recognised", 85, "≥"),
+        ("refused", "with an answer that are refused", 5, "≤"),
+    ):
+        some, of = answers.of_all_sets(found, what)
+        if of:
+            rows.append(_verdict(f"% of questions {text}, all sets", limit, None, 100 * some / of, sign))
+    return rows
 
 
 def _verdict(text: str, bar: float, aim: float | None, measured: float, sign: str) -> list[str]:

@@ -13,6 +13,9 @@ pytest.importorskip("numpy", reason="fitting needs numpy")
 from benchmarks.search import ablation
 from benchmarks.search.model_section import kept_section, placed, with_section
 
+from clicket.search import Index
+from clicket.search.synthesis.extractive import question_and_candidates
+
 PASSAGES = [
     *(
         {"id": town, "title": town, "text": f"{town} is a town. Its bridge was built by {builder}. It has a mill."}
@@ -46,6 +49,25 @@ def test_every_feature_is_a_row(data: Path, capsys: pytest.CaptureFixture[str]) 
     )
     for part, name in ablation.features():
         assert sum(line.startswith(f"| {part}: {name} ") for line in lines) == 1
+
+
+@pytest.mark.parametrize("part", ["ranking", "sentences"])
+def test_what_is_left_out_has_an_effect(part: str) -> None:
+    """Each part has a feature without which the documents or the sentences of the questions score differently."""
+    with Index.open() as index:
+        index.add(PASSAGES)
+        task = ablation.Task(QUESTIONS[0]["question"], (), ())
+        (before,) = ablation.search(index, [task])
+        changed = []
+        for name in [name for its_part, name in ablation.features() if its_part == part]:
+            with ablation.without(part, name):
+                (after,) = ablation.search(index, [task])
+                _, _, candidates = question_and_candidates(after, index)
+            _, _, others = question_and_candidates(before, index)
+            scores = [[(one.score, one.covers) for one in each] for each in (candidates, others)]
+            if after.ranked != before.ranked or scores[0] != scores[1]:
+                changed.append(name)
+    assert changed
 
 
 def test_what_a_feature_is_worth_is_shown_by_set() -> None:

@@ -146,6 +146,10 @@ async def run(tier: str, wanted: list[str]) -> dict[str, Any]:
             await beside.run("neighbour = 'unharmed'")
             try:
                 results = await asyncio.gather(*map(gated, programs))
+                for at, program in enumerate(programs):
+                    # The kernel counts the processes of a user: a program may have found the limit used up by another one beside it.
+                    if tier != "full" and results[at].get("error") == "BlockingIOError":
+                        results[at] = await gated(program)
             finally:
                 await sessions.close()
             neighbour = await beside.run("print(neighbour)")

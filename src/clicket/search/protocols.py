@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 from clicket.model.document import Document
 from clicket.search.findings import Analysis, Findings, Synthesis
 
-__all__ = ["MAX_QUERIES", "Analyzer", "Collection", "Planner", "Ranker", "Synthesizer", "is_collection"]
+__all__ = ["MAX_QUERIES", "Analyzer", "Collection", "Planner", "Ranker", "Synthesizer", "has_vectors", "is_collection"]
 
 
 MAX_QUERIES = 5
@@ -75,3 +75,8 @@ _METHODS = ("size", "frequencies", "named", "fetch", "similarities")
 def is_collection(thing: Any) -> TypeGuard[Collection]:
     """`isinstance(thing, Collection)`, ten times faster: every search asks."""
     return all(callable(getattr(thing, name, None)) for name in _METHODS)
+
+
+def has_vectors(collection: Collection | None) -> bool:
+    """Is the collection searched by vectors, too? Each query is embedded then, which costs more than to read more documents of it."""
+    return getattr(collection, "embedder", None) is not None

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.search.findings import Findings
-from clicket.search.protocols import MAX_QUERIES, Collection
+from clicket.search.protocols import MAX_QUERIES, Collection, has_vectors
 from clicket.search.ranking.profiles import DocumentProfile, profile_of, terms_of_names, without_initials
 from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
@@ -29,7 +29,7 @@ _SOURCES = 4
 _FIRST_SOURCES = 2
 """Documents whose mentions are read first. Of other documents and names only those are looked up that can give a bridge that is needed."""
 _FEW_QUERIES = 3
-"""Queries of a round over a collection: more of them find little, and each costs a third of the round."""
+"""Queries of a round over a collection without vectors: more of them find little, and each costs a third of the round."""
 _EARLY = 0.3
 """What it counts that a name is at the start of a document."""
 _COMMON = 0.3
@@ -64,7 +64,7 @@ class BridgeFinder:
 
     def __init__(self, collection: Collection | None = None, term_weights: TermWeights | None = None) -> None:
         self.collection = collection
-        self.needed = MAX_QUERIES if collection is None else _FEW_QUERIES
+        self.needed = MAX_QUERIES if collection is None or has_vectors(collection) else _FEW_QUERIES
         """The bridges that a round needs, one for each query."""
         self.term_weights = term_weights or TermWeights(collection)
         self._named: tuple[str, list[str]] = ("", [])
@@ -103,13 +103,9 @@ class BridgeFinder:
         blocked = f"{question.flat}|{without_initials(flattened_lines(findings.searched))}"
         found: dict[str, Bridge] = {}
         self._add(found, sources[:_FIRST_SOURCES], question, blocked, findings)
-        least, weights = self._least(found, findings), {term: self.term_weights[term] for term in question.terms}
-        total = sum(weights.values()) or 1.0
-        others = []
-        for strength, profile in sources[_FIRST_SOURCES:]:
-            share = sum([weight for term, weight in weights.items() if term in profile.all_terms]) / total
-            if strength * (1 + share + _EARLY) / 2 >= least:  # the highest score that a bridge from it can have
-                others.append((strength, profile))
+        least = self._least(found, findings)
+        # Of the others, those that can give a bridge that is needed: this is the highest score of one.
+        others = [one for one in sources[_FIRST_SOURCES:] if one[0] * (2 + _EARLY) / 2 >= least]
         self._add(found, others, question, blocked, findings)
         return sorted(found.values(), key=lambda one: (-one.score, one.key))
 

@@ -47,9 +47,8 @@ class BridgePlanner:
             if name_key(gap) not in known:
                 yield gap
         from_gaps = dict.fromkeys(key for gap in findings.gaps if (key := name_key(gap)) in known)
-        least = MIN_SHARE * found[0].score if found else 0.0
-        if len(findings.rounds) > 1:
-            least = max(least, MIN_BRIDGE_SCORE)
+        best = found[0].score if found else 0.0
+        least = max(MIN_SHARE * best, MIN_BRIDGE_SCORE if len(findings.rounds) > 1 else 0.0)
         for one in [*map(known.__getitem__, from_gaps), *found]:
             if one.score >= least:
                 yield _query(findings.question, one.name, one.missing_terms)

@@ -169,7 +169,9 @@ class FeatureExtractor:
                 if name in one.names_in_question:
                     anchor = max(anchor, 1.0 if name == profile.names[0] else 0.5)
                     whole += _NAME_FACTOR * weight
-                elif parts <= profile.all_terms.keys() and _mentions_name(profile, name):
+                elif parts <= profile.all_terms.keys() and (
+                    f" {name} " in profile.flat or (profile.unspaced and name in profile.flat)
+                ):
                     mentions += weight / self.total
                     whole += _NAME_FACTOR * weight
             if not weights.keys().isdisjoint(profile.name_terms):
@@ -273,10 +275,6 @@ def _longest_names(
             left = left.replace(name, "|")
             chosen.append((name, bearers))
     return chosen
-
-
-def _mentions_name(profile: DocumentProfile, name: str) -> bool:
-    return f" {name} " in profile.flat or (profile.unspaced and name in profile.flat)
 
 
 def link_features(features: Features, strengths: Sequence[float]) -> dict[int, list[float]]:

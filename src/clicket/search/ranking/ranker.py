@@ -8,20 +8,18 @@ from math import exp
 
 from clicket.model.document import Document
 from clicket.search.findings import Findings
-from clicket.search.protocols import Collection
+from clicket.search.protocols import Collection, has_vectors
 from clicket.search.ranking.features import FeatureExtractor, Features, link_features
 from clicket.search.ranking.profiles import profile_of
 from clicket.search.ranking.term_match import QuestionTerms
 from clicket.search.ranking.term_weights import TermWeights
 
-__all__ = ["MAX_READ", "SOFTNESS", "LinkRanker"]
+__all__ = ["SOFTNESS", "LinkRanker", "max_read"]
 
 SOFTNESS = 0.25
 """How fast the strength of a document falls with its score: low, because a weak document may mention the right one."""
-MAX_READ = 7, 3
-"""Documents of the first query over a collection that are scored, and of each later one. The first query is the question."""
-_MAX_READ_ELSEWHERE = 10, 5
-"""The same of other engines, whose first documents may be worse."""
+_MAX_READ, _MAX_READ_ELSEWHERE = (7, 3), (10, 5)
+"""Documents of the question and of each later query that are scored: over a collection without vectors, and elsewhere."""
 
 # Without vectors and with them: the weight for a document alone, and the final one. They were learnt on three public question sets;
 # a set that is held out loses one to three points. The rows are in the order of the columns of `features`.
@@ -51,13 +49,18 @@ _ALONE = 9
 _COLUMNS = [[float(row[column]) for row in _WEIGHTS] for column in range(1, 5)]
 
 
+def max_read(collection: Collection | None) -> tuple[int, int]:
+    """How many documents of the first query are scored, and of each later one."""
+    return _MAX_READ_ELSEWHERE if collection is None or has_vectors(collection) else _MAX_READ
+
+
 class LinkRanker:
     """The built-in `Ranker`. Term weights come from the collection, or from the documents found if there is none."""
 
     def __init__(self, collection: Collection | None = None, *, term_weights: TermWeights | None = None) -> None:
         self._collection = collection
         self._term_weights = term_weights or TermWeights(collection)
-        self._read = _MAX_READ_ELSEWHERE if collection is None else MAX_READ
+        self._read = max_read(collection)
         self._extractor: FeatureExtractor | None = None
 
     def rank(self, findings: Findings) -> Sequence[tuple[str, float]]:

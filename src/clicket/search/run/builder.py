@@ -19,7 +19,7 @@ from clicket.search.planning.bridges import BridgeFinder
 from clicket.search.planning.question_reading import read_question
 from clicket.search.protocols import Collection, is_collection
 from clicket.search.ranking import LinkRanker
-from clicket.search.ranking.ranker import MAX_READ
+from clicket.search.ranking.ranker import max_read
 from clicket.search.ranking.term_weights import TermWeights
 from clicket.search.run.budget import Budget
 from clicket.search.run.checkpoints import CheckpointReplay, Checkpoints
@@ -67,7 +67,7 @@ def build_search(question: str, **options: Unpack[SearchOptions]) -> Machine:
     if not isinstance(budget, Budget | None):
         raise UsageError(f"budget= takes a clicket.search.Budget, not {type(budget).__name__}.")
     engine, collection = _engine(options.get("engine"), options.get("engines"))
-    k_first, k_later = (_K, _K) if collection is None or options.get("ranker") is not None else MAX_READ
+    k_first, k_later = (_K, _K) if collection is None or options.get("ranker") is not None else max_read(collection)
     spec = SearchSpec(
         question=question,
         max_loop=_whole("max_loop", options.get("max_loop", 3), _MAX_LOOP),

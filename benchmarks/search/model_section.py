@@ -14,8 +14,8 @@ __all__ = ["kept_section", "placed", "section", "with_section"]
 
 _BEGIN, _END = "<!-- bench-answers -->", "<!-- end of bench-answers -->"
 _SECTION = re.compile(f"{_BEGIN}.*?{_END}\n*", re.DOTALL)
-_KEPT = re.compile(rf"(?:<!-- (fit|ablation) -->.*?<!-- end of \1 -->\n*)*{_BEGIN}.*?{_END}", re.DOTALL)
-"""With the sections that `fit` and `ablation` made, which are before it."""
+_KEPT = re.compile(rf"(?:<!-- (fit|ablation|fit-ranking) -->.*?<!-- end of \1 -->\n*)*{_BEGIN}.*?{_END}", re.DOTALL)
+"""With the sections that `fit`, `ablation` and `fit_ranking` made, which are before it."""
 _INTRODUCTION = (
     "Made by `make bench-answers`. Questions about documentation that were held back, {known} with an answer and {unknown} without, asked "
     "without a model and with one that writes the answer (`brief=True`): {model}, threads: {threads}, {seconds:g} s for an answer. A "

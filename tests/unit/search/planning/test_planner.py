@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.unit.search.index.test_vectors import Meanings
 from tests.unit.search.ranking.corpora import CHINESE, FILMS, index_of, searched
 
 from clicket.model.document import Document
@@ -102,6 +103,8 @@ async def test_a_round_over_a_collection_has_three_queries_at_most_and_five_else
     findings = found("Which actors are in Silver Harbour?", "film", rows)
     with index_of(rows) as index:
         assert len(await BridgePlanner(index).plan(findings)) == 3
+        index.embedder = Meanings()  # then each query is embedded, and more of them are worth it
+        assert len(await BridgePlanner(index).plan(findings)) == 5
     assert len(await BridgePlanner().plan(findings)) == 5
 
 

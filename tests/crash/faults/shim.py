@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import errno
 import functools
@@ -113,7 +114,9 @@ def environment(control: Control | None, *, root: Path | None = None, log: Path 
 
 @functools.cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="clicket-shim-")  # removed with the test run
+    folder = tempfile.TemporaryDirectory(prefix="clicket-shim-")
+    atexit.register(folder.cleanup)  # before the one that tempfile does itself, which warns
+    return folder
 
 
 @functools.cache

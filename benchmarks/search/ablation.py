@@ -40,8 +40,8 @@ _RULES = (
     ("related terms", "_RELATED_SHARE", 0.0),
 )  # fmt: skip
 """Rules of the choice of sentences, each with the constant that it depends on and the value at which it has no effect."""
-Figures = tuple[float | None, float, float]
-"""Recall at 5, if the supporting passages are known; the answer in the first three sentences; in all, at most eight."""
+Figures = tuple[float | None, float, float, float]
+"""Recall at 5, if the supporting passages are known; the answer in the first sentence; in the first three; in all, at most eight."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,18 @@ def search(index: Index, tasks: Sequence[Task]) -> list[Findings]:
 
 def figures(index: Index, tasks: Sequence[Task], findings: Sequence[Findings]) -> Figures:
     """Refusals are not counted: the decision about an answer is fitted to the features as they are."""
-    recalls, three, eight = [], [], []
+    recalls: list[float] = []
+    within: dict[int, list[bool]] = {1: [], 3: [], 8: []}
     extractive = ExtractiveSynthesizer(index, judges=False)
     for one, found in zip(tasks, findings, strict=True):
         if one.gold:
             recalls.append(recall([key for key, _ in found.ranked], one.gold, 5))
         if one.answers:
             texts = [cited.text for cited in extractive.extract(found).citations]
-            three.append(any(has(texts[:3], answer) for answer in one.answers))
-            eight.append(any(has(texts, answer) for answer in one.answers))
-    return 100 * mean(recalls) if recalls else None, 100 * mean(three), 100 * mean(eight)
+            for most, found_in in within.items():
+                found_in.append(any(has(texts[:most], answer) for answer in one.answers))
+    first, three, eight = (100 * mean(each) for each in within.values())
+    return 100 * mean(recalls) if recalls else None, first, three, eight
 
 
 def measure(data: str, limit: int | None, place: Path) -> dict[str, dict[tuple[str, str], Figures]]:
@@ -131,7 +133,8 @@ def measure(data: str, limit: int | None, place: Path) -> dict[str, dict[tuple[s
 _INTRODUCTION = (
     "`python -m benchmarks.search.ablation DATA --write` gives each feature of the ranking of documents and of the choice of sentences "
     "the weight 0 in turn, switches off each rule of that choice, and asks the tuning questions of all sets again. A cell is the change of "
-    "recall@5 (where the supporting passages are known) / of the answer in the first three sentences / in all, at most eight, in points; "
+    "recall@5 (where the supporting passages are known) / of the answer in the first sentence / the first three / all, at most eight, in "
+    "points; "
     "refusals are not counted. A dot is no change. *Helps in*: sets in which the changes add up to less than zero."
 )
 
@@ -152,7 +155,8 @@ def section(found: Mapping[str, Mapping[tuple[str, str], Figures]]) -> str:
 
 def _change(before: Figures, after: Figures) -> Figures:
     known = None if before[0] is None or after[0] is None else after[0] - before[0]
-    return known, after[1] - before[1], after[2] - before[2]
+    first, three, eight = (now - then for then, now in zip(before[1:], after[1:], strict=True))
+    return known, first, three, eight
 
 
 def _sum(change: Figures) -> float:

@@ -34,7 +34,7 @@ _MAX_SOURCES = 16
 """Documents from which links are followed."""
 _NAME_FACTOR = 1.2
 """How much more a term counts as part of a name that is found as a whole."""
-_ANCHOR, _NOVEL = 5, 6
+_ANCHOR, _NOVEL = 4, 5
 """Columns of a document's own features."""
 
 
@@ -103,9 +103,7 @@ class FeatureExtractor:
     def extract(self, profiles: Sequence[DocumentProfile], similarities: Sequence[float] | None = None) -> Features:
         matches = self.match(profiles)
         names_in_question = _anchors(matches)
-        partly = [one.name_terms for one in profiles if not self.weights.keys().isdisjoint(one.name_terms)]
-        wanted = [*partly, *[name_terms(name) for name, _ in names_in_question]]
-        self.term_weights.learn([term for each in wanted for term in each], profiles)
+        self.term_weights.learn([term for name, _ in names_in_question for term in name_terms(name)], profiles)
         anchors = _longest_names(self.question, names_in_question, self.term_weights)
         rows = self._rows(matches, anchors, similarities)
         rough = [row[0] + row[1] + row[2] + 0.5 * row[_ANCHOR] for row in rows]
@@ -151,8 +149,7 @@ class FeatureExtractor:
     def _rows(
         self, matches: Sequence[TermMatch], anchors: list[tuple[str, list[int]]], similarities: Sequence[float] | None
     ) -> list[list[float]]:
-        weights, known, most = self.weights, self.term_weights.known, self.term_weights.max_weight
-        names = []
+        weights, names = self.weights, []
         for name, _ in anchors:
             parts = frozenset(name_terms(name))
             names.append((name, parts, sum([weights.get(term, 0.0) for term in sorted(parts)])))
@@ -160,7 +157,7 @@ class FeatureExtractor:
         rows = []
         for at, one in enumerate(matches):
             profile = one.profile
-            words = whole = anchor = mentions = named = shared = 0.0
+            words = whole = anchor = mentions = 0.0
             for term, score in one.bm25.items():
                 words += score
                 if term not in in_names:
@@ -174,16 +171,8 @@ class FeatureExtractor:
                 ):
                     mentions += weight / self.total
                     whole += _NAME_FACTOR * weight
-            if not weights.keys().isdisjoint(profile.name_terms):
-                for term in profile.name_terms:
-                    weight = known.get(term, most)
-                    named += weight
-                    if term in weights:
-                        shared += weight
-            title = shared / named if named else 0.0
             meaning = 0.0 if similarities is None else similarities[at]
-            row = [words, whole, one.proximity, title, log(one.length + 1), anchor, 0.0, mentions, meaning]
-            rows.append(row)
+            rows.append([words, whole, one.proximity, log(one.length + 1), anchor, 0.0, mentions, meaning])
         for column in range(2):
             highest = max([row[column] for row in rows], default=0.0) or 1.0
             for row in rows:

@@ -54,8 +54,6 @@ class DocumentProfile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The surest of them, with initials and "Jr."."""
     full_name_terms: tuple[tuple[str, ...], ...]
     """Terms of each of them."""
-    name_terms: tuple[str, ...]
-    """Terms of the first name."""
     terms: tuple[str, ...]
     """Of the text, in order."""
     title_terms: tuple[str, ...]
@@ -197,7 +195,6 @@ def _read(id: str, title: str, text: str, lead: str) -> DocumentProfile:
         names=names,
         full_names=full_names,
         full_name_terms=tuple(full_name_terms),
-        name_terms=() if not names else full_name_terms[0] if names[0] == full_names[0] else name_terms(names[0]),
         terms=tuple(text_terms),
         title_terms=tuple(title_terms),
         all_terms=all_terms,

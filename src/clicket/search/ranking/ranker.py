@@ -27,9 +27,8 @@ _WEIGHTS = (
     ("words",    -0.8, -0.9, -0.8, -1.4),  # BM25 of the question
     ("whole",     1.7,  1.1,  1.6,  1.3),  # the same, with names of the question counted as a whole
     ("close",     3.2,  1.8,  2.4,  2.5),  # the share of the question that is close together
-    ("title",     0.7,  1.4, -0.1,  0.7),  # the share of the document's name that is in the question
     ("length",   -0.4, -0.6,  0.2, -0.1),  # the logarithm of the number of terms
-    ("anchor",    1.8,  1.5,  2.4,  2.6),  # one of its names is in the question
+    ("anchor",    2.2,  2.0,  2.4,  2.6),  # one of its names is in the question
     ("novel",     3.1,  2.4,  3.0,  2.7),  # the share of the question that better documents do not have
     ("mentions",  0.2, -1.6,  0.2, -1.9),  # it mentions a name that is in the question
     ("meaning",   0.0,  0.0,  5.8,  2.2),  # similarity of vectors, if there are some
@@ -44,7 +43,7 @@ _WEIGHTS = (
     ("asked",     0.0,  5.1,  0.0,  0.0),  # the share of a later round's query that is close together
     ("meant",     0.0,  0.0,  0.0,  9.2),  # similarity to such a query, if there are vectors
 )  # fmt: skip
-_ALONE = 9
+_ALONE = 8
 """Features of a document alone; the others are those of its links and of later queries."""
 _COLUMNS = [[float(row[column]) for row in _WEIGHTS] for column in range(1, 5)]
 
@@ -113,19 +112,18 @@ def _strengths(features: Features, first: Sequence[float]) -> list[float]:
 
 
 def _weighted(score: float, weights: Sequence[float], row: Sequence[float]) -> float:
-    """The score with nine more features. Written out, because a loop or `sum(map(mul, …))` takes more than twice as long."""
-    a, b, c, d, e, f, g, h, i = weights
-    j, k, m, n, o, p, q, r, s = row
-    return score + a * j + b * k + c * m + d * n + e * o + f * p + g * q + h * r + i * s
+    """The score with eight more features. Written out, because a loop or `sum(map(mul, …))` takes more than twice as long."""
+    a, b, c, d, e, f, g, h = weights
+    i, j, k, m, n, o, p, q = row
+    return score + a * i + b * j + c * k + d * m + e * n + f * o + g * p + h * q
 
 
 def _scored(features: Features, asked: Sequence[float], meant: Sequence[float], column: int) -> list[float]:
     alone, own = _COLUMNS[column][:_ALONE], _COLUMNS[column + 1][:_ALONE]
-    *others, of_meant = _COLUMNS[column + 1][_ALONE:]
+    *of_links, of_asked, of_meant = _COLUMNS[column + 1][_ALONE:]
     linked = link_features(features, _strengths(features, [_weighted(0.0, alone, row) for row in features.rows]))
     scores = []
     for at, row in enumerate(features.rows):
-        score = _weighted(of_meant * meant[at], own, row)
-        score = _weighted(score, others, [*linked[at], asked[at]]) if at in linked else score + others[-1] * asked[at]
-        scores.append(round(score, 6))
+        score = _weighted(of_asked * asked[at] + of_meant * meant[at], own, row)
+        scores.append(round(_weighted(score, of_links, linked[at]) if at in linked else score, 6))
     return scores

@@ -45,7 +45,6 @@ def test_a_packed_profile_equals_the_profile_of_the_text(title: str, text: str) 
     assert (stored.flat, stored.mentions) == (read.flat, read.mentions)
     assert (stored.names, stored.unspaced) == (read.names, read.unspaced)
     assert (stored.full_names, stored.full_name_terms) == (read.full_names, read.full_name_terms)
-    assert stored.name_terms == read.name_terms
     assert (stored.terms, stored.title_terms, stored.all_terms) == (read.terms, read.title_terms, read.all_terms)
 
 

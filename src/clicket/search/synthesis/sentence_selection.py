@@ -50,9 +50,10 @@ _SHORT_DOCUMENT = 40
 """All statements of a document are scored if it has no more than this. Of others, those with terms of the question."""
 _ENOUGH = 0.8
 """If the best statement covers less of the question than this, several documents are needed."""
-_ABOUT_AS_GOOD = 4.0
-_Row = tuple[Sentence, tuple[SourceDocument, ...]]
-"""A statement, and the other documents that it mentions."""
+_ABOUT_AS_GOOD, _FEW = 3.0, 3
+"""If the best statement covers the question: how much lower than its score the others may be, but for the first few."""
+_Row = tuple[Sentence, bool]
+"""A statement, and whether it mentions other documents."""
 _Name = tuple[SourceDocument, str, frozenset[str]]
 """A document, one of its names, and the terms of that."""
 _TOKEN = re.compile(r"[\w/.:-]+")
@@ -67,9 +68,6 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
 
     document: SourceDocument
     sentence: Sentence
-    mentioned: tuple[SourceDocument, ...]
-    is_mentioned: bool
-    """Does another document mention its document?"""
     features: list[float] = []
     """None at all if it cannot answer."""
     score: float = 0.0
@@ -160,11 +158,11 @@ def _repeats(one: Candidate, other: Candidate) -> bool:
 
 
 def _needed(chosen: list[Candidate]) -> list[Candidate]:
-    """Those that are about as good as the best one, if it covers the question and no other document is needed for it."""
-    if not chosen or chosen[0].covers < _ENOUGH or chosen[0].mentioned or chosen[0].is_mentioned:
+    """The first three and those that are about as good as the best one, if that covers the question by itself."""
+    if not chosen or chosen[0].covers < _ENOUGH:
         return chosen
     least = chosen[0].score - _ABOUT_AS_GOOD
-    return [one for one in chosen if one.score >= least]
+    return [one for place, one in enumerate(chosen) if place < _FEW or one.score >= least]
 
 
 def _follows(chosen: Sequence[Candidate]) -> bool:
@@ -191,7 +189,7 @@ def candidates_of(asked: Question, documents: Sequence[SourceDocument]) -> list[
             mentioned: tuple[SourceDocument, ...] = ()
             if not firsts.isdisjoint(terms):
                 mentioned = _mentioned(document, sentence, [names[first] for first in firsts & terms])
-            rows.append((sentence, mentioned))
+            rows.append((sentence, bool(mentioned)))
             if mentioned:
                 value = round(document.score * asked.weight(terms, document.title), 6)
                 for target in mentioned:
@@ -215,7 +213,7 @@ def _scored(
     title = {number: 1.0 for number, term in asked.numbered if term in document.title}
     rank = math.log1p(document.rank)
     candidates: list[Candidate] = []
-    for sentence, mentioned in rows:
+    for sentence, has_mention in rows:
         statement = sentence.statement
         order = statement.order
         has, own = asked.shares(statement.terms)
@@ -227,7 +225,7 @@ def _scored(
         if title:
             outer = sum([weights[number] * (1 - near.get(number, 0.0)) for number in title])
         if not near and not title and source is None:
-            candidates.append(Candidate(document, sentence, mentioned, False))
+            candidates.append(Candidate(document, sentence))
             continue
         text = sentence.text if exact or kind else ""
         features = [
@@ -237,7 +235,7 @@ def _scored(
             sum([weights[number] * has.get(number, 0.0) for number in unmet]) / whole if unmet else 0.0,
             sum([asked.of.get(term, 0.0) for term in dict.fromkeys(order[:3])]) if kind == "definition" else 0.0,
             _exact_share(exact, text) if exact else 0.0,
-            1.0 if mentioned or not kind or may_contain(text, kind) else 0.0,
+            1.0 if has_mention or not kind or may_contain(text, kind) else 0.0,
             by,
             0.0 if candidates else 1.0,
             rank,
@@ -245,11 +243,7 @@ def _scored(
             _FORMS.get(statement.kind, 0.0),
         ]
         score = round(sum(map(mul, _VALUES, features)), 6)
-        candidates.append(
-            Candidate(
-                document, sentence, mentioned, source is not None, features, score, {**has, **title}, context + outer
-            )
-        )
+        candidates.append(Candidate(document, sentence, features, score, {**has, **title}, context + outer))
     return candidates
 
 

@@ -47,6 +47,16 @@ def test_the_answer_is_sentences_of_the_documents_with_their_numbers() -> None:
     assert check(synthesis, asked.documents) == synthesis
 
 
+def test_fewer_sentences_if_one_covers_the_question() -> None:
+    told = " ".join(f"Webb met a man in town {number}." for number in range(12))
+    page = Document(id="page", title="Diary", text=f"{told} Millard Webb married the actress Mary Eaton in 1929.")
+    few = ExtractiveSynthesizer().extract(findings("When was it that Millard Webb married Mary Eaton?", page, OTHER))
+    assert few.citations[0].text == "Millard Webb married the actress Mary Eaton in 1929."
+    assert len(few.citations) == 3
+    many = ExtractiveSynthesizer().extract(findings("Which towns did Webb see in 1929, and who met him?", page, OTHER))
+    assert len(many.citations) == 8
+
+
 def test_a_chinese_question_is_answered_from_chinese_texts() -> None:
     film = Document(id="1", title="红高粱", text="《红高粱》是一部1987年的电影。导演是张艺谋。它很有名。")
     person = Document(id="2", title="张艺谋", text="张艺谋是中国导演。他出生于陕西西安。他喜欢摄影。")

@@ -25,14 +25,13 @@ from benchmarks.search.data import DataMissing, load
 from benchmarks.search.documents import SETS
 from benchmarks.search.figures import has, mean, recall
 from benchmarks.search.fit import DOCUMENTS, Recorder
-from benchmarks.search.model_section import placed
+from benchmarks.search.model_section import write_section
 from clicket.search import Findings, Index, deep_search
 from clicket.search.planning.question_reading import read_question
 from clicket.search.ranking import ranker
 from clicket.search.synthesis import sentence_selection
 from clicket.search.synthesis.extractive import ExtractiveSynthesizer
 
-PAGE = Path(__file__).resolve().parent.parent / "SEARCH.md"
 _VECTORS = ("meaning", "meant")
 """Features that are 0 without vectors."""
 _RULES = (
@@ -182,7 +181,7 @@ def main(words: list[str] | None = None) -> int:
         return 2
     print(made)
     if options.write:
-        PAGE.write_text(placed(PAGE.read_text(encoding="utf-8"), "ablation", made), encoding="utf-8")
+        write_section("ablation", made)
     return 0
 
 

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.search.fit DATA [--write]`: fits the weights by which sentences are chosen and by which an answer is recognised.
+"""`python -m benchmarks.search.fit DATA [--page]`: fits the weights by which sentences are chosen and by which an answer is recognised.
 
 Every set is left out once: the weights are fitted to the tuning questions of the others, and the figures of the set that was left out are
-printed. Then weights are fitted to all sets; `--write` puts them, rounded, into the tables of the package. They are fitted from zero: the
-weights that the package has now are only used to compare, and as the unit (that of `own`).
+printed; `--page` puts them into SEARCH.md. Then weights are fitted to all sets; `--write` puts them, rounded, into the tables of the
+package. They are fitted from zero: the weights that the package has now are only used to compare, and as the unit (that of `own`).
 
 The documentation is that of `benchmarks.search.documents`; its held-back halves are measured and never fitted to.
 """
@@ -16,18 +16,20 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from operator import mul
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.report import table
+from benchmarks.report import commit, table
 from benchmarks.search.answers import Asked, about_documentation, mixed
 from benchmarks.search.data import DataMissing, load
 from benchmarks.search.documents import SETS
 from benchmarks.search.figures import has, mean
+from benchmarks.search.model_section import write_section
 from clicket.search import Findings, Index, Synthesis, deep_search
 from clicket.search.planning.question_reading import read_question
 from clicket.search.synthesis import answerability, sentence_selection
@@ -190,23 +192,37 @@ def fit_decision(cases: Mapping[str, Sequence[Case]], sentences: Weights, refuse
     return [float(one) for one in weights], float(np.mean(below))
 
 
-def figures(cases: Sequence[Case], sentences: Weights, decision: Weights, least: float) -> list[str]:
-    """First sentence, first three, all eight, refused, recognised."""
-    hits: list[list[bool]] = []
-    refused, recognised = [], []
+@dataclass
+class Outcome:
+    """For each question with known answers: are they in the first sentence, the first three, all? For each answerable one: was it refused?
+    For each other one: was it recognised?"""
+
+    hits: list[tuple[bool, bool, bool]] = field(default_factory=list)
+    refused: list[bool] = field(default_factory=list)
+    recognised: list[bool] = field(default_factory=list)
+
+    def cells(self) -> list[str]:
+        return [*(_percent([row[column] for row in self.hits]) for column in range(3)), *self.decided()]
+
+    def decided(self) -> list[str]:
+        return [f"{_percent(each)} of {len(each)}" for each in (self.refused, self.recognised)]
+
+
+def _percent(found: Sequence[bool]) -> str:
+    return f"{100 * mean([float(one) for one in found]):.1f}"
+
+
+def outcome(cases: Sequence[Case], sentences: Weights, decision: Weights, least: float) -> Outcome:
+    found = Outcome()
     for one in cases:
         right, given = one.chosen(sentences)
         bar = least - (1.0 if is_cjk(one.text) else 0.0)
         answered = given is not None and round(sum(map(mul, decision, given)) - bar, 6) >= 0
-        (refused if one.is_answerable else recognised).append(float(not answered))
+        (found.refused if one.is_answerable else found.recognised).append(not answered)
         if one.asked.answers:
             right = right if answered else []
-            hits.append([any(right[:1]), any(right[:3]), any(right)])
-    return [
-        *(f"{100 * mean([float(row[column]) for row in hits]):.1f}" for column in range(3)),
-        f"{100 * mean(refused):.1f} of {len(refused)}",
-        f"{100 * mean(recognised):.1f} of {len(recognised)}",
-    ]
+            found.hits.append((any(right[:1]), any(right[:3]), any(right)))
+    return found
 
 
 def _parts(name: str, cases: Sequence[Case]) -> dict[str, list[Case]]:
@@ -223,24 +239,43 @@ _HEADS = ["", "first sentence", "first three", "first eight", "refused", "recogn
 def left_out(cases: Mapping[str, Sequence[Case]], shares: Sequence[float]) -> str:
     """The figures of each set with weights that were fitted to the others, and with the package's sentence weights."""
     package = [weight for _, weight in sentence_selection.WEIGHTS]
-    tables: dict[str, list[list[str]]] = {}
+    found: dict[str, dict[str, Outcome]] = {}
     for name in cases:
         others = {other: of_set for other, of_set in cases.items() if other != name}
-        for kind, sentences in (("sentences and decision", fit_sentences(others)), ("the decision alone", package)):
+        for kind, sentences in (("the decision alone", package), ("sentences and decision", fit_sentences(others))):
             for share in shares:
                 decision, least = fit_decision(others, sentences, share)
                 title = f"Fitted without the set: {kind}, refusing {100 * share:g} % of the others"
                 for part, of_part in _parts(name, cases[name]).items():
-                    tables.setdefault(title, []).append([part, *figures(of_part, sentences, decision, least)])
-    least = answerability.LEAST
+                    found.setdefault(title, {})[part] = outcome(of_part, sentences, decision, least)
     decision = [weight for _, weight in answerability.WEIGHTS]
-    for name, of_set in cases.items():
-        for part, of_part in _parts(name, of_set).items():
-            row = [part, *figures(of_part, package, decision, least)]
-            tables.setdefault(
-                "The weights of the package, which have seen every set but the held-back halves", []
-            ).append(row)
-    return "\n\n".join(f"{title}:\n\n{table(_HEADS, rows)}" for title, rows in tables.items())
+    found["The weights of the package, which have seen every set but the held-back halves"] = {
+        part: outcome(of_part, package, decision, answerability.LEAST)
+        for name, of_set in cases.items()
+        for part, of_part in _parts(name, of_set).items()
+    }
+    return "\n\n".join(f"{title}:\n\n{_table(rows)}" for title, rows in found.items())
+
+
+def _table(rows: Mapping[str, Outcome]) -> str:
+    everything = Outcome(
+        refused=[one for row in rows.values() for one in row.refused],
+        recognised=[one for row in rows.values() for one in row.recognised],
+    )
+    shown = [[name, *row.cells()] for name, row in rows.items()]
+    return table(_HEADS, [*shown, ["all sets together", "", "", "", *everything.decided()]])
+
+
+def section(left: str, shares: Sequence[float]) -> str:
+    """The section of SEARCH.md, without its markers."""
+    command = f"python -m benchmarks.search.fit DATA --refused {' '.join(f'{share:g}' for share in shares)} --page"
+    introduction = (
+        f"`{command}` fits the weights by which sentences are chosen and the decision about an answer to the tuning questions of four "
+        "sets, from zero, and measures the fifth one; refusals count as not found. The package has the sentence weights that were set by "
+        "hand: learnt on encyclopaedia passages, they do not carry over to documentation."
+    )
+    made = f"At commit {commit()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+    return f"### Each set left out once\n\n{introduction}\n\n{left}\n\n{made}"
 
 
 def write(path: Path, weights: Mapping[str, float], least: float | None = None) -> None:
@@ -262,6 +297,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument(
         "--refused", type=float, nargs="+", default=[0.03], help="shares of answerable questions to refuse (0.03)"
     )
+    parser.add_argument(
+        "--page", action="store_true", help="put the tables of the sets that were left out into SEARCH.md"
+    )
     parser.add_argument("--write", action="store_true", help="write the weights of the decision into the package")
     parser.add_argument("--write-sentences", action="store_true", help="write the weights of sentences, too")
     options = parser.parse_args(words)
@@ -271,7 +309,10 @@ def main(words: list[str] | None = None) -> int:
     except DataMissing as missing:
         print(f"fit: {missing}", file=sys.stderr)
         return 2
-    print(left_out(cases, options.refused))
+    left = left_out(cases, options.refused)
+    print(left)
+    if options.page:
+        write_section("fit", section(left, options.refused))
     names = [name for name, _ in sentence_selection.WEIGHTS]
     sentences = fit_sentences(cases)
     package = [weight for _, weight in sentence_selection.WEIGHTS]

@@ -21,10 +21,9 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.report import commit, table
-from benchmarks.search.ablation import PAGE
 from benchmarks.search.data import DataMissing, Set, load
 from benchmarks.search.figures import mean, recall
-from benchmarks.search.model_section import placed
+from benchmarks.search.model_section import write_section
 from clicket.search import Index, deep_search
 from clicket.search.ranking import ranker
 from clicket.search.ranking.features import Features, link_features
@@ -194,7 +193,7 @@ def main(words: list[str] | None = None) -> int:
             index.close()
     print(made)
     if options.write:
-        PAGE.write_text(placed(PAGE.read_text(encoding="utf-8"), "fit-ranking", made), encoding="utf-8")
+        write_section("fit-ranking", made)
     return 0
 
 

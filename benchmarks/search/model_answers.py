@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.report import commit
 from benchmarks.search.documents import QUESTIONS, SETS
 from benchmarks.search.figures import has
-from benchmarks.search.model_section import section, with_section
+from benchmarks.search.model_section import PAGE, section, with_section
 from benchmarks.search.model_server import MODEL, ModelServer, model_server
 from clicket.model.chat import ChatReply, ChatRequest, Usage
 from clicket.models import OpenAIModel
@@ -34,7 +34,6 @@ from clicket.text.terms import terms
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "bench" / "search"
-PAGE = ROOT / "benchmarks" / "SEARCH.md"
 _ENOUGH = 2 / 3
 """The share of the new terms of a known answer that a sentence must have."""
 

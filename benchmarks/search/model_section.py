@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.report import table
 from benchmarks.search.documents import SETS
 from benchmarks.search.figures import interval, mean, percentile
 
-__all__ = ["kept_section", "placed", "section", "with_section"]
+__all__ = ["PAGE", "kept_section", "placed", "section", "with_section", "write_section"]
+
+PAGE = Path(__file__).resolve().parents[1] / "SEARCH.md"
 
 _BEGIN, _END = "<!-- bench-answers -->", "<!-- end of bench-answers -->"
 _SECTION = re.compile(f"{_BEGIN}.*?{_END}\n*", re.DOTALL)
@@ -45,6 +48,11 @@ def placed(page: str, name: str, made: str) -> str:
         return former.sub(lambda _: whole, page)
     at = page.find(_BEGIN)
     return f"{page.rstrip()}\n\n{whole}\n" if at < 0 else f"{page[:at]}{whole}\n\n{page[at:]}"
+
+
+def write_section(name: str, made: str) -> None:
+    """Put a section into SEARCH.md, between comments of this name."""
+    PAGE.write_text(placed(PAGE.read_text(encoding="utf-8"), name, made), encoding="utf-8")
 
 
 def kept_section(page: str) -> str:

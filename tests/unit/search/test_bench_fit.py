@@ -41,14 +41,18 @@ def test_the_weights_find_the_right_sentences(cases: dict[str, list[fit.Case]]) 
     assert weights == fit.fit_sentences(cases)
     assert weights[0] == pytest.approx(sentence_selection.WEIGHTS[0][1])
     decision, least = fit.fit_decision(cases, weights, 0.0)
-    assert fit.figures(cases["one"], weights, decision, least)[2:] == ["100.0", "0.0 of 4", "100.0 of 3"]
+    assert fit.outcome(cases["one"], weights, decision, least).cells()[2:] == ["100.0", "0.0 of 4", "100.0 of 3"]
 
 
 def test_every_set_is_left_out_once(cases: dict[str, list[fit.Case]]) -> None:
-    text = fit.left_out(cases, [0.02])
-    assert (
-        text.count("| one ") == text.count("| other ") == 3
-    )  # both fitted, the decision fitted, the package's weights
+    text = fit.left_out(cases, [0.0])
+    # Both fitted, the decision fitted, the package's weights.
+    assert text.count("| one ") == text.count("| other ") == text.count("| all sets together ") == 3
+    assert "| 0.0 of 8 | 100.0 of 6 " in text
+    page = fit.section(text, [0.01, 0.02])
+    assert page.startswith("### Each set left out once\n")
+    assert "--refused 0.01 0.02 --page" in page
+    assert text in page
 
 
 def test_weights_are_written_into_the_tables(tmp_path: Path) -> None:

@@ -133,8 +133,7 @@ _INTRODUCTION = (
     "`python -m benchmarks.search.ablation DATA --write` gives each feature of the ranking of documents and of the choice of sentences "
     "the weight 0 in turn, switches off each rule of that choice, and asks the tuning questions of all sets again. A cell is the change of "
     "recall@5 (where the supporting passages are known) / of the answer in the first sentence / the first three / all, at most eight, in "
-    "points; "
-    "refusals are not counted. A dot is no change. *Helps in*: sets in which the changes add up to less than zero."
+    "points; refusals are not counted. A dot is no change. *Helps in*: sets in which the changes add up to less than zero."
 )
 
 
@@ -173,6 +172,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, metavar="N", help="the first N questions of each set")
     parser.add_argument("--write", action="store_true", help="put the table into SEARCH.md")
     options = parser.parse_args(words)
+    if options.write and options.limit:
+        parser.error("--write is for all questions: leave out --limit")
     try:
         with tempfile.TemporaryDirectory(prefix="ablation-") as scratch:
             made = section(measure(options.data, options.limit, Path(scratch)))

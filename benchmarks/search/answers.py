@@ -1,4 +1,4 @@
-"""How good the answers are: is the answer in the first sentence, the first three, the first eight; and is a question that the documents
+"""How good the answers are: is the answer in the first sentence, the first three, in all; and is a question that the documents
 do not answer recognised?
 
 Two sets are pages of documentation with questions by hand, in two halves. The three public sets are mixed with questions of another one
@@ -136,7 +136,7 @@ def section(rows: Mapping[str, Any]) -> str:
         "",
         "first sentence",
         "first three",
-        "first eight",
+        "all, at most eight",
         "sentences",
         "refused",
         "recognised",

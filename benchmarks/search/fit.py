@@ -1,8 +1,9 @@
 """`python -m benchmarks.search.fit DATA [--page]`: fits the weights by which sentences are chosen and by which an answer is recognised.
 
 Every set is left out once: the weights are fitted to the tuning questions of the others, and the figures of the set that was left out are
-printed; `--page` puts them into SEARCH.md. Then weights are fitted to all sets; `--write` puts them, rounded, into the tables of the
-package. They are fitted from zero: the weights that the package has now are only used to compare, and as the unit (that of `own`).
+printed; `--page` puts them into SEARCH.md. Then weights are fitted to all sets; `--write` puts those of the decision, rounded, into the
+table of the package, `--write-sentences` the others, too. They are fitted from zero: the weights that the package has now are only used to
+compare, and as the unit (that of `own`).
 
 The documentation is that of `benchmarks.search.documents`; its held-back halves are measured and never fitted to.
 """
@@ -233,7 +234,7 @@ def _parts(name: str, cases: Sequence[Case]) -> dict[str, list[Case]]:
     }
 
 
-_HEADS = ["", "first sentence", "first three", "first eight", "refused", "recognised"]
+_HEADS = ["", "first sentence", "first three", "all, at most eight", "refused", "recognised"]
 
 
 def left_out(cases: Mapping[str, Sequence[Case]], shares: Sequence[float]) -> str:
@@ -270,9 +271,10 @@ def section(left: str, shares: Sequence[float]) -> str:
     """The section of SEARCH.md, without its markers."""
     command = f"python -m benchmarks.search.fit DATA --refused {' '.join(f'{share:g}' for share in shares)} --page"
     introduction = (
-        f"`{command}` fits the weights by which sentences are chosen and the decision about an answer to the tuning questions of four "
-        "sets, from zero, and measures the fifth one; refusals count as not found. The package has the sentence weights that were set by "
-        "hand: learnt on encyclopaedia passages, they do not carry over to documentation."
+        f"`{command}` fits the weights by which sentences are chosen and the decision about an answer to the tuning questions of all "
+        "sets but one, from zero, and measures that one; refusals count as not found. Where the decision alone is fitted, sentences are "
+        "chosen with the weights of the package. Those were set by hand: weights that were learnt on encyclopaedia passages do not carry over to "
+        "documentation."
     )
     made = f"At commit {commit()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
     return f"### Each set left out once\n\n{introduction}\n\n{left}\n\n{made}"
@@ -303,6 +305,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write the weights of the decision into the package")
     parser.add_argument("--write-sentences", action="store_true", help="write the weights of sentences, too")
     options = parser.parse_args(words)
+    if options.page and options.limit:
+        parser.error("--page is for all questions: leave out --limit")
     try:
         with tempfile.TemporaryDirectory(prefix="fit-") as scratch:
             cases = collect_all(options.data, options.limit, Path(scratch))

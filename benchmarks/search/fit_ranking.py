@@ -177,6 +177,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--show", action="store_true", help="print weights that are fitted to all sets")
     parser.add_argument("--write", action="store_true", help="put the table into SEARCH.md")
     options = parser.parse_args(words)
+    if options.write and options.limit:
+        parser.error("--write is for all questions: leave out --limit")
     try:
         sets = load(options.data, limit=options.limit)
     except DataMissing as missing:

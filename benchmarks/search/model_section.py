@@ -1,4 +1,5 @@
-"""The section of SEARCH.md about answers that a model writes. Other runs of the benchmark keep it as it is."""
+"""Sections of SEARCH.md that other commands than `make bench-search` make, which keeps them as they are; and the one about answers that a
+model writes."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def write_section(name: str, made: str) -> None:
 
 
 def kept_section(page: str) -> str:
-    """The section as the page has it, with those of `fit` and `ablation`; empty if it has none."""
+    """The section as the page has it, with those of `fit`, `ablation` and `fit_ranking`; empty if it has none."""
     found = _KEPT.search(page)
     return found.group() if found else ""
 

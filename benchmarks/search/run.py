@@ -26,13 +26,12 @@ from benchmarks.search.answers import measure_answers  # noqa: E402
 from benchmarks.search.data import DataMissing, Set, load  # noqa: E402
 from benchmarks.search.measure import figures, measure  # noqa: E402
 from benchmarks.search.methods import METHODS  # noqa: E402
-from benchmarks.search.model_section import kept_section, with_section  # noqa: E402
+from benchmarks.search.model_section import PAGE, kept_section, with_section  # noqa: E402
 from benchmarks.search.vectors import Kept  # noqa: E402
 from clicket.errors import UsageError  # noqa: E402
 
 CACHE = ROOT / ".cache" / "bench" / "search"
 KEPT = CACHE / "figures.json"
-PAGE = ROOT / "benchmarks" / "SEARCH.md"
 PLOT = ROOT / "docs" / "guides" / "search-recall.svg"
 _PASSAGES = 100_000
 EXTRA = ("answers", "indexing", "scale", "folder", "embedding")

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("numpy", reason="fitting needs numpy")
 
-from benchmarks.search import ablation
+from benchmarks.search import ablation, model_section
 from benchmarks.search.model_section import kept_section, placed, with_section
 
 from clicket.search import Index
@@ -41,11 +41,20 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_feature_is_a_row(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_feature_is_a_row(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert ablation.main([str(data)]) == 0
     lines = capsys.readouterr().out.splitlines()
     as_it_is = next(line for line in lines if line.startswith("| as it is")).split("|")[2].strip()
     assert as_it_is.split(" / ") == ["100.0"] * 4
+    page = data / "PAGE.md"
+    page.write_text("# P\n", encoding="utf-8")
+    monkeypatch.setattr(model_section, "PAGE", page)
+    assert ablation.main([str(data), "--write"]) == 0
+    assert as_it_is in page.read_text(encoding="utf-8")
+    with pytest.raises(SystemExit):
+        ablation.main([str(data), "--write", "--limit", "1"])
     for part, name in ablation.features():
         assert sum(line.startswith(f"| {part}: {name} ") for line in lines) == 1
 

@@ -51,7 +51,7 @@ _SHORT_DOCUMENT = 40
 _ENOUGH = 0.8
 """If the best statement covers less of the question than this, several documents are needed."""
 _ABOUT_AS_GOOD, _FEW = 3.0, 3
-"""If the best statement covers the question: how much lower than its score the others may be, but for the first few."""
+"""If the best statement covers the question: how much lower than it the others may score, and how many are kept whatever they score."""
 _Row = tuple[Sentence, bool]
 """A statement, and whether it mentions other documents."""
 _Name = tuple[SourceDocument, str, frozenset[str]]
@@ -158,7 +158,7 @@ def _repeats(one: Candidate, other: Candidate) -> bool:
 
 
 def _needed(chosen: list[Candidate]) -> list[Candidate]:
-    """The first three and those that are about as good as the best one, if that covers the question by itself."""
+    """The first three and those that are about as good as the best one, if that covers the question; else all."""
     if not chosen or chosen[0].covers < _ENOUGH:
         return chosen
     least = chosen[0].score - _ABOUT_AS_GOOD
@@ -287,4 +287,4 @@ def _mentioned(
         for other, name, needed in some:
             if other is not document and needed <= terms and other.rank not in found and mentions(sentence.text, name):
                 found[other.rank] = other
-    return tuple([found[rank] for rank in sorted(found)]) if found else ()
+    return tuple(found.values())

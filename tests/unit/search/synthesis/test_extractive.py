@@ -50,11 +50,18 @@ def test_the_answer_is_sentences_of_the_documents_with_their_numbers() -> None:
 def test_fewer_sentences_if_one_covers_the_question() -> None:
     told = " ".join(f"Webb met a man in town {number}." for number in range(12))
     page = Document(id="page", title="Diary", text=f"{told} Millard Webb married the actress Mary Eaton in 1929.")
-    few = ExtractiveSynthesizer().extract(findings("When was it that Millard Webb married Mary Eaton?", page, OTHER))
-    assert few.citations[0].text == "Millard Webb married the actress Mary Eaton in 1929."
-    assert len(few.citations) == 3
-    many = ExtractiveSynthesizer().extract(findings("Which towns did Webb see in 1929, and who met him?", page, OTHER))
-    assert len(many.citations) == 8
+    wedding, in_lisbon, towns = (
+        [one.text for one in ExtractiveSynthesizer().extract(findings(question, page, OTHER)).citations]
+        for question in (
+            "When was it that Millard Webb married Mary Eaton?",
+            "When was it that Millard Webb married Mary Eaton in Lisbon?",
+            "Which man met Webb in town?",
+        )
+    )
+    assert wedding[0] == in_lisbon[0] == "Millard Webb married the actress Mary Eaton in 1929."
+    assert len(wedding) == 3
+    assert len(in_lisbon) == 8  # no sentence covers it
+    assert len(towns) > 3  # several are as good
 
 
 def test_a_chinese_question_is_answered_from_chinese_texts() -> None:

@@ -273,8 +273,8 @@ def section(left: str, shares: Sequence[float]) -> str:
     introduction = (
         f"`{command}` fits the weights by which sentences are chosen and the decision about an answer to the tuning questions of all "
         "sets but one, from zero, and measures that one; refusals count as not found. Where the decision alone is fitted, sentences are "
-        "chosen with the weights of the package. Those were set by hand: weights that were learnt on encyclopaedia passages do not carry over to "
-        "documentation."
+        "chosen with the weights of the package. Those were set by hand: weights that were learnt on encyclopaedia passages do not carry "
+        "over to documentation."
     )
     made = f"At commit {commit()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
     return f"### Each set left out once\n\n{introduction}\n\n{left}\n\n{made}"

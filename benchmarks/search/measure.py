@@ -17,8 +17,8 @@ from clicket.search import Index
 
 __all__ = ["calibration", "cost", "figures", "indexed", "measure", "summary"]
 
-_TIMES = 3
-"""Fresh processes for each row without vectors, of which the cheapest one counts: what a question costs beyond that is due to other work on
+_TIMES = 5
+"""Fresh processes for each row without vectors. Of each question the least CPU time counts: what it costs beyond that is due to other work on
 the machine. The results of all are the same."""
 
 
@@ -48,7 +48,7 @@ def measure(one: Set, methods: Iterable[Method], folder: Path, vectors: Path | N
         indexed(path, one.passages, titles=titles, kept=Kept(place) if place else None, name=one.name).close()
         for method in group:
             times = [ask(one, method, path, place) for _ in range(1 if near else _TIMES)]
-            out[method.name] = min(times, key=lambda rows: sum(row.cpu for row in rows))
+            out[method.name] = [min(rows, key=lambda row: row.cpu) for rows in zip(*times, strict=True)]
     return {method.name: out[method.name] for method in wanted if method.name in out}
 
 

@@ -18,8 +18,8 @@ from clicket.search import Index
 __all__ = ["calibration", "cost", "figures", "indexed", "measure", "summary"]
 
 _TIMES = 5
-"""Fresh processes for each row without vectors. Of each question the least CPU time counts: what it costs beyond that is due to other work on
-the machine. The results of all are the same."""
+"""Fresh processes for each row without vectors. Of each question the least CPU time counts: what it costs beyond that is due to other work
+on the machine. The results of all are the same."""
 
 
 def indexed(path: Path, passages: Sequence[dict[str, str]], *, titles: bool, kept: Kept | None, name: str) -> Index:

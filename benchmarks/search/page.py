@@ -18,7 +18,8 @@ _INTRODUCTION = (
     "Made by `make bench-search DATA=<folder>`; do not edit. Recall is the share of a question's supporting passages among "
     "the first 2, 5 or 10 documents of the result, in percent; in brackets the 95 % bootstrap interval over the questions. "
     "CPU is that of the whole process, all threads, for one question, each row in a fresh process; in rows without MiniLM each "
-    "question is asked in five processes, and the least counts. It grows with what else the machine does, which the load tells. No language model is used, except in the section of its own."
+    "question is asked in five processes, and the least counts. It grows with what else the machine does, which the load tells. "
+    "No language model is used, except in the section of its own."
 )
 # Required recall@5: minimum, and target.
 _RECALL = (

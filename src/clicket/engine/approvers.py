@@ -1,4 +1,4 @@
-"""Which people may approve a call: not the one who made it, and nobody twice.
+"""Which people may approve a call: not the caller, and each person once.
 
 A person has several names: the id of an API key, the key's name, its holder. Two keys with one of them in common belong to one person.
 The subject of an access token is a name, too: a key whose holder is that subject belongs to the same person.
@@ -26,7 +26,7 @@ API_KEY = "key"
 
 
 class Approver(msgspec.Struct, frozen=True):
-    """Who decides. Without any name it is the program itself, which may decide about every call."""
+    """The person that decides. Without any name it is the program itself, which may decide about every call."""
 
     name: str = ""
     identities: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Results from outside: whoever has the token of a call completes it, fails it or streams into it, from any process over the store.
+"""Results from outside: a program that has the token of a call completes it, fails it or streams into it, from any process over the store.
 
 A result is an event of the call. The process that owns the call applies it (`external.py`). Of several results the first is recorded,
 and the others get a `Conflict`; so does a result for a call that was cancelled or timed out.

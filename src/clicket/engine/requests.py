@@ -81,6 +81,6 @@ class Requests:
 
 
 def asked_in(stored: Stored) -> str | None:
-    """The hash of the question that a call waits with; None: it waits for nobody's decision."""
+    """The hash of the question that a call waits with; None if it waits for no decision."""
     record = read(stored.id, stored.events)
     return record.approval["hash"] if record.waiting_for == "approval" and record.approval is not None else None

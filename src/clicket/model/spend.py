@@ -47,7 +47,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Spender(msgspec.Struct, frozen=True):
-    """Who spends: a caller's run, after the runs that called its agent, the outermost first."""
+    """The run that spends: a caller's run, after the runs that called its agent, the outermost first."""
 
     caller: str
     runs: tuple[Run, ...]

@@ -311,7 +311,7 @@ class Pipeline:
         self.finish(call, then)
 
     def fail(self, call: Call, error: ToolError, then: Then, *, ran: float | None = None) -> None:
-        """End a call as failed, for a reason that its tool has nothing to do with: its host died, or somebody refused it. `ran`: the
+        """End a call as failed, for a reason that its tool has nothing to do with: its host died, or it was refused. `ran`: the
         tool itself failed, so many seconds after the attempt began."""
         call.outcome, call.error, call.is_blameless = State.FAILED, error, ran is None
         if ran is not None:

@@ -227,7 +227,7 @@ class SpendBook:
         await self._let_go(reservation.id, reservation.accounts)
 
     def assume(self, reservation: Reservation) -> None:
-        """The request was stopped, and nobody knows whether the model was asked: what was reserved counts as spent."""
+        """Count what was reserved as spent: the request was stopped, and it is unknown whether the model was asked."""
         self._spawn(self._surely(lambda: self._assume(reservation.id, reservation.hold, reservation.accounts)))
 
     async def _assume(self, id: str, hold: Hold, accounts: Sequence[AccountId]) -> None:

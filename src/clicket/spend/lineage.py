@@ -1,4 +1,4 @@
-"""Who spends. The thread of a sub-agent is named after the thread and the call that called it, so a name alone has all runs above.
+"""Which run spends. The thread of a sub-agent is named after the thread and the call that called it, so a name alone has all runs above.
 
 `t1/react.2.1.1` is the thread of the agent that call `react.2.1.1` called: the first call in step 1 of turn 2 of `react`, in `t1`.
 """

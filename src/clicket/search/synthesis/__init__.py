@@ -1,4 +1,4 @@
-"""The answer, and the citations that prove it.
+"""Writes the answer and its citations, and checks them.
 
 - `extractive`: the built-in synthesizer, which answers in sentences of the documents
 - `sentence_selection`: which sentences those are

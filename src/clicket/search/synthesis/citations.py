@@ -1,4 +1,4 @@
-"""Checks the citations of an answer, whoever wrote it: document, offsets, text and hash must match.
+"""Checks the citations of an answer, from the built-in synthesizer or a model: document, offsets, text and hash must match.
 
 Statements that rest only on false citations are removed from the answer and listed as unsupported. Statements without a
 citation are marked as such. Checking an answer twice changes nothing.

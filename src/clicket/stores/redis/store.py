@@ -161,8 +161,8 @@ class RedisStore:
         self._parts, self.notices = parts, channel
 
     async def _connect(self, connection: Connection) -> None:
-        """A server that cannot be reached is an error at once, for whoever opens the store to wait or not; one that is loading its
-        data is waited for."""
+        """Fail at once if the server cannot be reached: the caller decides whether to try again. Wait for a server that is loading its
+        data."""
 
         async def load_scripts() -> None:
             try:

@@ -80,4 +80,5 @@ async def test_a_server_that_does_not_answer_in_time(provider: Provider, index: 
         server.close()
         await server.wait_closed()
     assert QUOTED in [one.text for one in result.citations]
-    assert ["did not answer within" in note and "sentences of the documents" in note for note in result.notes] == [True]
+    # The model's limit is a tenth shorter than the stage's, and either may be the first on a machine with other work.
+    assert ["answer within 0.18 s" in note or "answer within 0.2 s" in note for note in result.notes] == [True]

@@ -9,7 +9,16 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 from clicket.model.document import Document
 from clicket.search.findings import Analysis, Findings, Synthesis
 
-__all__ = ["MAX_QUERIES", "Analyzer", "Collection", "Planner", "Ranker", "Synthesizer", "has_vectors", "is_collection"]
+__all__ = [
+    "MAX_QUERIES",
+    "Analyzer",
+    "Collection",
+    "Planner",
+    "Ranker",
+    "Synthesizer",
+    "has_terms_alone",
+    "is_collection",
+]
 
 
 MAX_QUERIES = 5
@@ -77,6 +86,6 @@ def is_collection(thing: Any) -> TypeGuard[Collection]:
     return all(callable(getattr(thing, name, None)) for name in _METHODS)
 
 
-def has_vectors(collection: Collection | None) -> bool:
-    """Is the collection searched by vectors, too? Each query is embedded then, which costs more than to read more documents of it."""
-    return getattr(collection, "embedder", None) is not None
+def has_terms_alone(collection: Collection | None) -> bool:
+    """Is it a collection without vectors? With vectors each query is embedded, which costs more than to read more documents of it."""
+    return collection is not None and getattr(collection, "embedder", None) is None

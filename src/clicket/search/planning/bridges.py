@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.search.findings import Findings
-from clicket.search.protocols import MAX_QUERIES, Collection, has_vectors
+from clicket.search.protocols import MAX_QUERIES, Collection, has_terms_alone
 from clicket.search.ranking.profiles import DocumentProfile, profile_of, terms_of_names, without_initials
 from clicket.search.ranking.ranker import SOFTNESS
 from clicket.search.ranking.term_match import QuestionTerms, name_context, term_positions
@@ -64,7 +64,7 @@ class BridgeFinder:
 
     def __init__(self, collection: Collection | None = None, term_weights: TermWeights | None = None) -> None:
         self.collection = collection
-        self.needed = MAX_QUERIES if collection is None or has_vectors(collection) else _FEW_QUERIES
+        self.needed = _FEW_QUERIES if has_terms_alone(collection) else MAX_QUERIES
         """The bridges that a round needs, one for each query."""
         self.term_weights = term_weights or TermWeights(collection)
         self._named: tuple[str, list[str]] = ("", [])

@@ -8,7 +8,7 @@ from math import exp
 
 from clicket.model.document import Document
 from clicket.search.findings import Findings
-from clicket.search.protocols import Collection, has_vectors
+from clicket.search.protocols import Collection, has_terms_alone
 from clicket.search.ranking.features import FeatureExtractor, Features, link_features
 from clicket.search.ranking.profiles import profile_of
 from clicket.search.ranking.term_match import QuestionTerms
@@ -50,7 +50,7 @@ _COLUMNS = [[float(row[column]) for row in _WEIGHTS] for column in range(1, 5)]
 
 def max_read(collection: Collection | None) -> tuple[int, int]:
     """How many documents of the first query are scored, and of each later one."""
-    return _MAX_READ_ELSEWHERE if collection is None or has_vectors(collection) else _MAX_READ
+    return _MAX_READ if has_terms_alone(collection) else _MAX_READ_ELSEWHERE
 
 
 class LinkRanker:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.kit.waiting import eventually
 from tests.protocols.kit import read_run, run, served_agents, shop, user
 from tests.scenarios.agent_server_kit import TURN, Gate, say, served_agent
 from tests.scenarios.server_kit import TOOLS, Api
 
 from clicket.agents import PlanExecuteAgent, ReActAgent
-from clicket.model.chat import ChatReply, ToolUse, Usage
+from clicket.model.chat import ChatReply, ChatRequest, Delta, ToolUse, Usage
 from clicket.testing import ScriptedModel
 
 
@@ -48,6 +50,41 @@ async def test_the_usage_of_the_run_is_at_its_end() -> None:
     async with served_agents(TOOLS, lambda rt: [ReActAgent(rt, model, name="helper")]) as it:
         [usage] = (await run(it, user("x")))[-1]["usage"]
         assert usage == {"inputTokens": 20, "outputTokens": 4, "totalTokens": 24, "cachedInputTokens": 8}
+
+
+class Typewriter:
+    """A model that writes its second word only after the client has read the first."""
+
+    name = "typewriter"
+
+    def __init__(self) -> None:
+        self.read = asyncio.Event()
+        self.used: list[str] = []
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        self.used.append("chat")
+        return ChatReply(text="one two")
+
+    async def stream(self, request: ChatRequest, tell: Callable[[Delta], None]) -> ChatReply:
+        self.used.append("stream")
+        tell(Delta("text", "one "))
+        await self.read.wait()
+        tell(Delta("text", "two"))
+        return ChatReply(text="one two")
+
+
+@pytest.mark.parametrize("store", ["memory://", "sqlite"])
+async def test_the_first_answer_is_streamed_as_the_model_writes(store: str, tmp_path: Path) -> None:
+    model, pieces = Typewriter(), []
+    url = store if store == "memory://" else f"sqlite:///{tmp_path}/s.db"
+    async with served_agents((), lambda rt: [ReActAgent(rt, model, name="helper")], store=url) as it:
+        body = {"threadId": "t", "runId": "r1", "messages": [user("go")]}
+        async with it.stream("POST", "/ag-ui/helper", json=body) as response:
+            async for event in read_run(response):
+                if event["type"] == "TEXT_MESSAGE_CONTENT":
+                    pieces.append(event["delta"])
+                    model.read.set()
+    assert (model.used, pieces) == (["stream"], ["one ", "two"])
 
 
 async def test_threads_are_the_agents_own(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ followed and stopped from any process, and continues after a crash."""
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, nullcontext, suppress
 from typing import Any, Protocol, Self
 
 from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
+from clicket.agents.event_feed import FeedReader
 from clicket.agents.event_stream import EventStreams, position_of
 from clicket.agents.frontend_tool import FrontendTool, offers_in, offers_on_record
 from clicket.agents.memory import Memory, Page
@@ -255,14 +256,11 @@ class Agent:
         `turn`: as in `begin`; a turn that began before is streamed from its beginning.
         """
         message = _checked(message, thread)
-        reader = self._streams.listen(self._threads, thread)
-        try:
+        with self.listening(thread) as reader:
             number = await self.begin(message, thread=thread, turn=turn)
             async with aclosing(self._streams.until_over(self._threads, reader, thread, number)) as events:
                 async for event in events:
                     yield event
-        finally:
-            self._streams.leave(self._threads, thread, reader)
 
     async def resume(self, thread: str = "default") -> AgentResult | None:
         """Continue a turn that a crash or a restart interrupted, and wait for its end; None: there is none."""
@@ -350,24 +348,35 @@ class Agent:
             raise UsageError(f"limit is a number from 1 to 1,000 and after one from 0, not {limit!r} and {after!r}.")
         return await self._memory.page(self._host, thread, after=after, limit=limit)
 
+    @contextmanager
+    def listening(self, thread: str = "default") -> Iterator[FeedReader]:
+        """Collects the live events of a thread for `events(…, reader=…)`. Enter it before `begin`: a model is asked to stream its answer
+        only if the thread has a reader at that moment, and `events` alone would come too late for the first answer."""
+        check_name("thread", thread)
+        reader = self._streams.listen(self._threads, thread)
+        try:
+            yield reader
+        finally:
+            self._streams.leave(self._threads, thread, reader)
+
     async def events(
-        self, thread: str = "default", *, after: str = "", follow: bool = False
+        self, thread: str = "default", *, after: str = "", follow: bool = False, reader: FeedReader | None = None
     ) -> AsyncIterator[AgentEvent]:
         """Events of a thread after the event with the id `after` (default: those of its last turn), then live ones.
 
-        Ends with the running turn, or at once if there is none; with `follow` later turns are streamed too.
+        Ends with the running turn, or at once if there is none; with `follow` later turns are streamed too. `reader`: one that
+        `listening` gave, to get live events from before this call.
         """
         check_name("thread", thread)
         position, threads = position_of(after), self._threads
-        reader = self._streams.listen(threads, thread)
-        try:
+        with self.listening(thread) if reader is None else nullcontext(reader) as live:
             head, running = await threads.settled(thread)
             # An id beyond the next turn is from another store: start again. (A turn's events may come before its end is counted.)
             if position[0] > head.turns + 2:
                 position = (0, 0, 0)
             number = position[0] or max(head.turns + (running is not None), 1)
             while True:
-                async with aclosing(self._streams.turn(threads, reader, thread, number, position)) as events:
+                async with aclosing(self._streams.turn(threads, live, thread, number, position)) as events:
                     async for event in events:
                         position = position_of(event.id) if event.id else position
                         yield event
@@ -379,9 +388,7 @@ class Agent:
                         continue
                 if not follow:
                     return
-                await self._streams.next_turn(threads, reader, thread, number)
-        finally:
-            self._streams.leave(threads, thread, reader)
+                await self._streams.next_turn(threads, live, thread, number)
 
     async def recorded(self, thread: str, turn: int) -> list[AgentEvent]:
         """The events of a turn that are on record now, without waiting for more; none if they are not kept any more."""

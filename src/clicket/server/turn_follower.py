@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from clicket.agents import Agent, AgentEvent, AgentState
+from clicket.agents.event_feed import FeedReader
 from clicket.agents.subagents import AgentTool, thread_of_task
 from clicket.errors import ClicketError, NotFound
 from clicket.model import Record
@@ -68,16 +69,25 @@ class Blocked(msgspec.Struct, frozen=True):
 
 
 class TurnFollower:
-    """`runtime` acts for the caller whose turn it is; `agent` does, too. `reported`: waits of calls that are known already."""
+    """`runtime` acts for the caller whose turn it is; `agent` does, too. `reported`: waits of calls that are known already. `reader`:
+    of `agent.listening`, entered before the turn began."""
 
     def __init__(
-        self, agent: Agent, runtime: Runtime, thread: str, turn: int, *, reported: frozenset[Wait] = frozenset()
+        self,
+        agent: Agent,
+        runtime: Runtime,
+        thread: str,
+        turn: int,
+        *,
+        reported: frozenset[Wait] = frozenset(),
+        reader: FeedReader | None = None,
     ) -> None:
         self._agent = agent
         self._runtime = runtime
         self._thread = thread
         self._turn = turn
         self._reported = reported
+        self._reader = reader
         self._items: deque[tuple[_Branch, AgentEvent | ClicketError | None]] = deque()
         self._news = asyncio.Event()
         self._room = asyncio.Event()
@@ -130,7 +140,10 @@ class TurnFollower:
         self._tasks.add(branch.reader)
 
     async def _read(self, branch: _Branch) -> None:
-        events: Any = branch.agent.events(branch.thread, after=f"{branch.turn}-0.0", follow=branch.task is not None)
+        is_root = branch.task is None
+        events: Any = branch.agent.events(
+            branch.thread, after=f"{branch.turn}-0.0", follow=not is_root, reader=self._reader if is_root else None
+        )
         try:
             async for event in events:
                 if event.turn != branch.turn:

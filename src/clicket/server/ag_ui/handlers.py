@@ -69,18 +69,18 @@ class AgUiHandlers:
         runtime = own_runtime(request)
         agent = agent.acting_for(runtime)
         requests = ThreadRequests(self._store, "ag-ui", agent, runtime.host.caller, given.thread_id)
-        try:
-            with in_trace(request.headers):
-                started = await self._started(request, agent, runtime, requests, given)
-        except _BrokenRule as broken:
-            return await self._send(request, refused_run(given, broken.error))
-        turn, elsewhere = started
-        may_read = request.principal.may("read")
-        stream = RunStream(
-            agent, runtime, requests, given, decode(body)["messages"], turn, elsewhere, may_read=may_read
-        )
-        on_left = partial(agent.stop, given.thread_id, "the client disconnected") if given.stop_on_disconnect else None
-        return await self._send(request, stream.events(), on_left)
+        with agent.listening(given.thread_id) as reader:  # before the turn begins, so that its first answer is streamed
+            try:
+                with in_trace(request.headers):
+                    turn, elsewhere = await self._started(request, agent, runtime, requests, given)
+            except _BrokenRule as broken:
+                return await self._send(request, refused_run(given, broken.error))
+            stream = RunStream(
+                agent, runtime, requests, given, decode(body)["messages"], turn, elsewhere,
+                may_read=request.principal.may("read"), reader=reader,
+            )  # fmt: skip
+            on_left = partial(agent.stop, given.thread_id, "the client disconnected")
+            return await self._send(request, stream.events(), on_left if given.stop_on_disconnect else None)
 
     async def _started(
         self, request: Request, agent: Agent, runtime: Runtime, requests: ThreadRequests, given: RunAgentInput

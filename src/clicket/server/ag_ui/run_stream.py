@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any
 
 from clicket.agents import Agent, AgentEvent
+from clicket.agents.event_feed import FeedReader
 from clicket.errors import ClicketError, NotFound
 from clicket.model.names import FRONTEND
 from clicket.runtime import Runtime
@@ -52,7 +53,8 @@ async def refused_run(given: RunAgentInput, error: ClicketError) -> AsyncIterato
 
 class RunStream:
     """`agent` and `runtime` act for the caller. `messages`: the client's, as it sent them. `decided_elsewhere`: waits of calls that go on
-    until another person has decided. `may_read`: the caller may see what other runs made; else only this run's events are sent."""
+    until another person has decided. `may_read`: the caller may see what other runs made; else only this run's events are sent.
+    `reader`: of `agent.listening`, entered before the turn began."""
 
     def __init__(
         self,
@@ -65,6 +67,7 @@ class RunStream:
         decided_elsewhere: frozenset[Wait] = frozenset(),
         *,
         may_read: bool,
+        reader: FeedReader,
     ) -> None:
         self._agent = agent
         self._runtime = runtime
@@ -74,6 +77,7 @@ class RunStream:
         self._request = request
         self._decided_elsewhere = decided_elsewhere
         self._may_read = may_read
+        self._reader = reader
         self._state: Event = {}
 
     async def events(self) -> AsyncIterator[Event]:
@@ -87,8 +91,9 @@ class RunStream:
             yield self._finished({"type": "success"})
             return
         follower = TurnFollower(
-            self._agent, self._runtime, given.thread_id, request.turn, reported=self._decided_elsewhere
-        )
+            self._agent, self._runtime, given.thread_id, request.turn,
+            reported=self._decided_elsewhere, reader=self._reader,
+        )  # fmt: skip
         translator = Translator(request.turn, request.after, request.until)
         items: Any = follower.items()
         async with aclosing(items):

@@ -14,8 +14,9 @@ from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
 from clicket.agents import AgentBusy, AgentEvent, AgentState, ReActAgent
+from clicket.agents.context_window import ContextWindow
 from clicket.errors import ClicketError
-from clicket.model.chat import ChatReply, ChatRequest
+from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 from clicket.testing import ScriptedModel
 
 SECRET = "sk-proj-" + "A1b2C3d4E5f6G7h8" * 3
@@ -420,3 +421,50 @@ async def test_a_turn_whose_call_ended_without_a_document_is_saved(store: str) -
         check_pairs(messages)
         assert (await agent.look("t")).state is AgentState.ERROR
         assert (await agent.run("again", thread="t")).text == "fine"
+
+
+class Counts:
+    """A model of known usage that calls `echo` with a long text in six steps, then answers. It waits at the gate before step 4."""
+
+    name = "counts"
+
+    def __init__(self, gate: Gate | None = None) -> None:
+        self.gate, self.summaries = gate, 0
+
+    async def chat(self, request: ChatRequest) -> ChatReply:
+        if not request.tools:
+            self.summaries += 1
+            return ChatReply(text="they spoke", usage=Usage(input_tokens=1_000, output_tokens=10, cost=0.1))
+        made = max((int(use.id) for message in request.messages for use in message.uses), default=0)
+        if made == 3 and self.gate is not None:
+            await self.gate()
+        usage = Usage(input_tokens=100, output_tokens=1, cost=0.01)
+        if made == 6:
+            return ChatReply(text="done", usage=usage)
+        use = ToolUse(id=str(made + 1), name="echo", arguments=f'{{"text": "{made} {"x" * 900}"}}')
+        return ChatReply(uses=(use,), usage=usage)
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_tokens": 4_000}, {"max_cost": 0.35}], ids=["none", "tokens", "cost"])
+async def test_a_resumed_turn_remembers_what_its_summaries_cost(sqlite: str, limit: dict[str, Any]) -> None:
+    def agent(rt: Runtime, model: Counts) -> ReActAgent:
+        return ReActAgent(rt, model, tools=["echo"], window=ContextWindow(600, keep_steps=1, summarize=model), **limit)
+
+    async with make([echo], "memory://") as rt:
+        clean = Counts()
+        whole = await agent(rt, clean).run("go", thread="t")
+        spent = (await rt.spend.report(by="thread")).total
+    gate = Gate()
+    async with closing(sqlite, [echo]) as rt:
+        first = Counts(gate)
+        await agent(rt, first).begin("go", thread="t")
+        await gate.reached.wait()
+    assert first.summaries, "some were paid before the runtime closed"
+    async with make([echo], sqlite) as rt:
+        rest = Counts()
+        result = await agent(rt, rest).run("go", thread="t")
+        assert first.summaries + rest.summaries == clean.summaries
+        assert (result.usage.total, result.stopped, result.steps) == (whole.usage.total, whole.stopped, whole.steps)
+        assert result.usage.cost == pytest.approx(whole.usage.cost)
+        assert (await agent(rt, rest).look("t")).usage == result.usage
+        assert (await rt.spend.report(by="thread")).total == spent

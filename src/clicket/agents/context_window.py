@@ -11,12 +11,12 @@ from hashlib import sha256
 import msgspec
 
 from clicket.agents.memory import key_of
-from clicket.agents.model_spend import paid_chat
+from clicket.agents.model_spend import paid_summary
 from clicket.agents.model_step import Window
 from clicket.agents.read_result import referred
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
-from clicket.agents.turn_limits import check_counts, counted
+from clicket.agents.turn_limits import check_counts
 from clicket.errors import UsageError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, ToolOffer
 from clicket.model.codec import encode
@@ -172,7 +172,7 @@ class ContextWindow:
             asked = ChatMessage(role="user", content=_ASK)
             try:
                 request = ChatRequest(messages=(*before, *_without_calls(rest), asked))
-                reply = await paid_chat(turn, self._model, request)
+                reply = await paid_summary(turn, self._model, request)
                 if not isinstance(reply, ChatReply):
                     raise UsageError(f"{type(reply).__name__} is no ChatReply")
             except Exception:  # the agent can answer without a summary
@@ -180,7 +180,6 @@ class ContextWindow:
                     "thread %s: old messages could not be summarised, and are left out", turn.thread, exc_info=True
                 )
                 return _headed(summary) if summary else left_out
-            turn.spent.usage = turn.spent.usage + counted(reply.usage)
             summary = turn.sensitive.text(storable(reply.text).strip()) or summary or left_out
             await self._store(turn, Summary(covered=len(old), digest=_digest(old), text=summary))
         return _headed(summary)

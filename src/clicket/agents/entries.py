@@ -1,4 +1,4 @@
-"""The recorded entries of a turn (`begun`, `reply`, `results`, `news`, `plan`, `ended`), and the events that readers get for them."""
+"""The recorded entries of a turn (`begun`, `reply`, `summary`, `results`, `news`, `plan`, `ended`), and the events for readers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ __all__ = [
     "results",
     "results_of",
     "succeeded",
+    "summary",
     "usage_of",
 ]
 
@@ -71,6 +72,11 @@ def reply(
     if message.vendor:
         entry["vendor"] = dict(message.vendor)
     return entry
+
+
+def summary(step: int, usage: Usage, spend: Entry, at: float) -> Entry:
+    """What a summary of old messages has used, which was written after this step. Readers get no event for it."""
+    return {"e": "summary", "step": step, "usage": _usage(usage), "spend": spend, "at": at}
 
 
 def result(use: ToolUse, call_id: str, text: str, *, failed: bool, **more: Any) -> Entry:

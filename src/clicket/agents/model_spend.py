@@ -16,7 +16,7 @@ from clicket.ports import ChatModel
 from clicket.ports.model_trace import observed_chat
 from clicket.ports.spending import Reserved
 
-__all__ = ["count_replayed", "paid_chat", "priced", "reserve", "settle", "with_budgets"]
+__all__ = ["count_replayed", "count_summaries", "paid_summary", "priced", "reserve", "settle", "with_budgets"]
 
 _RAISE = "raise_budget"
 
@@ -93,14 +93,20 @@ async def count_replayed(turn: Turn) -> None:
         await settle(turn, turn.steps, *found)
 
 
+async def count_summaries(turn: Turn) -> None:
+    """Summaries were recorded before a crash: count them for the turn, and make sure that the ledger has them."""
+    for step, spend, usage in turn.recorded_summaries():
+        await settle(turn, step + 1, spend, usage)
+
+
 async def settle(turn: Turn, step: int, note: dict[str, Any], usage: Usage) -> None:
     settling = turn.spending.settle(turn.spender, step, note, usage)
     if settling is not None:
         await settling
 
 
-async def paid_chat(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatReply:
-    """Ask a model for something that is no step of the turn, such as a summary. Raises `TurnStopped` if no budget is left for it."""
+async def paid_summary(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatReply:
+    """Ask a model for a summary, which is no step of the turn, and record what it used. Raises `TurnStopped` if no budget is left."""
     spending = turn.spending
     held = await reserve(turn, model, request, ask=False)
     try:
@@ -115,6 +121,8 @@ async def paid_chat(turn: Turn, model: ChatModel, request: ChatRequest) -> ChatR
         raise
     if isinstance(reply, ChatReply):
         reply, note = priced(turn, model, reply, held)
+        if not turn.lost:
+            turn.record_summary(reply.usage, note)
         await settle(turn, turn.steps + 1, note, reply.usage)
     elif held is not None:
         await spending.release(held)

@@ -141,7 +141,9 @@ class Threads:
                 "" if not cancelled else "Terminated: Cancelled" if steps else NO_STEPS,
                 steps,
                 _calls_in(on_record, self._limits),
-                sum((entries.usage_of(e.get("usage")) for e in on_record if e.get("e") == "reply"), Usage()),
+                sum(
+                    (entries.usage_of(e.get("usage")) for e in on_record if e.get("e") in ("reply", "summary")), Usage()
+                ),
                 record.updated_at,
                 "" if cancelled else str(record.error or "it ended without a result"),
             )

@@ -9,7 +9,7 @@ fork by itself.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -251,6 +251,20 @@ class Turn:
         asked = ", ".join(names[:5]) or "nothing: it answers"
         self.write(f"Step {step}: the model asks for {asked}.", entry, looked_at)
         return message
+
+    def record_summary(self, usage: Usage, spend: Entry) -> None:
+        """Record what a summary of old messages has used. `spend`: as for `record_reply`."""
+        self.spent.usage = self.spent.usage + usage
+        entry = entries.summary(self.steps, usage, spend, self.clock.now())
+        self.write(f"Step {self.steps}: old messages are summarised.", entry)
+
+    def recorded_summaries(self) -> Iterator[tuple[int, Entry, Usage]]:
+        """Step, spend and usage of the summaries that this turn and its forks made before a crash; their usage is counted here."""
+        for entry in self._log.entries:
+            if entry.get("e") == "summary":
+                usage = entries.usage_of(entry.get("usage"))
+                self.spent.usage = self.spent.usage + usage
+                yield int(entry.get("step", 0)), entry.get("spend", {}), usage
 
     def say(self, text: str, uses: Sequence[ToolUse] = ()) -> ChatMessage:
         """Record a message that no model wrote as a step of the turn; after a crash the recorded one is returned."""

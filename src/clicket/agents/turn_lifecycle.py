@@ -15,6 +15,7 @@ from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.event_feed import EventFeed
 from clicket.agents.memory import Head, Memory, TurnDocument
+from clicket.agents.model_spend import count_summaries
 from clicket.agents.threads import document_of, ended_document, recorded_ending, result_of
 from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn, TurnStopped
@@ -97,6 +98,7 @@ class TurnLifecycle:
 
     async def _begin(self, turn: Turn, head: Head, message: str) -> None:
         if turn.recorded("begun") is not None:
+            await count_summaries(turn)
             return
         states = [AgentState.IDLE] if head.state is AgentState.IDLE else [head.state, AgentState.IDLE]
         states.append(AgentState.RUNNING)

@@ -66,6 +66,11 @@ class Host:
 
 
 def turn(host: Host) -> Any:
+    spent = Spent()
+
+    def record_summary(usage: Usage, spend: dict[str, Any]) -> None:
+        spent.usage = spent.usage + usage
+
     return SimpleNamespace(
         host=host,
         thread="t",
@@ -74,7 +79,9 @@ def turn(host: Host) -> Any:
         spender=None,
         fork="",
         steps=0,
-        spent=Spent(),
+        spent=spent,
+        lost=False,
+        record_summary=record_summary,
         refers=False,
         messages=[None],
         begins=0,

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -36,7 +39,7 @@ def test_it_opens_and_closes_its_runtime(store: str) -> None:
 def test_it_is_mounted_in_another_application(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLICKET_API_KEYS", f"ops:read+call:{SECRET}")
     app = create_app(Runtime(TOOLS, store="memory://"))
-    outer = Starlette(routes=[Mount(path, app)], lifespan=lambda _: app.router.lifespan_context(app))
+    outer = Starlette(routes=[Mount(path, app)], lifespan=app.lifespan)
     with TestClient(outer, base_url="http://localhost", client=("127.0.0.1", 5)) as client:
         assert client.get(f"{path}/healthz").status_code == 200
         assert client.get(f"{path}/tools").status_code == 401
@@ -48,6 +51,51 @@ def test_it_is_mounted_in_another_application(path: str, monkeypatch: pytest.Mon
         assert client.get(f"{path}/nothing").json()["code"] == "not_found"
         refused = client.put(f"{path}/calls")
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
+def test_it_is_mounted_in_fastapi_which_starts_and_stops_it_as_often_as_itself(tmp_path: Path) -> None:
+    runtime = make(TOOLS, sqlite_url(tmp_path))
+    app = create_app(runtime)
+    outer = FastAPI(lifespan=app.lifespan)
+    outer.mount("/tools-api", app)
+    for number in range(2):  # tests of an application start it again and again
+        with TestClient(outer, base_url="http://localhost", client=("127.0.0.1", 5)) as client:
+            body = {"tool": "add", "arguments": {"a": number, "b": 2}, "id": f"c{number}", "wait": True}
+            assert client.post("/tools-api/calls", json=body).json()["output"] == number + 2
+            assert client.get("/tools-api/readyz").json()["ready"]
+            with client.stream("GET", f"/tools-api/calls/c{number}/events") as stream:
+                assert "event: state_changed" in stream.read().decode()
+        assert not runtime.is_open
+
+
+def test_fastapi_starts_it_in_a_lifespan_of_its_own() -> None:
+    runtime = Runtime(TOOLS, store="memory://")
+    app = create_app(runtime)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with runtime, app.lifespan():
+            yield
+            assert runtime.is_open  # opened here, so closed here
+
+    outer = FastAPI(lifespan=lifespan)
+    outer.mount("/tools-api", app)
+    with TestClient(outer, base_url="http://localhost", client=("127.0.0.1", 5)) as client:
+        body = {"tool": "add", "arguments": {"a": 1, "b": 2}, "wait": True}
+        assert client.post("/tools-api/calls", json=body).json()["output"] == 3
+    assert not runtime.is_open
+
+
+def test_mounted_and_not_started_it_says_how_to_start_it() -> None:
+    outer = FastAPI()
+    outer.mount("/tools-api", create_app(Runtime(TOOLS, store="memory://")))
+    with TestClient(outer, base_url="http://localhost", client=("127.0.0.1", 5)) as client:
+        for path in ("/tools", "/calls", "/metrics", "/"):
+            refused = client.get(f"/tools-api{path}")
+            assert (refused.status_code, refused.json()["code"]) == (503, "not_started")
+            assert "FastAPI(lifespan=app.lifespan)" in refused.json()["detail"]
+        assert client.get("/tools-api/healthz").status_code == 200
+        assert client.get("/tools-api/readyz").json() == {"ready": False, "reason": "not_started"}
 
 
 async def test_serve_until_stop_is_set() -> None:

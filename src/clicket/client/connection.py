@@ -85,6 +85,7 @@ _KINDS: Mapping[str, type[ClicketError]] = {
     "invalid_transition": InvalidTransition,
     "missing_scope": PermissionDenied,
     "not_found": NotFound,
+    "not_started": UsageError,
     "permission_denied": PermissionDenied,
     "queue_full": QueueFull,
     "store_unavailable": StoreUnavailable,

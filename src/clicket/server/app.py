@@ -88,7 +88,16 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Application(Starlette):
-    """The ASGI application that `create_app` makes. It runs alone or mounted in another ASGI application."""
+    """The ASGI application that `create_app` makes. It runs alone, or mounted in another ASGI application that runs its `lifespan`."""
+
+    @asynccontextmanager
+    async def lifespan(self, outer: object = None) -> AsyncIterator[None]:
+        """Starts the application, and stops it at the end; opens and closes a runtime that is not open.
+
+        The ASGI server does it for an application that runs alone. Frameworks do not do it for one that is mounted in another:
+        `FastAPI(lifespan=app.lifespan)`, or `async with app.lifespan():` in the outer application's own lifespan."""
+        async with self.router.lifespan_context(self):
+            yield
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, as `GET /openapi.json` shows it while no API key exists."""
@@ -250,6 +259,7 @@ async def _lifespan(parts: Parts, declared: Mapping[str, Declared]) -> AsyncIter
             await stack.enter_async_context(parts.mcp.running())
         parts.grants.start()
         parts.event_log.start()
+        parts.shutdown.start()
         try:
             yield
         finally:

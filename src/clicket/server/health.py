@@ -27,7 +27,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """`reason`: why it is not ready: `shutting_down` or `store_unavailable`."""
+    """`reason`: why it is not ready: `not_started`, `shutting_down` or `store_unavailable`."""
 
     ready: bool
     reason: str | None = None
@@ -45,9 +45,14 @@ class HealthHandlers:
         return Response(200, b'{"status":"ok"}', JSON)
 
     async def readyz(self, request: Request) -> Response:
-        reason = "shutting_down" if self._shutdown.begun else await self._check()
+        reason = await self._reason()
         headers = () if reason is None else ((b"retry-after", b"2"),)
         return json_response(Readiness(ready=reason is None, reason=reason), 200 if reason is None else 503, *headers)
+
+    async def _reason(self) -> str | None:
+        if not self._shutdown.started:
+            return "not_started"
+        return "shutting_down" if self._shutdown.begun else await self._check()
 
     async def _check(self) -> str | None:
         """Check the store at most once a second, one check at a time: requests without a key must not load it."""

@@ -31,6 +31,10 @@ _EXTERNAL = "/external/"
 _LINKS = ("/approvals/", "/connect/")
 """Pages whose links carry what their holders may do; a key would not add anything."""
 _ALIVE = frozenset({"/healthz", "/readyz"})
+_NOT_STARTED = (
+    "clicket's application was not started. Frameworks do not start an application that is mounted in another: give the outer one its "
+    "lifespan, `FastAPI(lifespan=app.lifespan)` with `app = create_app(…)`, or enter `async with app.lifespan():` in your own."
+)
 logger = logging.getLogger("clicket.server")
 
 
@@ -95,6 +99,8 @@ class AccessMiddleware:
                 b"%2f" in raw or b"%2F" in raw
             ):  # a name contains a slash: the router must split the path before it is decoded
                 scope["path"], scope["clicket.quoted"] = raw.decode("ascii"), True
+            if not self._shutdown.started and path not in _ALIVE:
+                raise Refused("not_started", _NOT_STARTED)
             if self._shutdown.begun and path not in _ALIVE:
                 text = "the server is shutting down. Try again in a moment."
                 raise Refused("shutting_down", text, (b"connection", b"close"))

@@ -55,6 +55,7 @@ STATUS_OF: dict[str, int] = {
     "store_unavailable": 503,
     "issuer_unavailable": 503,
     "shutting_down": 503,
+    "not_started": 503,
     "closed": 503,
 }
 """Every code that a problem of this server can carry."""

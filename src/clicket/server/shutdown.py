@@ -1,4 +1,4 @@
-"""Tells the parts of a server that it shuts down, and ends their tasks."""
+"""Tells the parts of a server whether it runs or shuts down, and ends their tasks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ __all__ = ["Shutdown", "end_task"]
 
 
 class Shutdown:
-    """`begun` is True as soon as the server takes no more requests. It is never reset."""
+    """`begun` is True as soon as the server takes no more requests, until the application starts again.
+
+    `started`: the application's lifespan has begun. The ASGI server begins it, or the application in which this one is mounted."""
 
     def __init__(self) -> None:
+        self.started = False
         self.begun = False
         self._callbacks: list[Callable[[], object]] = []
 
@@ -25,6 +28,9 @@ class Shutdown:
                 self._callbacks.remove(callback)
 
         return remove
+
+    def start(self) -> None:
+        self.started, self.begun = True, False
 
     def begin(self) -> None:
         if not self.begun:

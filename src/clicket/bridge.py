@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -28,6 +29,7 @@ __all__ = [
     "fulfil",
     "on_loop",
     "on_loop_thread",
+    "refuse_forked",
     "refuse_other_loop",
     "refuse_running_loop",
     "run_in_thread",
@@ -143,6 +145,7 @@ class LoopThread:
 
     def __init__(self, name: str = "clicket-loop") -> None:
         self.loop = asyncio.new_event_loop()
+        self.process = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -160,6 +163,11 @@ class LoopThread:
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its value. Ctrl-C in the caller cancels it on the loop."""
+        try:
+            refuse_forked(self.process)  # a fork copies no threads: in the child the loop never runs again
+        except UsageError:
+            coroutine.close()
+            raise
         outcome: Future[T] = Future()
         started: list[asyncio.Task[T]] = []
 
@@ -196,7 +204,8 @@ class LoopThread:
                 yield item
         finally:
             close = getattr(iterator, "aclose", None)
-            if close is not None and not self.loop.is_closed():  # a loop that has ended closed what was open on it
+            # A loop that has ended closed what was open on it; in a forked process it does not run.
+            if close is not None and not self.loop.is_closed() and self.process == os.getpid():
                 self.call(close())
 
     def close(self) -> None:
@@ -250,6 +259,15 @@ async def within(timeout: float | None, id: str, outcome: Awaitable[T]) -> T:
         raise TimeoutError(
             f"call {id!r} has not ended after {timeout:g} s; it goes on. Ask again, or cancel it with handle.cancel()."
         ) from None
+
+
+def refuse_forked(process: int) -> None:
+    """Raise `UsageError` in a process that was forked from `process`, where a runtime was opened."""
+    if os.getpid() != process:
+        raise UsageError(
+            f"the runtime was opened in process {process}, and this process was forked from it: the event loop and the threads of the "
+            "runtime are not here. Open a runtime after the fork, or start the process with multiprocessing.get_context('spawn')."
+        )
 
 
 def refuse_other_loop(loop: asyncio.AbstractEventLoop) -> None:

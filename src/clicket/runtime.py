@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import _get_running_loop, get_running_loop
+import os
+from asyncio import _get_running_loop
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
@@ -16,7 +17,7 @@ from clicket.agent_host import Host, sweep_idle_threads
 from clicket.approval_actions import approve, deny, respond
 from clicket.artifact_view import artifact, put_artifact
 from clicket.audit_view import Audit
-from clicket.bridge import refuse_other_loop
+from clicket.bridge import refuse_forked, refuse_other_loop
 from clicket.bulk_actions import bulk
 from clicket.cache_view import Cache, cache_settings
 from clicket.call import Call, Origin
@@ -118,7 +119,12 @@ class Runtime:
         return self
 
     async def close(self, *, patience: float | None = None) -> None:
-        """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped."""
+        """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped.
+
+        In a process that was forked from the one that opened it, the runtime is only forgotten: it belongs to that one.
+        """
+        if self._engine is not None and self._engine.process != os.getpid():
+            self._engine = None
         engine = None if self._engine is None else self._opened
         self._engine = None
         if engine is not None:
@@ -147,6 +153,7 @@ class Runtime:
         if engine is None:
             raise UsageError("the runtime is not open; use it inside `async with Runtime(...) as rt:`.")
         if _get_running_loop() is not engine.loop:
+            refuse_forked(engine.process)
             refuse_other_loop(engine.loop)
         return engine
 
@@ -209,7 +216,7 @@ class Runtime:
         if request.not_before is not None:
             return await (await self._submit(request)).result()
         engine = self._engine
-        if engine is None or get_running_loop() is not engine.loop:
+        if engine is None or _get_running_loop() is not engine.loop:
             engine = self._opened
         if is_new or request.id is None:
             call: Call | None = engine.admission.accept_now(request, self._origin, True)

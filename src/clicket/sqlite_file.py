@@ -6,6 +6,7 @@ A file is ours if its header has our application id. Its `user_version` is the n
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Sequence
 from itertools import chain
@@ -14,6 +15,7 @@ from typing import Literal
 
 import apsw
 
+from clicket.errors import UsageError
 from clicket.private_files import create as create_private
 
 __all__ = ["MEMORY", "Migrations", "Unusable", "connect", "prepare"]
@@ -23,6 +25,15 @@ Migrations = Sequence[Sequence[str]]
 """The statements of each version, in order."""
 
 _TRIES, _PAUSE = 100, 0.02
+_inherited: set[str] = set()
+"""Files that the parent process had open when it forked this one."""
+
+
+def _note_inherited() -> None:
+    _inherited.update(os.path.realpath(each.filename) for each in apsw.connections() if each.filename)
+
+
+os.register_at_fork(after_in_child=_note_inherited)
 
 
 class Unusable(Exception):
@@ -36,7 +47,13 @@ class Unusable(Exception):
 def connect(path: str, *, busy: float, settings: str, create: bool = True, statements: int = 100) -> apsw.Connection:
     """A connection that waits up to `busy` seconds for locks. `settings`: PRAGMA statements. `statements`: after how many executions
     a prepared statement that was not used again is dropped. A file that is made here, and the logs that SQLite makes beside it, are
-    their owner's alone from the first moment."""
+    their owner's alone from the first moment. Raises `UsageError` for a file that the parent process had open when it forked this one:
+    SQLite would count the parent's locks as held here, and one of the two could damage the file."""
+    if _inherited and os.path.realpath(path) in _inherited:
+        raise UsageError(
+            f"{path} was open in the process from which this one was forked, and SQLite's locks do not survive a fork. "
+            "Fork before you open it, or start the process with multiprocessing.get_context('spawn')."
+        )
     if create and path != MEMORY:
         with contextlib.suppress(OSError):  # SQLite says what is wrong
             create_private(Path(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -129,7 +130,12 @@ class Runtime:
         return self
 
     def close(self, *, patience: float | None = None) -> None:
-        """Take no new calls; running ones get `patience` seconds to finish, then they are stopped."""
+        """Take no new calls; running ones get `patience` seconds to finish, then they are stopped.
+
+        In a process that was forked from the one that opened it, the runtime is only forgotten: it belongs to that one.
+        """
+        if self._thread is not None and self._thread.process != os.getpid():
+            self._thread = None
         if self._thread is not None:
             try:
                 self._wait(self._runtime.close(patience=patience))

@@ -8,6 +8,7 @@ Where two parts need each other, the lower one gets a callback. A callback that 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Sequence
 from functools import partial
@@ -292,6 +293,7 @@ class Engine:
         closing.on_close.extend((book.close, entry.remove, credential_book.close))
 
         self.loop = asyncio.get_running_loop()
+        self.process = os.getpid()
         self._loop_watch = LoopWatch(patience=limits.lease / 2)  # at the end of a lease other processes take calls over
         self.registry, self.store, self.policy, self.limits = registry, store, policy, limits
         self.clock, self.vault, self.shares, self.schedule_late = clock, vault, shares, LateStats()

@@ -4,7 +4,8 @@ agent takes, the request to the model and one tool call, on average over a turn.
 
     python scripts/call_path.py [memory|sqlite] [--json|--crowd|--step]
 
-Counts, not times: they are the same on every machine. `tests/test_call_path.py` checks them.
+Counts, not times: they are the same on every machine, however busy it is, because the clock is not the machine's. No timer fires
+while functions are counted, so no chore that is due every so often adds its own. `tests/test_call_path.py` checks the counts.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,12 +25,16 @@ import clicket
 from clicket import Runtime, Settings, tool
 from clicket.agents import ReActAgent
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
-from clicket.ports import Store
+from clicket.ports import Store, Timer
+from clicket.stores.sqlite import writer as sqlite_writer
+from clicket.testing import StepClock, with_clock
 
 PACKAGE = Path(clicket.__file__).parent
 _WARM, _TRIES = 50, 15
 _CALLERS, _CALLS_EACH, _AGAIN = 100, 5, 3
 _STEPS, _EARLIER_TURNS = 20, 3
+_TICK = 20e-6
+"""Seconds between two looks at the clock in a crowd, about what they are on a quiet machine."""
 
 
 class CallPath:
@@ -75,6 +80,41 @@ class CallPath:
         }
 
 
+class _CountedClock(StepClock):
+    """Its time passes by a fixed amount each time it is read. Timers never fire: they belong to chores, not to a call."""
+
+    def __init__(self, tick: float) -> None:
+        super().__init__()
+        self._tick = tick
+        self._time = 0.0
+
+    def now(self) -> float:
+        return 1_700_000_000.0 + self._time
+
+    def monotonic(self) -> float:
+        self._time += self._tick
+        return self._time
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return _NoTimer()
+
+
+class _NoTimer:
+    def cancel(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def _opened(store: str, *, tick: float = 0.0, **options: Any) -> AsyncIterator[Runtime]:
+    """A runtime that decides about time as in every other run. SQLite has a clock of its own, to notice slow disks: it stands still."""
+    machine, sqlite_writer.host_clock = sqlite_writer.host_clock, lambda: 0.0
+    try:
+        async with with_clock(Runtime(tools=[noop], store=store, **options), _CountedClock(tick)) as runtime:
+            yield runtime
+    finally:
+        sqlite_writer.host_clock = machine
+
+
 @tool(name="noop")
 async def noop(a: int) -> dict[str, int]:
     """Return a small dict."""
@@ -83,7 +123,7 @@ async def noop(a: int) -> dict[str, int]:
 
 async def path_of(store: str) -> CallPath:
     """The path of a single call whose caller waits for it."""
-    async with Runtime(tools=[noop], store=store) as runtime:
+    async with _opened(store) as runtime:
         for _ in range(_WARM):
             await runtime.call("noop", {"a": 1}, thread="t")
         runtime.engine.share.over_at = float("inf")  # a call that yields to the loop runs other tasks' functions, too
@@ -98,7 +138,7 @@ async def path_of(store: str) -> CallPath:
 
 async def crowd_of(store: str) -> dict[str, float]:
     """What one call takes, on average, while many callers make calls."""
-    async with Runtime(tools=[noop], store=store, settings=Settings(max_concurrency=_CALLERS)) as runtime:
+    async with _opened(store, tick=_TICK, settings=Settings(max_concurrency=_CALLERS)) as runtime:
 
         async def caller() -> None:
             for _ in range(_CALLS_EACH):
@@ -109,7 +149,7 @@ async def crowd_of(store: str) -> dict[str, float]:
 
         await crowd()
         tries = []
-        for _ in range(_AGAIN):  # on a busy machine fewer calls share a commit
+        for _ in range(_AGAIN):  # the store may write its log back in between
             path, prepared = CallPath(), _prepared(runtime.store)
             with _functions_of(path):
                 await crowd()
@@ -142,7 +182,7 @@ class _OneCallAStep:
 
 async def step_of(store: str) -> dict[str, float]:
     """What one step of an agent takes, on average over the steps of a turn in a thread that has some others."""
-    async with Runtime(tools=[noop], store=store) as runtime:
+    async with _opened(store) as runtime:
         runtime.engine.share.over_at = float("inf")
         agent = ReActAgent(runtime, _OneCallAStep(), name="counted")
         for _ in range(_EARLIER_TURNS):

@@ -266,6 +266,20 @@ class Host:
         await self._engine.handover.take(stored.key)
         return self.lives(id, thread)
 
+    async def is_unattended(self, id: str, thread: str) -> bool:
+        live = self._engine.live.find(id, thread, self.caller)
+        if live is not None:
+            return live.entry.fence > 1 and not live.attended
+        try:
+            return (await self._engine.stored_calls.find(id, thread, self.caller)).fence > 1
+        except NotFound:
+            return False
+
+    def attend(self, id: str, thread: str) -> None:
+        live = self._engine.live.find(id, thread, self.caller)
+        if live is not None:
+            live.attend()
+
     async def cancel(self, id: str, thread: str, reason: str) -> bool:
         await self._live(id, thread)
         return await self._engine.decisions.cancel(id, thread, self.caller, reason)

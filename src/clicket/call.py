@@ -134,6 +134,8 @@ class Call(msgspec.Struct, eq=False):
     """Its recorded arguments are masked, and this process has no key to unseal them."""
     trial: str | None = None
     """The shared slot of the one call, among all processes, that tries a failed tool."""
+    attended: bool = False
+    """This process took the call over, and a caller of this process waits for it since then."""
 
     # Find, authorize, validate.
     tool: Tool | None = None
@@ -245,6 +247,10 @@ class Call(msgspec.Struct, eq=False):
         """Replace the arguments to validate, by others or by the same ones as plain values."""
         self.given = arguments
 
+    def attend(self) -> None:
+        """A caller waits from now on for a call that was taken over."""
+        self.attended = True
+
     def hold_trial(self, slot: str) -> None:
         """The call tries a failed tool; while it holds `slot`, no other process tries it."""
         self.trial = slot
@@ -273,6 +279,7 @@ WRITERS: dict[str, str | tuple[str, ...]] = {
     "denied": "clicket.engine.admission",
     "arguments_lost": "clicket.engine.recovery",
     "trial": "clicket.call",
+    "attended": "clicket.call",
     "tool": "clicket.pipeline.find",
     "check": "clicket.pipeline.find",
     "given": "clicket.call",

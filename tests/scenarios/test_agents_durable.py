@@ -270,7 +270,7 @@ async def _over(agent: ReActAgent, thread: str) -> Any:
     return view if view.turns and view.state is not AgentState.RUNNING else None
 
 
-async def test_the_same_message_continues_an_interrupted_turn_and_another_is_refused(sqlite: str) -> None:
+async def test_the_same_message_continues_an_interrupted_turn_and_another_waits_for_its_end(sqlite: str) -> None:
     for message in ("go", f"the key is {SECRET}"):
         gate = Gate()
 
@@ -291,13 +291,16 @@ async def test_the_same_message_continues_an_interrupted_turn_and_another_is_ref
                 return "done"
 
             agent = ReActAgent(after, Says(answer))
-            with pytest.raises(AgentBusy, match="turn 1"):
-                await agent.run("something else", thread=thread)
+            other = asyncio.create_task(agent.run("something else", thread=thread))
             await waiting.reached.wait()
             same = asyncio.create_task(agent.run(message, thread=thread))
+            await asyncio.sleep(0)
+            assert not other.done()
             waiting.open()
             result = await same
             assert (result.text, result.turn, result.messages[0].content) == ("done", 1, message)
+            result = await other
+            assert (result.text, result.turn, result.new_messages[0].content) == ("done", 2, "something else")
 
 
 async def test_a_stream_on_a_runtime_that_closes_ends_and_raises_nothing(store: str) -> None:

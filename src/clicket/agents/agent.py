@@ -84,14 +84,13 @@ class TurnTool(ToolDefaults):
         self.memory = Memory(agent.name)
         self.turns: dict[tuple[str, str], Turn] = {}
         self.streams = EventStreams(self.turns)
-        self.unattended: set[tuple[str, str]] = set()
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return arguments
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
         agent = self.starting.pop(bound["run"], None)
-        return await (agent or self.agent)._run_turn(bound, ctx, resumed=agent is None)
+        return await (agent or self.agent)._run_turn(bound, ctx)
 
 
 class Agent:
@@ -144,7 +143,7 @@ class Agent:
             name, self._memory, drive, limits, with_thread(self.on_state_changed), self._tool.turns
         )
         self._host.lend(read_result)
-        self._threads = Threads(self._host, self._memory, self._tool.name, limits, self._tool.unattended)
+        self._threads = Threads(self._host, self._memory, self._tool.name, limits)
 
     def __repr__(self) -> str:
         return f"<agent {self.name}>"
@@ -161,7 +160,7 @@ class Agent:
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         view._host = host
-        view._threads = Threads(view._host, self._memory, self._tool.name, self.limits, self._tool.unattended)
+        view._threads = Threads(view._host, self._memory, self._tool.name, self.limits)
         return view
 
     def as_tool(self, name: str | None = None, description: str = "") -> AgentTool:
@@ -178,7 +177,8 @@ class Agent:
     async def run(self, message: str, *, thread: str = "default") -> AgentResult:
         """Run one turn and return its result, also if it reached a limit or was stopped. If the turn fails, its error is raised.
 
-        If a crash interrupted a turn with the same message, that turn is continued and its result returned.
+        If a crash interrupted a turn with the same message, that turn is continued and its result returned. A turn with another message
+        ends first: it is continued here, unless its owner lives. If it waits for a person, `AgentBusy` says for what.
         """
         message, threads = _checked(message, thread), self._threads
         while True:
@@ -191,7 +191,7 @@ class Agent:
             except Taken:
                 # Either another process took over the turn that began here, or the thread already has a turn of that number.
                 begun = run not in self._tool.starting
-                if begun or await threads.take_over(message, thread, number):
+                if begun or await threads.join(message, thread, number):
                     return await threads.ended(thread, number)
                 continue
             finally:
@@ -212,7 +212,8 @@ class Agent:
         run: str = "",
         frontend: Sequence[ToolOffer] = (),
     ) -> int:
-        """Start a turn, and return its number as soon as it is durable; `events` follows it.
+        """Start a turn, and return its number as soon as it is durable; `events` follows it. A turn that a crash interrupted is continued
+        or ends first, as in `run`.
 
         `turn`: the number that the turn must get, which makes a retry safe: if the thread already has a turn of that number with the
         same message, its number is returned. If the number does not fit, `Conflict` is raised. `run`: an id of the request; a turn of
@@ -238,7 +239,7 @@ class Agent:
             except Taken:
                 self._tool.starting.pop(run, None)
                 try:
-                    if not await threads.take_over(message, thread, number, request):
+                    if not await threads.join(message, thread, number, request):
                         continue
                 except AgentBusy:
                     if turn is None or not await threads.is_same_turn(message, thread, number, request):
@@ -263,15 +264,23 @@ class Agent:
                     yield event
 
     async def resume(self, thread: str = "default") -> AgentResult | None:
-        """Continue a turn that a crash or a restart interrupted, and wait for its end; None: there is none."""
-        number = await self.take_up(thread)
-        return None if number is None else await self._threads.ended(thread, number)
-
-    async def take_up(self, thread: str = "default") -> int | None:
-        """`resume` without the wait: returns the number of the turn that now runs in this process; `events` follows it."""
+        """Continue a turn that a crash or a restart interrupted, and wait for its end in any process; None: there is none."""
         check_name("thread", thread)
         number = await self._threads.next(thread)
-        return number if await self._threads.take_over(None, thread, number) else None
+        place = await self._threads.join(None, thread, number)
+        return None if place is None else await self._threads.ended(thread, number)
+
+    async def take_up(self, thread: str = "default") -> int | None:
+        """`resume` without the wait: returns the number of the turn that now runs in this process; `events` follows it. `AgentBusy`: it
+        runs in another one."""
+        check_name("thread", thread)
+        number = await self._threads.next(thread)
+        place = await self._threads.join(None, thread, number)
+        if place == "elsewhere":
+            raise AgentBusy(
+                f"turn {number} of thread {thread!r} goes on in another process. Follow it with agent.events({thread!r})."
+            )
+        return None if place is None else number
 
     async def wait(self, thread: str = "default", turn: int | None = None) -> AgentResult | None:
         """Wait for the end of a turn (default: the running one) in any process; None: there is none."""
@@ -406,7 +415,7 @@ class Agent:
             raise AgentBusy(f"turn {number} of thread {thread!r} is running; end it with agent.stop({thread!r}) first.")
         return await self._memory.forget(self._host, thread)
 
-    async def _run_turn(self, bound: dict[str, Any], ctx: ToolContext, *, resumed: bool) -> Any:
+    async def _run_turn(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
         """The body of a turn's call."""
         log, thread, number = turn_log_of(ctx), bound["thread"], bound["turn"]
         try:
@@ -414,8 +423,6 @@ class Agent:
         except UsageError:  # the runtime closes
             log.hand_back()
         key = (host.caller, thread)
-        if resumed:
-            self._tool.unattended.add(key)
         try:
             result, raised = await self._lifecycle.run(
                 host, log, self._streams.feed(*key),
@@ -423,7 +430,6 @@ class Agent:
                 frontend=offers_in(bound.get("frontend", ())),
             )  # fmt: skip
         finally:
-            self._tool.unattended.discard(key)
             self._streams.release(*key)
         if bound["run"] in self._endings:
             self._endings[bound["run"]] = (result, raised)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
@@ -18,12 +19,23 @@ from clicket.errors import AgentBusy, ClicketError, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage, Usage
-from clicket.ports import AgentHost
+from clicket.ports import AgentHost, sleep
+from clicket.spend import RAISE_BUDGET
 
 __all__ = ["Threads", "document_of", "inner_thread", "recorded_ending", "result_of", "turn_id"]
 
 Entry = dict[str, Any]
+Place = Literal["here", "elsewhere"]
+"""Where an interrupted turn goes on: in this process, or in another one."""
 _MAX_NAME = 512
+_LOOK_EVERY = 0.5
+"""Seconds between two looks at what an interrupted turn waits for."""
+_WAITS = {
+    "approval": "an approval of {tool!r}",
+    "credential": "a credential for {tool!r}",
+    "external": "a result of {tool!r} from outside",
+}
+"""Waits of tool calls that no process can end."""
 
 
 def turn_id(number: int) -> str:
@@ -37,17 +49,13 @@ def inner_thread(agent: str, thread: str) -> str:
 
 
 class Threads:
-    """`tool`: the name of the internal tool whose calls are turns. `unattended`: (caller, thread) of turns that run again after a
-    crash without a caller that waits for them."""
+    """`tool`: the name of the internal tool whose calls are turns."""
 
-    def __init__(
-        self, host: AgentHost, memory: Memory, tool: str, limits: Limits, unattended: set[tuple[str, str]]
-    ) -> None:
+    def __init__(self, host: AgentHost, memory: Memory, tool: str, limits: Limits) -> None:
         self.host = host
         self.memory = memory
         self.tool = tool
         self._limits = limits
-        self._unattended = unattended
 
     def inner(self, thread: str) -> str:
         """See `inner_thread`."""
@@ -64,38 +72,65 @@ class Threads:
         """The recorded entries in the events of a turn's call."""
         return self.host.entries(events, turn_id(number), self.inner(thread))
 
-    async def take_over(self, message: str | None, thread: str, number: int, run: str = "") -> bool:
-        """A turn of this number exists. True: a crash interrupted it, its message is `message` (None: any), and it continues in this
-        process. False: it has ended, and the next one may begin. `AgentBusy`: it runs, or has another message or `run`."""
-        host, id, inner, key = self.host, turn_id(number), self.inner(thread), (self.host.caller, thread)
+    async def join(self, message: str | None, thread: str, number: int, run: str = "") -> Place | None:
+        """A turn of this number exists. A place: a crash interrupted it, its message is `message` (None: any), and it goes on there.
+        None: it has ended, and the next one may begin; an interrupted turn with another message has ended before this returns.
+        `AgentBusy`: it runs, and was not interrupted, or another caller of this process waits for it; or it waits for a person."""
+        host, id, inner = self.host, turn_id(number), self.inner(thread)
         record = await host.record(id, inner)
         if record is None:
-            return False
-        if record.state.is_terminal:
-            if (await self.memory.head(host, thread))[0].turns < number:
-                await self._save_ended(thread, number, record)
-            return False
-        same = message is None or self._is_same(record, message, thread, number, run)
-        if host.lives(id, inner):
-            if same and key in self._unattended:
-                self._unattended.discard(key)
-                return True
-        elif await host.claim(id, inner):
-            if same:
-                self._unattended.discard(key)
-                return True
+            return None
+        here = not record.state.is_terminal and (host.lives(id, inner) or await host.claim(id, inner))
+        if not here:
+            # It may have ended since, or could not continue: its message is masked, and no key opens it.
+            record = record if record.state.is_terminal else await host.record(id, inner) or record
+            if record.state.is_terminal:
+                if (await self.memory.head(host, thread))[0].turns < number:
+                    await self._save_ended(thread, number, record)
+                return None
+        if not await host.is_unattended(id, inner):
             raise AgentBusy(
-                f"turn {number} of thread {thread!r} was interrupted by a crash and runs again now. Wait for it with "
-                f"agent.resume({thread!r}), or end it with agent.stop({thread!r}); then send your message again."
+                f"turn {number} of thread {thread!r} is running, and a thread has one turn at a time. Wait for it, end it with "
+                f"agent.stop({thread!r}), or use another thread."
             )
-        elif (now := await host.record(id, inner)) is not None and now.state.is_terminal:
-            # It was claimed but could not continue: its message is masked, and no key opens it.
-            await self._save_ended(thread, number, now)
-            return False
-        raise AgentBusy(
-            f"turn {number} of thread {thread!r} is running, and a thread has one turn at a time. Wait for it, end it with "
-            f"agent.stop({thread!r}), or use another thread."
-        )
+        if message is not None and not self._is_same(record, message, thread, number, run):
+            await self._let_end(thread, number)
+            return None
+        host.attend(id, inner)
+        return "here" if here else "elsewhere"
+
+    async def _let_end(self, thread: str, number: int) -> None:
+        """Wait for the end of an interrupted turn. `AgentBusy`: it waits for something that no process can do."""
+        over = asyncio.ensure_future(self.host.outcome(turn_id(number), self.inner(thread)))
+        try:
+            while not over.done():
+                waits = await self._waits(thread)
+                if waits:
+                    raise AgentBusy(
+                        f"turn {number} of thread {thread!r} was interrupted by a crash, and waits for {waits}. Decide on it, or end the "
+                        f"turn with agent.stop({thread!r}); then send your message again.",
+                        waiting_for=waits,
+                    )
+                later = asyncio.ensure_future(sleep(self.host.clock, _LOOK_EVERY))
+                try:
+                    await asyncio.wait((over, later), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    later.cancel()
+            over.result()
+        finally:
+            over.cancel()
+
+    async def _waits(self, thread: str) -> str:
+        """What the calls of a thread wait for, in words; empty if they wait for nothing that takes a person."""
+        found: list[str] = []
+        for kind, text in _WAITS.items():
+            for id in await self.host.waiting(thread, kind):
+                record = await self.host.record(id, thread)
+                if record is not None and record.tool == RAISE_BUDGET:
+                    found.append(f"a higher budget (call {id})")
+                elif record is not None:
+                    found.append(f"{text.format(tool=record.tool)} (call {id})")
+        return ", ".join(found)
 
     async def settled(self, thread: str) -> tuple[Head, Record | None]:
         """The head, and the call of the running turn. A turn whose call has ended without a document is saved first."""

@@ -153,4 +153,13 @@ class AgentHost(Protocol):
         """Take an inner call over whose owner is dead. False: its owner lives, or it has ended."""
         ...
 
+    async def is_unattended(self, id: str, thread: str) -> bool:
+        """Was the inner call taken over from the process that began it, and does no caller of this process wait for it? Known from the
+        moment in which the call changes its owner."""
+        ...
+
+    def attend(self, id: str, thread: str) -> None:
+        """A caller of this process waits from now on for an inner call that this process took over."""
+        ...
+
     async def cancel(self, id: str, thread: str, reason: str) -> bool: ...

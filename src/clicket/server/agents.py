@@ -171,10 +171,12 @@ class AgentHandlers:
                     first = await anext(events)  # if the turn cannot begin, the response is a problem, not a stream
                     return await self._send(request, events, first)
                 turn = await agent.begin(message.message, thread=thread, turn=number)
-        except AgentBusy:
+        except AgentBusy as busy:
+            waits = busy.details.get("waiting_for")
+            why = f", which waits for {waits}" if waits else ""
             text = (
-                f"thread {thread!r:.100} has a turn under way, and has one at a time. Wait for its end (GET /agents/{{threadId}}/events), "
-                "end it (POST /agents/{threadId}/stop), or use another thread."
+                f"thread {thread!r:.100} has a turn under way{why}, and has one at a time. Wait for its end "
+                "(GET /agents/{threadId}/events), end it (POST /agents/{threadId}/stop), or use another thread."
             )
             raise Refused("agent_busy", text) from None
         if wait is True or wait > 0:

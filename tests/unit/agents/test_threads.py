@@ -60,7 +60,7 @@ def uses(*arguments: str) -> list[ToolUse]:
 async def ended(on_record: list[dict[str, Any]], **limits: Any) -> Any:
     host: Any = Host(on_record)
     memory: Any = Memory()
-    return await Threads(host, memory, "agent:react", Limits(**limits), set()).ended("t", 1)
+    return await Threads(host, memory, "agent:react", Limits(**limits)).ended("t", 1)
 
 
 async def test_only_calls_that_the_limits_allowed_are_counted() -> None:

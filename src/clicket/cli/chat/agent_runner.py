@@ -108,8 +108,7 @@ class AgentRunner:
             if await self.agent.take_up(thread) is None:
                 return None  # it has ended since
         except AgentBusy:
-            here = self.agent.state(thread) is AgentState.RUNNING  # recovery of this process was faster
-            return ActiveTurn(view=view, elsewhere=not here)
+            return ActiveTurn(view=view, elsewhere=True)
         return ActiveTurn(view=view)
 
     async def follow(self, turn: ActiveTurn) -> None:

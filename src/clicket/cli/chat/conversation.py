@@ -55,9 +55,11 @@ class Conversation:
         """Send a message, and show its turn to the end."""
         try:
             return self._show(self.runner.send(message, self.thread))
-        except AgentBusy:
+        except AgentBusy as busy:
+            waits = busy.details.get("waiting_for")
+            where = f"that waits for {waits}" if waits else "in another process"
             raise AgentBusy(
-                f"thread {self.thread!r} has a turn under way in another process, and a thread has one at a time. Watch it with "
+                f"thread {self.thread!r} has a turn under way {where}, and a thread has one at a time. Watch it with "
                 f"`clicket chat --thread {quote(self.thread)}` (/stop there ends it), or use another thread."
             ) from None
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from clicket.bridge import run_in_thread
 from clicket.errors import ClicketError, UsageError
+from clicket.langchain_model import LangChainModel, is_langchain_model
 from clicket.model.chat import ChatReply, ChatRequest
 from clicket.ports.services import ChatModel
 
@@ -19,7 +20,8 @@ _TEXT_PARAMETERS = ("messages", "message", "prompt", "text", "query", "question"
 
 
 def as_model(given: Any) -> ChatModel:
-    """A `ChatModel` is returned as it is. A function, or a method of another library's model, gets the prompt as one text.
+    """A `ChatModel` is returned as it is. A chat model of LangChain gets messages and tools, and may call tools. A function, or a method
+    of another library's model, gets the prompt as one text, and cannot be offered tools: wrap the model in `SchemaTools` for that.
 
     A function whose first parameter is called `messages` gets a list of `{"role", "content"}`. It returns a text, or an object with
     a text as `content` or `text`. Functions that are not async run in a thread.
@@ -31,6 +33,8 @@ def as_model(given: Any) -> ChatModel:
     if _is_chat_model(given):
         model: ChatModel = given if isinstance(getattr(given, "name", None), str) else _Nameless(given)
         return model
+    if is_langchain_model(given):
+        return LangChainModel(given)
     if inspect.isroutine(given):
         return _Function(given, getattr(given, "__name__", "function"))
     for ask in (*(getattr(given, method, None) for method in _METHODS), given):
@@ -72,6 +76,11 @@ class _Function:
         )
 
     async def chat(self, request: ChatRequest) -> ChatReply:
+        if request.tools and request.tool_choice != "none":
+            raise UsageError(
+                f"the model {self.name} takes a text and cannot be offered tools ({_some(request)}). Describe them in the prompt: "
+                "SchemaTools(as_model(model)), of clicket.models; or use a model that can call tools."
+            )
         prompt: Any = request.text
         if self._takes_messages:
             prompt = [{"role": one.role, "content": one.content} for one in request.messages]
@@ -82,6 +91,11 @@ class _Function:
             if inspect.isawaitable(answer):
                 answer = await answer
         return _reply(answer, self.name)
+
+
+def _some(request: ChatRequest) -> str:
+    names = [offer.name for offer in request.tools]
+    return ", ".join((*names[:5], "…") if len(names) > 5 else names)
 
 
 def _reply(answer: Any, name: str) -> ChatReply:

@@ -1,0 +1,162 @@
+"""Chat models of LangChain as models of agents: they are offered tools, their calls run, and they read the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+from clicket import tool
+from clicket.agents import ReActAgent
+from clicket.errors import UsageError
+from clicket.model.chat import ChatMessage, ChatRequest, Delta, ToolOffer, ToolUse, Usage
+from clicket.model.names import wire_names
+from clicket.models import SchemaTools, as_model
+from clicket.ports import StreamingModel
+from clicket.testing import memory_runtime
+
+USED = UsageMetadata(input_tokens=10, output_tokens=2, total_tokens=12, input_token_details={"cache_read": 4})
+WIRE = wire_names(["shop.find"])["shop.find"]
+"""No vendor accepts a dot in a name."""
+
+
+class Model(GenericFakeChatModel):
+    """Keeps what it is asked, and the options that it is asked with."""
+
+    asked: list[Any]
+    options: list[dict[str, Any]]
+
+    def bind_tools(self, tools: Any, **options: Any) -> Any:
+        return self.bind(tools=list(tools), **options)
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+        self.asked.append(messages)
+        self.options.append(options)
+        return super()._generate(messages, *args, **options)
+
+
+def answering(*messages: AIMessage | str) -> Model:
+    return Model(messages=iter(messages), asked=[], options=[])
+
+
+def calling(args: Any, id: str = "c1") -> AIMessage:
+    return AIMessage("Let me see.", tool_calls=[{"id": id, "name": WIRE, "args": args}], usage_metadata=USED)
+
+
+@tool(name="shop.find")
+async def find(item: str) -> str:
+    if item == "gold":
+        raise ValueError("no such item")
+    return f"{item}: 3 in stock"
+
+
+async def test_an_agent_calls_tools_and_reads_their_results() -> None:
+    model = answering(calling({"item": "tea"}), calling({"item": "gold"}, "c2"), AIMessage("3", usage_metadata=USED))
+    async with memory_runtime([find]) as rt:
+        result = await ReActAgent(rt, as_model(model), system="Be brief.", max_answer_tokens=99).run("How much tea?")
+    assert (result.text, result.calls) == ("3", 2)
+    assert result.usage == Usage(input_tokens=30, output_tokens=6, cached_tokens=12)
+    [offered] = model.options[0]["tools"]
+    assert (offered["function"]["name"], offered["function"]["parameters"]["required"]) == (WIRE, ["item"])
+    assert model.options[0]["max_tokens"] == 99
+    system, question, said, answer, _, failed = model.asked[2]
+    assert [one.type for one in (system, question, said, answer, failed)] == ["system", "human", "ai", "tool", "tool"]
+    assert said.tool_calls == [{"id": "c1", "name": WIRE, "args": {"item": "tea"}, "type": "tool_call"}]
+    assert (answer.content, answer.tool_call_id, answer.status) == ("tea: 3 in stock", "c1", "success")
+    assert (failed.tool_call_id, failed.status) == ("c2", "error")
+
+
+async def test_arguments_that_are_no_json_are_refused_and_the_model_reads_why() -> None:
+    bad = AIMessage("", invalid_tool_calls=[{"id": "c1", "name": WIRE, "args": '{"item": ', "error": "cut"}])
+    model = answering(bad, "I see.")
+    async with memory_runtime([find]) as rt:
+        result = await ReActAgent(rt, as_model(model)).run("How much tea?")
+    assert (result.text, result.calls) == ("I see.", 1)
+    said, answer = model.asked[1][-2:]
+    assert (said.tool_calls[0]["args"], answer.status) == ({"invalid_arguments": '{"item": '}, "error")
+
+
+class Streaming(Model):
+    def _stream(self, *args: Any, **options: Any) -> Iterator[ChatGenerationChunk]:
+        pieces: list[dict[str, Any]] = [
+            {"content": [{"type": "thinking", "thinking": "tea?", "index": 0}]},
+            {"content": [{"type": "text", "text": "Let me ", "index": 1}]},
+            {"content": [{"type": "text", "text": "see.", "index": 1}]},
+            {"tool_call_chunks": [{"id": "c1", "name": WIRE, "args": "", "index": 2}]},
+            {"tool_call_chunks": [{"id": None, "name": None, "args": '{"item"', "index": 2}]},
+            {"tool_call_chunks": [{"id": None, "name": None, "args": ': "tea"}', "index": 2}]},
+            {"usage_metadata": USED},
+        ]
+        for piece in pieces:
+            yield ChatGenerationChunk(message=AIMessageChunk(**{"content": "", **piece}))
+
+
+def request(**more: Any) -> ChatRequest:
+    offer = ToolOffer(name="shop.find", input_schema=find.input_schema)
+    return ChatRequest(messages=(ChatMessage(role="user", content="How much tea?"),), tools=(offer,), **more)
+
+
+async def test_the_pieces_of_an_answer_are_streamed() -> None:
+    model, told = as_model(Streaming(messages=iter(()), asked=[], options=[])), list[Delta]()
+    assert isinstance(model, StreamingModel)
+    reply = await model.stream(request(), told.append)
+    assert [(one.kind, one.text, one.use) for one in told] == [
+        ("thought", "tea?", 0),
+        ("text", "Let me ", 0),
+        ("text", "see.", 0),
+        ("name", "shop.find", 0),
+        ("arguments", '{"item"', 0),
+        ("arguments", ': "tea"}', 0),
+    ]
+    assert (reply.thought, reply.text) == ("tea?", "Let me see.")
+    assert reply.uses == (ToolUse(id="c1", name="shop.find", arguments='{"item": "tea"}'),)
+    assert reply.usage == Usage(input_tokens=10, output_tokens=2, cached_tokens=4)
+
+
+async def test_blocks_of_the_vendor_come_back_to_it_without_the_calls() -> None:
+    thought = {"type": "thinking", "thinking": "tea?", "signature": "s"}
+    called = {"type": "tool_use", "id": "c1", "name": WIRE, "input": {"item": "tea"}}
+    first = AIMessage([thought, called], tool_calls=[{"id": "c1", "name": WIRE, "args": {"item": "tea"}}])
+    model = answering(first, "3")
+    async with memory_runtime([find]) as rt:
+        await ReActAgent(rt, as_model(model)).run("How much tea?")
+    assert model.asked[1][1].content == [thought]
+
+
+@pytest.mark.parametrize("choice", ["required", "none"])
+async def test_a_choice_of_tools_is_passed_on(choice: Any) -> None:
+    model = answering("x")
+    await as_model(model).chat(request(tool_choice=choice))
+    assert model.options[0].get("tool_choice") == {"required": "any", "none": None}[choice]
+    assert ("tools" in model.options[0]) is (choice == "required")
+
+
+@pytest.mark.parametrize(("reason", "ended"), [("length", "length"), ("content_filter", "refusal"), ("stop", "stop")])
+async def test_the_reply_says_why_it_ended(reason: str, ended: str) -> None:
+    message = AIMessage("x", response_metadata={"finish_reason": reason, "model_name": "m-1"}, id="r1")
+    reply = await as_model(answering(message)).chat(request())
+    assert (reply.ended, reply.model, reply.id) == (ended, "m-1", "r1")
+
+
+def text_to_text(prompt: str) -> str:
+    return "answer"
+
+
+@pytest.mark.parametrize(
+    "given", [FakeListChatModel(responses=["x"]), answering("x").with_retry(), text_to_text], ids=["fake", "chain", "function"]
+)  # fmt: skip
+async def test_a_model_that_cannot_be_offered_tools_says_so_and_what_helps(given: Any) -> None:
+    model = as_model(given)
+    with pytest.raises(UsageError, match=r"cannot be offered tools.*SchemaTools\(as_model\(model\)\)"):
+        await model.chat(request())
+    assert (await model.chat(ChatRequest(messages=request().messages))).text in ("x", "answer")
+    async with memory_runtime([find]) as rt:
+        with pytest.raises(UsageError, match="cannot be offered tools"):
+            await ReActAgent(rt, model).run("How much tea?")
+    if given is text_to_text:
+        assert (await SchemaTools(model).chat(request())).text == "answer"

@@ -159,7 +159,7 @@ async def compose(
     from clicket.execution import check_ray
     from clicket.hub import Webhook
     from clicket.journal import Observers
-    from clicket.spend.raise_tool import RAISE_BUDGET, SPEND_EVERY, RaiseBudget
+    from clicket.spend.raise_tool import SPEND_EVERY, RaiseBudget
     from clicket.telemetry import tracing_for
     from clicket.telemetry.series import SAMPLE_EVERY, Sampler
     from clicket.tools import Registry
@@ -200,11 +200,8 @@ async def compose(
         budgets=settings.declared_budgets(),
         credentials=settings.credentials(),
     )
-    registry.remove(RAISE_BUDGET)  # that of an earlier opening
     if engine.book.budgets:
-        raise_budget = RaiseBudget(engine.book)
-        registry.lend(raise_budget)
-        registry.add_inner(raise_budget)  # every runtime continues its calls, also one that leaves others to workers
+        registry.add_inner(RaiseBudget(engine.book))
     _add_tool_search(engine, registry, by_text=by_text)
     engine.background.every(SPEND_EVERY, "spend", partial(engine.book.sweep, settings.spend_retention))
     sampler = Sampler(store, engine.clock.now, retention=settings.series_retention)

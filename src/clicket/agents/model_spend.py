@@ -44,7 +44,7 @@ async def _ask(turn: Turn, refusal: Refusal, tries: int) -> None:
         if known is not None:
             result = await known.result()
         else:
-            result = await host.call(_RAISE, refusal.arguments, id=id, thread=turn.thread)
+            result = await host.conduct(_RAISE, refusal.arguments, id=id, thread=turn.thread)
     except ClicketError as error:
         turn.leave_if_closing()
         _stop(turn, f"{refusal.text}; a person could not be asked: {error.message}")

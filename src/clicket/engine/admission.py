@@ -207,7 +207,7 @@ class Admission:
 
     def keep_asking(self, call: Call) -> None:
         """No grant answers the policy's question: the call waits for a person, here or in another process."""
-        if self._gives_away:
+        if self._leaves(call):
             self._handover.give_away(call)
         else:
             self._journal.commit(call.entry, partial(self._ending.on_created, call))
@@ -230,10 +230,14 @@ class Admission:
             self._run(call)
 
     def _run(self, call: Call) -> None:
-        if self._gives_away and not call.entry.internal and (call.tool is None or call.tool.traits.listed):
+        if self._leaves(call):
             self._handover.give_away(call)
         else:
             self._running.take_slot(call)
+
+    def _leaves(self, call: Call) -> bool:
+        """Is the call left to another process? Calls of tools that clicket brings along never are."""
+        return self._gives_away and not call.entry.internal and (call.tool is None or call.tool.traits.listed)
 
     def on_cache_miss(self, call: Call) -> None:
         """The cache has no result for the call, perhaps after a wait. No caller is waiting here, so an error is recorded on the

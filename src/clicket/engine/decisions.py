@@ -336,9 +336,9 @@ def _examine(
         entry = Entry(record.id, record.thread, record.caller, record.tool, 0.0)
         request = ToolCall(record.tool, plain, thread=record.thread)
         trial = Call(entry, request, Origin(record.caller, scopes), 0.0, "", plain)
-        Find(registry, _no_check)(trial)
+        Find(registry, _no_check).registered(trial)
         Validate(max_size=max_size)(trial)
-    if not policy.is_open:
+    if not policy.is_open and (tool is None or not tool.traits.internal):
         Authorize(policy, max_size=max_size).check(
             tool, record.tool, plain, thread=record.thread, caller=record.caller, scopes=scopes
         )

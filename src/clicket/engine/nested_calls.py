@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+import msgspec
+
 from clicket.call import Call
 from clicket.engine.admission import Admission
 from clicket.engine.arguments import ArgumentsOnRecord
@@ -83,10 +85,11 @@ class NestedCallMaker:
             if known is not None:
                 return known
         admission, call = self._admission, None
+        origin = msgspec.structs.replace(parent.origin, within=parent.tool)
         if denied:
-            call = admission.take(request, parent.origin, denied=denied)
+            call = admission.take(request, origin, denied=denied)
         else:
-            call = admission.accept_now(request, parent.origin) or await admission.accept(request, parent.origin)
+            call = admission.accept_now(request, origin) or await admission.accept(request, origin)
         try:
             await self._ending.created(call)
         except (Duplicate, Fenced):

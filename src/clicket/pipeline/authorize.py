@@ -30,13 +30,15 @@ class Authorize:
         if call.denied:
             call.verdict, call.reason = "deny", call.denied
             raise PermissionDenied(f"{entry.tool!r} may not be called here: {call.denied}.", reason=call.denied)
-        asks = "" if tool is None else tool.traits.asks
-        if not asks and (
-            entry.internal or (self._open and (not entry.caller or tool is None or not tool.options.permissions))
-        ):
+        if entry.internal:
+            if tool is not None and tool.traits.asks:
+                self._ask_always(call, tool.traits.asks)
+            return
+        if self._open and (not entry.caller or tool is None or not tool.options.permissions):
             return
         given = call.given
         try:
+            self._refuse_part(call, tool)
             decision = self.check(
                 tool, entry.tool, given, thread=entry.thread, caller=entry.caller, scopes=call.origin.scopes
             )
@@ -50,9 +52,23 @@ class Authorize:
         if decision.verdict == "ask":
             call.reason, call.approval_timeout = decision.reason, decision.timeout
             call.question = Question(decision.rule, decision.approvers, decision.self_approval)
-        elif asks:
-            call.verdict, call.reason, call.approval_timeout = "ask", asks, self.policy.approval_timeout
-            call.question = Question("", self.policy.approvers, self.policy.self_approval)
+
+    def _ask_always(self, call: Call, why: str) -> None:
+        """A person decides about every call of the tool, whatever the policy says."""
+        call.verdict, call.reason, call.approval_timeout = "ask", why, self.policy.approval_timeout
+        call.question = Question("", self.policy.approvers, self.policy.self_approval)
+
+    def _refuse_part(self, call: Call, tool: Tool | None) -> None:
+        """What denies a tool denies its parts. An approval of its call is one for the parts that this call uses."""
+        whole = call.origin.within
+        if whole is None or tool is None or tool.traits.part_of != whole.name:
+            return
+        entry = call.entry
+        why = self.policy.forbids(
+            self._request(whole, whole.name, None, entry.thread, entry.caller, call.origin.scopes)
+        )
+        if why is not None:
+            raise _denied(entry.tool, f"it is a part of {whole.name!r}: {why}")
 
     def check(
         self, tool: Tool | None, name: str, arguments: Any, *, thread: str, caller: str, scopes: Iterable[str]
@@ -67,10 +83,7 @@ class Authorize:
                 reason=f"the policy failed: {type(error).__name__}",
             ) from error
         if decision.verdict == "deny":
-            why = decision.reason.rstrip(".")
-            raise PermissionDenied(
-                f"{name!r} may not be called here: {why}. Ask the operator of this runtime.", reason=decision.reason
-            )
+            raise _denied(name, decision.reason)
         return decision
 
     def forbidding(self, thread: str, caller: str, scopes: frozenset[str]) -> Callable[[Tool], str | None] | None:
@@ -100,3 +113,8 @@ class Authorize:
             schema=tool.input_schema if tool is not None else {},
             max_size=self._max_size,
         )
+
+
+def _denied(name: str, reason: str) -> PermissionDenied:
+    why = reason.rstrip(".")
+    return PermissionDenied(f"{name!r} may not be called here: {why}. Ask the operator of this runtime.", reason=reason)

@@ -19,6 +19,7 @@ class Find:
         self.tools = registry.tools
         self._find = registry.find
         self._find_any = registry.inner
+        self.known = registry.known
         self._check = check
 
     def __call__(self, call: Call) -> None:
@@ -26,7 +27,7 @@ class Find:
         if entry.internal:
             self.registered(call)
             return
-        found = self.tools.get(entry.tool) or self._find(entry.tool)
+        found = self.tools.get(entry.tool) or self._find(entry.tool, call.origin.within)
         call.tool, call.check = found.tool, found.check
         if not call.hub_checked:
             self._check(call, found.tool)

@@ -85,7 +85,7 @@ class Pipeline:
 
     async def judge_ahead(self, request: ToolCall) -> Judged | None:
         """Judge arguments that are too big for the loop, in a thread; None: `admit` judges them, or there is no such tool."""
-        found = self.find.tools.get(request.tool)
+        found = self.find.known(request.tool)
         return (
             None if found is None else await self.validate.judge_ahead(request, found.tool, found.check, self._workers)
         )

@@ -252,8 +252,8 @@ class Schedules:
         check_policies(name, overlap, catch_up, jitter)
         parsed = Cron(cron, options.get("timezone", "UTC"))
         known = self._registry.get(tool) if isinstance(tool, str) else None
-        if known is None:
-            near = did_you_mean(str(tool), self._registry.names)
+        if known is None or known.traits.internal or known.traits.part_of:
+            near = did_you_mean(str(tool), [each.name for each in self._registry])
             raise ToolNotFound(f"there is no tool {str(tool)!r:.100} here that a schedule could call.{near}")
         thread = options.get("thread") or f"schedule:{name}"
         request = checked(

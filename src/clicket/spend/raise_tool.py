@@ -1,7 +1,8 @@
 """The tool `raise_budget`. Every call of it waits for a person, whatever the policy says; when it runs, a person has approved it.
 
-An agent's turn that a budget with `on_reached = "ask"` holds up calls it, and goes on when it has completed. The approver may change the
-amount, as any argument. What was added counts for all runs of that account, until its period is over.
+An agent's turn that a budget with `on_reached = "ask"` holds up calls it, and goes on when it has completed. It is internal: no caller can
+ask a person to raise a budget that is not reached. The approver may change the amount, as any argument. What was added counts for all
+runs of that account, until its period is over.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clicket.errors import ProgramFailed
+from clicket.errors import InvalidInput, ProgramFailed
 from clicket.spend.book import SpendBook
 from clicket.spend.prices import nano_of
 from clicket.spend.reserving import in_words
@@ -29,7 +30,7 @@ class RaiseBudget(ToolDefaults):
 
     name = RAISE_BUDGET
     description = "Adds money or tokens to a budget that is reached. A person decides."
-    traits = Traits(holds_slot=False, listed=False, asks="a budget is reached")
+    traits = Traits(internal=True, holds_slot=False, listed=False, asks="a budget is reached")
     is_async = True
     options = Options(timeout=30, max_retries=3, recovery="rerun", idempotent=True)
     input_schema: Mapping[str, Any] = {
@@ -51,6 +52,13 @@ class RaiseBudget(ToolDefaults):
         self._book = book
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Refuses a budget that does not exist before a person is asked, and when an approver names it."""
+        titles = [budget.title for budget in self._book.budgets]
+        if arguments["budget"] not in titles:
+            known = ", ".join(map(repr, titles))
+            raise InvalidInput(
+                [{"path": "/budget", "message": f"there is no such budget. Declared in [[budgets]]: {known}"}]
+            )
         return arguments
 
     async def run(self, bound: dict[str, Any], ctx: ToolContext) -> str:

@@ -34,8 +34,11 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """False: a timeout says nothing about the tool's health, because the caller's own program took the time."""
     listed: bool = True
     """False: it can be called, but no list of tools names it."""
+    part_of: str = ""
+    """The tool that it belongs to: only running calls of that tool can call it, and a policy that denies that tool denies it, too. Empty:
+    it is a tool of its own."""
     asks: str = ""
-    """Why every call waits for a person's approval, whatever the policy says; empty: the policy decides alone."""
+    """Of an internal tool: why every call waits for a person's approval. Empty: none does."""
     shows_pictures: bool = False
     """True: its output has `displays`, which clients that can show pictures receive."""
 

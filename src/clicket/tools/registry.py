@@ -51,13 +51,7 @@ class Registry:
     def add(self, given: Any) -> Tool:
         added = as_tool(given).owned_by(self)
         _check_name(added)
-        known = self.tools.get(added.name)
-        if known is not None and not _same(known.tool, added):
-            places = ", ".join(filter(None, (place_of(known.tool), place_of(added))))
-            where = f" ({places})" if places else ""
-            raise UsageError(
-                f"two tools are named {added.name!r}{where}; give one of them another name with @tool(name=…)."
-            )
+        self._refuse_taken(added)
         if added.options.depends_on:  # a tool that needs none is on no circle
             self._refuse_cycle(added)
         where = placed(f"tool {added.name!r}", added)
@@ -97,6 +91,25 @@ class Registry:
         recovered after a crash like all others. It replaces an earlier one of the same name."""
         self._inner[inner.name] = Registered(inner, compile_schema(inner.input_schema, f"tool {inner.name!r}"))
 
+    def add_part(self, part: Tool) -> None:
+        """Add an inner tool that only running calls of the tool `part.traits.part_of` can call. Unlike other inner tools, it may not have
+        the name of another tool."""
+        self._refuse_taken(part)
+        self.add_inner(part)
+
+    def _refuse_taken(self, added: Tool) -> None:
+        known = self.known(added.name)
+        if known is None or _same(known.tool, added):
+            return
+        parent = known.tool.traits.part_of
+        if parent and parent not in self.tools:  # it was left behind by a tool that was removed
+            return
+        places = ", ".join(filter(None, (place_of(known.tool), place_of(added))))
+        where = f" ({places})" if places else ""
+        raise UsageError(
+            f"two tools are named {added.name!r}{where}; give one of them another name with @tool(name=…)."
+        )
+
     def remove(self, name: str) -> bool:
         """Running calls continue; new calls fail with `ToolNotFound`. False: there is no such tool."""
         self.dependent.discard(name)
@@ -133,13 +146,21 @@ class Registry:
                     "Add it to the runtime first: Runtime(tools=[…]), or rt.add(…)."
                 )
 
-    def find(self, name: str) -> Registered:
+    def find(self, name: str, within: Tool | None = None) -> Registered:
+        """The tool that a call names. `within`: the tool whose running call makes the call, which can also call its parts."""
         try:
             return self.tools[name]
         except (KeyError, TypeError):
             made = self._made(name) if isinstance(name, str) else None
             if made is not None:
                 return made
+            inner = self._inner.get(name) if isinstance(name, str) else None
+            if inner is not None:
+                parent = inner.tool.traits.part_of
+                if within is not None and parent == within.name:
+                    return inner
+                users = f"running calls of {parent!r}" if parent else "clicket's own parts, such as agents,"
+                raise ToolNotFound(f"there is no tool {name!r} for callers: only {users} can call it.") from None
             raise ToolNotFound(
                 f"there is no tool {str(name)[:200]!r}.{did_you_mean(str(name), [each.name for each in self])} "
                 f"Registered: {', '.join(sorted(each.name for each in self)) or 'none'}."
@@ -149,8 +170,12 @@ class Registry:
         """Like `find`, but finds internal tools, too."""
         return self._inner.get(name) or self.find(name)
 
+    def known(self, name: str) -> Registered | None:
+        """A tool of either kind, without making one that is lent later."""
+        return self.tools.get(name) or self._inner.get(name)
+
     def get(self, name: str) -> Tool | None:
-        found = self.tools.get(name) or self._inner.get(name) or self._made(name)
+        found = self.known(name) or self._made(name)
         return None if found is None else found.tool
 
     def __iter__(self) -> Iterator[Tool]:

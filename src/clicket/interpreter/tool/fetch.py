@@ -86,14 +86,16 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchTool(ToolDefaults):
-    """Not listed: programs use it. Its calls are judged, limited and recorded as those of every tool."""
+    """A part of a code interpreter: only its programs use it. Its calls are judged, limited and recorded as those of every tool."""
 
     is_async = True
-    traits = Traits(listed=False)
     input_schema: Mapping[str, Any] = _SCHEMA
 
-    def __init__(self, name: str, egress: Sequence[Egress], *, resolve: Resolve | None = None) -> None:
+    def __init__(
+        self, name: str, egress: Sequence[Egress], *, part_of: str = "", resolve: Resolve | None = None
+    ) -> None:
         self.name: str = name
+        self.traits: Traits = Traits(listed=False, part_of=part_of)
         self.description: str = f"One HTTP request of a program to {', '.join(each.text for each in egress)}."
         self.options: Options = make_options(f"tool {name!r}", {"max_retries": 0, "max_result_size": _MAX_RESPONSE})
         self._egress = tuple(egress)

@@ -94,10 +94,10 @@ class CodeInterpreter(ToolDefaults):
         self._given = {each.name: each for each in setup.tools if not isinstance(each, str)}
         self._fetch: FetchTool | None = None
         if setup.egress:
-            self._fetch = FetchTool(setup.fetch_name, [Egress.parse(each) for each in setup.egress])
-            self._given[self._fetch.name] = self._fetch
+            egress = [Egress.parse(each) for each in setup.egress]
+            self._fetch = FetchTool(setup.fetch_name, egress, part_of=setup.name)
         self._tools = ProgramTools(
-            setup.tool_names, self._find, is_reachable=lambda tool: not isinstance(tool, CodeInterpreter),
+            setup.tool_names, self._find, is_reachable=_is_reachable,
             fetch=setup.fetch_name, hosts=setup.egress,
         )  # fmt: skip
         self.options: Options = make_options(f"tool {setup.name!r}", setup.tool_options())
@@ -137,6 +137,8 @@ class CodeInterpreter(ToolDefaults):
             for name, given in self._given.items():
                 if name not in owner.tools:
                     owner.add(given)
+            if self._fetch is not None:
+                owner.add_part(self._fetch)
         return self
 
     def _find(self, name: str) -> Tool | None:
@@ -216,6 +218,11 @@ class CodeInterpreter(ToolDefaults):
                 warm=setup.warm,
             )
         return pool
+
+
+def _is_reachable(tool: Tool) -> bool:
+    """Can programs use it, if the options name it?"""
+    return not isinstance(tool, CodeInterpreter) and not tool.traits.internal
 
 
 class _CallArtifacts:

@@ -269,7 +269,7 @@ class _Work:
             self.matched += len(found)
             if not order.dry:
                 await _some_at_once(self._act, found)
-            if cursor is None:
+            if cursor is None or page.searched_to is not None:
                 break
         return cursor
 

@@ -1,16 +1,22 @@
-"""Listing calls: the options of `history` as a query to the store, and stored calls as a page of records."""
+"""Listing calls: the options of `history` as a query to the store, and stored calls as a page of records.
+
+A page looks at a limited number of calls, whatever is asked for: a search for what no index has ends there, says how far it got, and
+continues with the page's cursor.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
+import msgspec
+
 from clicket.errors import StoreUnavailable, UsageError, did_you_mean
 from clicket.kernel import State
 from clicket.model import Page, Record, ToolError, read
-from clicket.ports import Query, Store, Stored
+from clicket.ports import Query, ScanEnd, Store, Stored, scan_end_in
 
-__all__ = ["HistoryOptions", "find_calls", "history_query", "page_of"]
+__all__ = ["MAX_SCANNED", "HistoryOptions", "bounded", "find_calls", "history_query", "page_of"]
 
 
 def _record_of(stored: Stored) -> Record:
@@ -50,25 +56,47 @@ class HistoryOptions(TypedDict, total=False):
     """`desc`, the newest first, is the default."""
 
 
+MAX_SCANNED = 10_000
+"""Calls that one page looks at. What no index finds is searched in as many pages as it takes, each with its cursor."""
+
+
 async def find_calls(
     store: Store, caller: str | None, limit: int, cursor: str | None, state: Any = None, **which: Any
 ) -> Page:
     """A page of calls. Each of several states is a question of its own; together the answers are the page, as each has enough for it."""
     states: list[Any] = [state] if state is None or isinstance(state, str) else list(dict.fromkeys(state))
     queries = [history_query(caller, limit, cursor, state=each, **which) for each in states]
-    if len(queries) == 1:
-        return page_of(await store.history(queries[0]), limit)
-    found = [stored for query in queries for stored in await store.history(query)]
-    once = {stored.key: stored for stored in found}  # a call may have changed its state in between
-    return page_of(
-        sorted(once.values(), key=lambda stored: stored.key, reverse=which.get("order") != "asc")[: limit + 1], limit
-    )
+    ends = [await scan_end_in(store, query, MAX_SCANNED) for query in queries]
+    end = nearest((each for each in ends if each is not None), ascending=queries[0].ascending)
+    found = [stored for query in queries for stored in await store.history(bounded(query, end))]
+    if len(queries) > 1:
+        once = {stored.key: stored for stored in found}  # a call may have changed its state in between
+        found = sorted(once.values(), key=lambda stored: stored.key, reverse=not queries[0].ascending)[: limit + 1]
+    return page_of(found, limit, end)
 
 
-def page_of(found: Sequence[Stored], limit: int) -> Page:
-    """A page of what a store found for `history_query`."""
-    cursor = str(found[limit - 1].key) if len(found) > limit else None
-    return Page(items=[_record_of(stored) for stored in found[:limit]], cursor=cursor)
+def nearest(ends: Iterable[ScanEnd], *, ascending: bool) -> ScanEnd | None:
+    """The one that a search comes to first."""
+    return (min if ascending else max)(ends, key=lambda end: end.key, default=None)
+
+
+def bounded(query: Query, end: ScanEnd | None) -> Query:
+    """The query up to where its search ends."""
+    if end is None:
+        return query
+    if query.ascending:
+        return msgspec.structs.replace(query, before=end.key + 1)
+    return msgspec.structs.replace(query, after=end.key - 1)
+
+
+def page_of(found: Sequence[Stored], limit: int, end: ScanEnd | None = None) -> Page:
+    """A page of what a store found for `history_query`. `end`: where the search ended, if it was limited."""
+    items = [_record_of(stored) for stored in found[:limit]]
+    if len(found) > limit:
+        return Page(items=items, cursor=str(found[limit - 1].key))
+    if end is not None:
+        return Page(items=items, cursor=str(end.key), searched_to=end.created_at)
+    return Page(items=items)
 
 
 def history_query(

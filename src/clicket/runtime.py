@@ -332,7 +332,9 @@ class Runtime:
     async def history(self, *, limit: int = 100, cursor: str | None = None, **which: Unpack[HistoryOptions]) -> Page:
         """Calls, newest first or (`order="asc"`) oldest first, in pages of up to 1,000; `cursor` of one page fetches the next.
 
-        For `code`, `request_id` and `metadata` the store reads the calls that fit the rest: give a thread, a tool or a time, too.
+        The store finds calls by an index of thread, tool, state, time, caller, error code and request id. For what it has no index for
+        (`metadata`, `id_contains`, most pairs) a page looks at up to 10,000 calls; if it is not full then, `searched_to` says how far it
+        got, and `cursor` continues there.
         """
         return await find_calls(self._opened.store, self._caller, limit, cursor, **which)
 

@@ -12,13 +12,13 @@ import msgspec
 
 from clicket.call import Origin
 from clicket.call_again import again_request, submit_again
-from clicket.call_history import history_query, page_of
+from clicket.call_history import MAX_SCANNED, bounded, history_query, page_of
 from clicket.dead_letters import requeued_id
 from clicket.engine import CallHandle, Engine
 from clicket.engine.resolutions import refuse_settled
 from clicket.errors import UsageError
 from clicket.model import Page, Record, ToolCall, is_unresolved, read
-from clicket.ports import Store, Stored
+from clicket.ports import ScanEnd, Store, Stored, scan_end_in
 from clicket.tools import Registry
 
 __all__ = ["UNKNOWN", "UnknownOptions", "check_resolution", "resolve", "unknown"]
@@ -58,15 +58,20 @@ async def unknown(
     runtime: _Runtime, *, limit: int = 100, cursor: str | None = None, **which: Unpack[UnknownOptions]
 ) -> Page:
     """Calls whose outcome is unknown and not settled, the oldest first, in pages of up to 1,000; `cursor` of one page fetches the
-    next. `resolve` settles one. The store reads the calls that failed: in a big one give a tool, a thread or a time, too."""
+    next. `resolve` settles one. A page that looked at 10,000 calls before it was full says in `searched_to` how far it got."""
     query = history_query(runtime._caller, limit, cursor, order="asc", code=UNKNOWN, **which)
-    query = msgspec.structs.replace(query, limit=_STEP)
+    end = await scan_end_in(runtime.store, query, MAX_SCANNED)
+    query = msgspec.structs.replace(bounded(query, end), limit=_STEP)
     found: list[Stored] = []
+    looked = 0
     while True:
         some = await runtime.store.history(query)
         found += [stored for stored in some if is_unresolved(read(stored.id, stored.events))]
+        looked += len(some)
         if len(some) < query.limit or len(found) > limit:
-            return page_of(found, limit)
+            return page_of(found, limit, end)
+        if looked >= MAX_SCANNED:
+            return page_of(found, limit, ScanEnd(key=some[-1].key, created_at=some[-1].events[0].at))
         query = msgspec.structs.replace(query, after=some[-1].key)
 
 

@@ -259,8 +259,8 @@ class Client:
             page = await self._connection.get("/calls", Page, query={**query, "limit": step, "cursor": cursor})
             items += page.items
             cursor = page.cursor
-            if cursor is None or len(items) >= limit:
-                return Page(items=items, cursor=cursor)
+            if cursor is None or len(items) >= limit or page.searched_to is not None:
+                return Page(items=items, cursor=cursor, searched_to=page.searched_to)
 
     async def threads(self, *, limit: int = 100, cursor: str | None = None) -> ThreadPage:
         """Threads with their last activity, counts and agents: of this key, or of all for an admin; as in `clicket.Runtime.threads`."""

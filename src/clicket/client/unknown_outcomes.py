@@ -32,8 +32,8 @@ async def unknown(
         page = await client._connection.get("/unknown", Page, query=query)
         items += page.items
         cursor = page.cursor
-        if cursor is None or len(items) >= limit:
-            return Page(items=items, cursor=cursor)
+        if cursor is None or len(items) >= limit or page.searched_to is not None:
+            return Page(items=items, cursor=cursor, searched_to=page.searched_to)
 
 
 async def resolve(

@@ -155,10 +155,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[Record]
     cursor: str | None = None
+    searched_to: float | None = None
+    """Set if the search ended before the page was full, because it had looked at 10,000 calls: the time when the last one of these was
+    made, in seconds since the epoch. `cursor` continues there."""
 
     def __repr__(self) -> str:
         more = "" if self.cursor is None else f", more at cursor {self.cursor!r}"
-        return f"<page of {len(self.items)} calls{more}>"
+        searched = "" if self.searched_to is None else f", searched to {self.searched_to:.3f}"
+        return f"<page of {len(self.items)} calls{searched}{more}>"
 
 
 def read(call_id: str, events: Iterable[Event]) -> Record:

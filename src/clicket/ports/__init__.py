@@ -21,7 +21,7 @@ from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
 from clicket.ports.notices import Hear, NoNotices, Notices
-from clicket.ports.query import Query, picked
+from clicket.ports.query import LimitsScans, Query, ScanEnd, picked, scan_end_in
 from clicket.ports.queue import LATER, Backlog, Grant, QueueName
 from clicket.ports.records import (
     SHARED_PLACE,
@@ -85,6 +85,7 @@ __all__ = [
     "HealthEffect",
     "Hear",
     "Keep",
+    "LimitsScans",
     "ListsThreads",
     "NoNotices",
     "Notices",
@@ -96,6 +97,7 @@ __all__ = [
     "Query",
     "QueueName",
     "Records",
+    "ScanEnd",
     "SearchEngine",
     "Stale",
     "Store",
@@ -115,6 +117,7 @@ __all__ = [
     "mark",
     "picked",
     "places_in",
+    "scan_end_in",
     "sleep",
     "thread_counts_in",
 ]

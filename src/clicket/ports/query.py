@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -11,7 +11,7 @@ from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.codec import encode
 
-__all__ = ["Query", "picked"]
+__all__ = ["LimitsScans", "Query", "ScanEnd", "picked", "scan_end_in"]
 
 _STEP = 200
 _STATES = {"timeout": State.TIMEOUT, "cancelled": State.CANCELLED}
@@ -83,6 +83,7 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 def _mentions(query: Query) -> tuple[bytes, ...]:
     texts = [query.request_id] if query.request_id is not None else []
+    texts += [name for name, _ in query.metadata]
     # A text may be a value of another type as JSON: it is looked for without its quotes, and not if it has some inside.
     texts += [value for _, value in query.metadata if isinstance(value, str) and '"' not in value]
     return tuple(encode(text)[1:-1] for text in texts)
@@ -98,14 +99,19 @@ class _Found(Protocol):
 Call = TypeVar("Call", bound=_Found)
 
 
-async def picked(query: Query, find: Callable[[Query], Awaitable[list[Call]]]) -> list[Call]:
-    """Calls whose content fits, found by reading those that fit the rest of the query, some at a time."""
+async def picked(
+    query: Query, find: Callable[[Query], Awaitable[list[Call]]], *, has_columns: bool = False
+) -> list[Call]:
+    """Calls whose content fits, found by reading those that fit the rest of the query, some at a time. `has_columns`: the store itself
+    filters by code and request id."""
     outcome = query.outcome
     if outcome is not None and query.state not in (None, outcome):
         return []
     found: list[Call] = []
-    plain = msgspec.structs.replace(query, state=query.state if outcome is None else outcome, limit=_STEP)
-    plain = msgspec.structs.replace(plain, code=None, request_id=None, metadata=(), mentions=_mentions(query))
+    plain = msgspec.structs.replace(query, limit=_STEP, metadata=(), mentions=_mentions(query))
+    if not has_columns:
+        state = query.state if outcome is None else outcome
+        plain = msgspec.structs.replace(plain, state=state, code=None, request_id=None)
     while True:
         some = await find(plain)
         found += [call for call in some if query.picks(call.events)]
@@ -113,3 +119,23 @@ async def picked(query: Query, find: Callable[[Query], Awaitable[list[Call]]]) -
             return found[: query.limit]
         place = "after" if query.ascending else "before"
         plain = msgspec.structs.replace(plain, **{place: some[-1].key})
+
+
+class ScanEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The last call that a limited search looks at."""
+
+    key: int
+    created_at: float
+
+
+@runtime_checkable
+class LimitsScans(Protocol):
+    async def scan_end(self, query: Query, calls: int) -> ScanEnd | None:
+        """Where a search for `query` ends that looks at no more than `calls` calls. None: it looks at fewer, or an index has all that the
+        query asks for, so that every call it looks at is one that fits."""
+        ...
+
+
+async def scan_end_in(store: object, query: Query, calls: int) -> ScanEnd | None:
+    """As `LimitsScans.scan_end`; a store without it looks at all calls."""
+    return await store.scan_end(query, calls) if isinstance(store, LimitsScans) else None

@@ -96,9 +96,10 @@ def page_response(page: Page, *, whole: bool) -> Response:
     """`whole`: with the records, else with summaries."""
     if whole:
         items = b",".join(record_json(record) for record in page.items)
-        cursor = msgspec.json.encode(page.cursor)
-        return Response(200, b'{"items":[' + items + b'],"cursor":' + cursor + b"}")
-    return json_response(Listing(items=[summary_of(record) for record in page.items], cursor=page.cursor))
+        rest = msgspec.json.encode({"cursor": page.cursor, "searched_to": page.searched_to})
+        return Response(200, b'{"items":[' + items + b"]," + rest[1:])
+    summaries = [summary_of(record) for record in page.items]
+    return json_response(Listing(items=summaries, cursor=page.cursor, searched_to=page.searched_to))
 
 
 class CallLookup:

@@ -271,10 +271,12 @@ class CallSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of calls. `cursor` fetches the next; null on the last."""
+    """A page of calls. `cursor` fetches the next; null on the last. `searched_to` is set if the search looked at 10,000 calls before the
+    page was full: when the last one of these was made. `cursor` continues there."""
 
     items: list[CallSummary]
     cursor: str | None = None
+    searched_to: float | None = None
 
 
 _SAME = tuple(name for name in CallSummary.__struct_fields__ if name not in ("success", "attempts"))

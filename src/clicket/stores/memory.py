@@ -31,6 +31,7 @@ from clicket.ports import (
     Owner,
     Presence,
     Query,
+    ScanEnd,
     Stale,
     Stored,
     StoredDocument,
@@ -252,6 +253,19 @@ class MemoryStore:
             ):
                 found.append(call.stored())
         return found
+
+    async def scan_end(self, query: Query, calls: int) -> ScanEnd | None:
+        self._check_open()
+        if len(self._calls) < calls:
+            return None
+        in_order = self._calls.values() if query.ascending else reversed(self._calls.values())
+        seen = (
+            call
+            for call in in_order
+            if (query.before is None or call.key < query.before) and (query.after is None or call.key > query.after)
+        )
+        last = next(itertools.islice(seen, calls - 1, None), None)
+        return None if last is None else ScanEnd(key=last.key, created_at=last.created_at)
 
     places, thread_counts = places, thread_counts
 

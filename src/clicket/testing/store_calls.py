@@ -12,7 +12,7 @@ from typing import Any
 from clicket.errors import ClicketError, NotFound, StoreUnavailable
 from clicket.kernel import State
 from clicket.model import rows_of
-from clicket.ports import Append, Duplicate, Query, Stale, Store
+from clicket.ports import Append, Duplicate, LimitsScans, Query, ScanEnd, Stale, Store
 from clicket.testing.store_kit import (
     ALIVE,
     Laws,
@@ -204,6 +204,26 @@ async def history_is_filtered_by_content_and_in_either_order(store: Store) -> No
     for wanted in ({}, {"metadata": (("odd", True),)}, {"id_prefix": "c1"}):
         seen = await paged_ids(store, 2, ascending=True, **wanted)
         law.equal(seen, [f"c{n}" for n in await names(ascending=True, **wanted)], "pages hold every call once")
+
+
+@laws.opened(ALIVE)
+async def a_limited_search_ends_where_it_says(store: Store) -> None:
+    if not isinstance(store, LimitsScans):
+        return
+    made = [await created(store, f"c{n}", thread=f"t{n % 2}", at=100.0 + n) for n in range(12)]
+
+    async def ends(calls: int, **wanted: Any) -> ScanEnd | None:
+        return await store.scan_end(Query(id_contains="x", **wanted), calls)
+
+    law.equal(await ends(10), ScanEnd(key=made[2].key, created_at=102.0), "after so many calls, the newest first")
+    law.equal(await ends(10, ascending=True), ScanEnd(key=made[9].key, created_at=109.0), "or the oldest first")
+    law.equal(await ends(3, before=made[5].key), ScanEnd(key=made[2].key, created_at=102.0), "below a cursor")
+    law.equal(
+        await ends(3, after=made[5].key, ascending=True), ScanEnd(key=made[8].key, created_at=108.0), "or above one"
+    )
+    law.equal(await ends(13), None, "there are fewer calls")
+    in_thread = await ends(3, thread="t1")
+    law(in_thread is not None and in_thread.key in (made[7].key, made[9].key), "an index may leave calls out")
 
 
 @laws.opened(ALIVE)

@@ -17,7 +17,12 @@ class TestLooking:
         listed = inside("ps")
         assert listed.returncode == 0
         assert "there is no store" in listed.stderr
-        assert json.loads(inside("ps", "--json").stdout) == {"items": [], "calls": [], "cursor": None}
+        assert json.loads(inside("ps", "--json").stdout) == {
+            "items": [],
+            "calls": [],
+            "cursor": None,
+            "searched_to": None,
+        }
         for command in (["show", "x"], ["tail", "x"], ["cancel", "x"]):
             done = inside(*command)
             assert done.returncode == 2

@@ -133,7 +133,7 @@ async def _watch(terminal: Terminal, reader: Reader, wanted: _Wanted, hint: str)
 
 def _plain(found: _Found) -> dict[str, Any]:
     calls = [{**summary_of(record), "owner_gone": _key(record) in found.left} for record in found.page.items]
-    return {"items": calls, "calls": calls, "cursor": found.page.cursor}
+    return {"items": calls, "calls": calls, "cursor": found.page.cursor, "searched_to": found.page.searched_to}
 
 
 def _print(terminal: Terminal, found: _Found, hint: str) -> None:
@@ -142,6 +142,11 @@ def _print(terminal: Terminal, found: _Found, hint: str) -> None:
         terminal.say(hint, style="bright_black")
     if found.left:
         terminal.say("some calls have a dead owner: `clicket recover` takes them over", style="yellow")
+    if found.page.searched_to is not None:
+        made = ago(found.page.searched_to)
+        terminal.say(
+            f"searched 10,000 calls; the last one was made {made}. Give --thread, --tool or --since", style="yellow"
+        )
     print_more(terminal, found.page.cursor)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from clicket.errors import StoreUnavailable
+from clicket.kernel import State
 from clicket.model import Event, load_call, load_events
-from clicket.ports import CallPlace, Query, Stored, ThreadCounts, picked
+from clicket.ports import CallPlace, Query, ScanEnd, Stored, ThreadCounts, picked
 from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.pool import Pool
 
@@ -30,6 +31,10 @@ _COUNTS = """SELECT state, count(*), max(key), max(greatest(created_at, coalesce
     SELECT state, key, created_at, ended_at FROM calls WHERE thread = $1::text AND caller = $2::text
     ORDER BY key DESC LIMIT $3::bigint) newest GROUP BY state"""
 _NEWS = "SELECT key, bodies FROM news($1::bigint, $2::bigint[], $3::text[], $4::integer[])"
+# No call below the one was made since then, and none above the other before then, whatever the clocks of the writers were.
+_PERIOD = "floor(greatest(least(${}::float8, 1e15), -1e15) / 300)::bigint"
+_FIRST_KEY = f"(SELECT coalesce(min(t.first), 9223372036854775807) FROM call_times t WHERE t.period >= {_PERIOD})"  # noqa: S608  # a constant
+_LAST_KEY = f"(SELECT coalesce(max(t.last), 0) FROM call_times t WHERE t.period <= {_PERIOD})"  # noqa: S608  # a constant
 _TYPES = {"c.key": "bigint", "c.created_at": "float8"}
 _LAST = 2**31 - 2
 
@@ -42,24 +47,25 @@ class Calls:
         return await self._select({"c.id": id, "c.thread": thread, "c.caller": caller}, " ORDER BY c.key DESC")
 
     async def history(self, query: Query) -> list[Stored]:
-        if query.by_content:
-            return await picked(query, self.history)
-        wanted: dict[str, Param] = {"c.thread": query.thread, "c.tool": query.tool, "c.caller": query.caller}
-        fixed = " AND c.ended_at IS NULL" if query.active else ""
-        if query.state is not None:
-            # An ended call is found by its outcome; calls under way are few, and have no index by state.
-            wanted["c.outcome" if query.state.is_terminal else "c.state"] = query.state.value
-            fixed += "" if query.state.is_terminal else " AND c.ended_at IS NULL"
-        if query.waiting_for is not None:
-            wanted["c.waiting_for"] = query.waiting_for
-            fixed += " AND c.ended_at IS NULL"
-        wanted |= {"c.created_at >=": query.since, "c.created_at <": query.until}
-        wanted |= {"c.key <": query.before, "c.key >": query.after, "strpos": query.id_contains}
-        if query.id_prefix is not None:
-            wanted |= {"c.id >=": query.id_prefix, "c.id <": query.id_prefix + "\U0010ffff"}
-        return await self._select(
-            wanted, f"{fixed} ORDER BY c.key {'ASC' if query.ascending else 'DESC'} LIMIT {int(query.limit)}"
-        )
+        if query.metadata:
+            return await picked(query, self.history, has_columns=True)
+        walked, checked, fixed, order = _search(query)
+        return await self._select({**walked, **checked}, f"{fixed} {order} LIMIT {int(query.limit)}", query.mentions)
+
+    async def scan_end(self, query: Query, calls: int) -> ScanEnd | None:
+        """See `LimitsScans`. Calls under way are few; those of one request, too."""
+        walked, checked, fixed, order = _search(query)
+        exact = {"c.created_at >=", "c.created_at <"}  # their keys are bounds of the walk already
+        if "c.ended_at IS NULL" in fixed or "c.request_id" in walked or not (set(checked) - exact or query.metadata):
+            return None
+        terms, values = _terms(walked)
+        if values is None:
+            return None
+        rest = f"{fixed} {order} LIMIT 1 OFFSET {int(calls) - 1}"
+        sql = f"SELECT c.key, c.created_at FROM calls c WHERE {terms}{rest}"  # noqa: S608  # values are bound
+        for key, created_at in await self._pool.query(sql, *values):
+            return ScanEnd(key=key, created_at=created_at)
+        return None
 
     async def places(self, before: int | None, limit: int) -> list[CallPlace]:
         return [CallPlace(*row) for row in await self._pool.query(_PLACES, before, limit)]
@@ -114,19 +120,65 @@ class Calls:
                 "changed; restore a backup."
             ) from error
 
-    async def _select(self, wanted: dict[str, Param], rest: str) -> list[Stored]:
+    async def _select(self, wanted: dict[str, Param], rest: str, mentions: Sequence[bytes] = ()) -> list[Stored]:
         """Column names come from this file alone; values are always bound."""
-        given = {column: value for column, value in wanted.items() if value is not None}
-        if not all(storable(value) for value in given.values()):
+        terms, values = _terms(wanted)
+        if values is None:
             return []
-        terms = [_term(column, number) for number, column in enumerate(given, start=1)]
-        rows = await self._pool.query(f"{_SELECT} {' AND '.join(terms) or 'true'}{rest}", *given.values())
+        for number, text in enumerate(mentions, start=len(values) + 1):
+            terms += (
+                f" AND EXISTS (SELECT FROM events e WHERE e.call = c.key AND position(${number}::bytea in e.body) > 0)"
+            )
+            values.append(text)
+        rows = await self._pool.query(f"{_SELECT} {terms}{rest}", *values)
         return [_stored(row) for row in rows]
+
+
+def _search(query: Query) -> tuple[dict[str, Param], dict[str, Param], str, str]:
+    """The conditions that one index answers; the other ones; those without a value; and the order."""
+    state = query.state
+    ended = state is not None and state.is_terminal
+    bad = ended and state is not State.COMPLETED
+    fixed = " AND c.ended_at IS NULL" if query.active or query.waiting_for is not None or (state and not ended) else ""
+    walked: dict[str, Param] = {}
+    checked: dict[str, Param] = {}
+    by_state = None if state is None else state.value
+    outcome = "c.outcome" if ended else "c.state"  # calls under way are few, and have no index by state
+    for column, value in (
+        ("c.request_id", query.request_id), ("c.waiting_for", query.waiting_for), ("c.thread", query.thread), ("c.code", query.code),
+        ("c.tool", query.tool), (outcome, by_state), ("c.caller", query.caller),
+    ):  # fmt: skip
+        if value is not None:
+            follows = column == "c.outcome" and bad and list(walked) == ["c.tool"]
+            (walked if not walked or follows else checked)[column] = value
+    if bad:
+        fixed += " AND c.outcome <> 'completed'"
+    if query.caller and "c.caller" in walked:
+        fixed += " AND c.caller <> ''"
+    walked |= {"first_key": query.since, "last_key": query.until, "c.key <": query.before, "c.key >": query.after}
+    checked |= {"c.created_at >=": query.since, "c.created_at <": query.until, "strpos": query.id_contains}
+    if query.id_prefix is not None:
+        checked |= {"c.id >=": query.id_prefix, "c.id <": query.id_prefix + "\U0010ffff"}
+    given: dict[str, Param] = {column: value for column, value in checked.items() if value is not None}
+    return walked, given, fixed, f"ORDER BY c.key {'ASC' if query.ascending else 'DESC'}"
+
+
+def _terms(wanted: dict[str, Param]) -> tuple[str, list[Param] | None]:
+    """Conditions, and their values; None: nothing can have such a value."""
+    given = {column: value for column, value in wanted.items() if value is not None}
+    if not all(storable(value) for value in given.values()):
+        return "", None
+    terms = [_term(column, number) for number, column in enumerate(given, start=1)]
+    return " AND ".join(terms) or "true", list(given.values())
 
 
 def _term(column: str, number: int) -> str:
     if column == "strpos":
         return f"strpos(c.id, ${number}::text) > 0"
+    if column == "first_key":
+        return f"c.key >= {_FIRST_KEY.format(number)}"
+    if column == "last_key":
+        return f"c.key <= {_LAST_KEY.format(number)}"
     name, _, compare = column.partition(" ")
     return f"{name} {compare or '='} ${number}::{_TYPES.get(name, 'text')}"
 

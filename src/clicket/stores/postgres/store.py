@@ -27,6 +27,7 @@ from clicket.ports import (
     Owner,
     Presence,
     Query,
+    ScanEnd,
     Stored,
     StoredDocument,
     Sweep,
@@ -135,6 +136,9 @@ class PostgresStore:
 
     async def history(self, query: Query) -> list[Stored]:
         return await self._open.calls.history(query)
+
+    async def scan_end(self, query: Query, calls: int) -> ScanEnd | None:
+        return await self._open.calls.scan_end(query, calls)
 
     async def places(self, before: int | None, limit: int) -> list[CallPlace]:
         return await self._open.calls.places(before, limit)

@@ -59,6 +59,8 @@ class _Unit(msgspec.Struct, gc=False):
     artifacts: list[dict[str, str | int]] | None
     claim: bool
     queue: str | msgspec.UnsetType = msgspec.UNSET
+    request_id: str | msgspec.UnsetType = msgspec.UNSET
+    code: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Use(msgspec.Struct, gc=False):
@@ -309,6 +311,8 @@ def _row(change: Append, body: bytes) -> _Unit:
         artifacts=[{"name": name, "size": size} for name, size in change.artifacts] or None,
         claim=change.claim,
         queue=change.queue or msgspec.UNSET,
+        request_id=change.request_id or msgspec.UNSET,
+        code=change.code or msgspec.UNSET,
     )
 
 

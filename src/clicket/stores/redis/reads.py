@@ -7,9 +7,11 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from clicket.errors import ClicketError, StoreUnavailable
 from clicket.model import Event, load_events
-from clicket.ports import Query, Stored, Unstorable, picked
+from clicket.ports import Query, ScanEnd, Stored, Unstorable, picked
 from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
 
@@ -50,22 +52,7 @@ class Reads:
     async def history(self, query: Query) -> list[Stored]:
         if query.by_content:
             return await picked(query, self.history)
-        session = self._session
-        arguments = given(
-            {"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix}
-        )
-        arguments |= given({"waiting": query.waiting_for})
-        if query.state is not None:
-            arguments["state"] = query.state.value
-        if query.since is not None:
-            arguments["since"] = repr(query.since)
-        if query.until is not None:
-            arguments["made_before"] = repr(query.until)
-        if query.ascending:
-            arguments["ascending"] = True
-        arguments |= given({"contains": query.id_contains})
-        if query.active or (query.state is not None and not query.state.is_terminal):
-            arguments["active"] = True
+        session, arguments = self._session, _asked(query)
         found: list[Stored] = []
         before, after = _NEWEST if query.before is None else query.before, query.after or 0
         while len(found) < query.limit:
@@ -88,6 +75,25 @@ class Reads:
             before, after = (before, place) if query.ascending else (place, after)
         return found
 
+    async def scan_end(self, query: Query, calls: int) -> ScanEnd | None:
+        """See `LimitsScans`. Calls under way are few."""
+        state = query.outcome or query.state
+        if query.active or query.waiting_for is not None or (state is not None and not state.is_terminal):
+            return None
+        lists = sum(bool(each) for each in (query.thread, query.tool, query.caller, state))
+        others = (query.until, query.id_prefix, query.id_contains, "" if query.caller == "" else None)
+        if lists < 2 and not query.by_content and all(each is None for each in others):
+            return None  # one list has just the calls that fit
+        arguments = _asked(query if state is None else msgspec.structs.replace(query, state=state))
+        before, after = _NEWEST if query.before is None else query.before, query.after or 0
+        try:
+            found = await self._session.read(
+                "scan_end", {**arguments, "before": before, "after": after, "budget": calls}
+            )
+        except Unstorable:
+            return None
+        return ScanEnd(key=found[0], created_at=float(found[1])) if found else None
+
     async def _news(self, known: Mapping[int, tuple[str, int]]) -> list[tuple[int, int, Any]]:
         calls = [(key, id, last) for key, (id, last) in known.items()]
         return [tuple(row) for row in await self._session.read("news", {"calls": calls, "me": self._session.me})]
@@ -102,6 +108,24 @@ class Reads:
                 url=url,
             ) from error
         return [event for event in events if event.seq > after]
+
+
+def _asked(query: Query) -> dict[str, Any]:
+    """The arguments of scripts that search."""
+    arguments = given({"thread": query.thread, "tool": query.tool, "caller": query.caller, "prefix": query.id_prefix})
+    arguments |= given({"waiting": query.waiting_for})
+    if query.state is not None:
+        arguments["state"] = query.state.value
+    if query.since is not None:
+        arguments["since"] = repr(query.since)
+    if query.until is not None:
+        arguments["made_before"] = repr(query.until)
+    if query.ascending:
+        arguments["ascending"] = True
+    arguments |= given({"contains": query.id_contains})
+    if query.active or (query.state is not None and not query.state.is_terminal):
+        arguments["active"] = True
+    return arguments
 
 
 def given(wanted: dict[str, Any]) -> dict[str, Any]:

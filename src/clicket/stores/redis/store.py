@@ -39,6 +39,7 @@ from clicket.ports import (
     Owner,
     Presence,
     Query,
+    ScanEnd,
     Stored,
     StoredDocument,
     Sweep,
@@ -256,6 +257,9 @@ class RedisStore:
 
     async def history(self, query: Query) -> list[Stored]:
         return await self._ready().reads.history(query)
+
+    async def scan_end(self, query: Query, calls: int) -> ScanEnd | None:
+        return await self._ready().reads.scan_end(query, calls)
 
     async def places(self, before: int | None, limit: int) -> list[CallPlace]:
         return await thread_list.places(self._ready().session, before, limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -12,15 +13,18 @@ from clicket.errors import ClicketError
 from clicket.model.unit import End, Start
 from clicket.ports import Append, Done, Duplicate, Stale
 from clicket.stores.sqlite import cache
-from clicket.stores.sqlite.schema import EVENT_BITS, PERIOD
+from clicket.stores.sqlite.schema import EVENT_BITS, KEY_BLOCK, PERIOD
 
 __all__ = ["IN_ROW", "Appends", "Waiting"]
 
 IN_ROW = 500
 """Bytes of a first or last unit that is stored in the call's own row."""
 
-_CALL_COLUMNS = "calls(id,thread,caller,tool,state,seq,fence,claims,owner,priority,bytes,waiting_for,created_at,ended_at,first_unit)"
-_CALL_VALUES = "(?,?,?,?,?,?,?,1,?,?,?,?,?,?,?)"
+_CALL_COLUMNS = (
+    "calls(id,thread,caller,tool,state,seq,fence,claims,owner,priority,bytes,waiting_for,created_at,ended_at,first_unit,"
+    "request_id,code)"
+)
+_CALL_VALUES = "(?,?,?,?,?,?,?,1,?,?,?,?,?,?,?,?,?)"
 _INSERT_CALL = f"INSERT INTO {_CALL_COLUMNS} VALUES{_CALL_VALUES} ON CONFLICT DO NOTHING"  # constants
 _AT_ONCE = 10
 _INSERT_CALLS = f"INSERT INTO {_CALL_COLUMNS} VALUES{','.join([_CALL_VALUES] * _AT_ONCE)} ON CONFLICT DO NOTHING"
@@ -28,14 +32,14 @@ _UPDATE_CALL = (
     "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0 WHERE key=? AND seq=? AND fence=?"
 )
 _END_CALL = (
-    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0,last_unit=?,last_unit_seq=? "
+    "UPDATE calls SET state=?,seq=?,bytes=bytes+?,waiting_for=?,ended_at=?,request=0,last_unit=?,last_unit_seq=?,code=? "
     "WHERE key=? AND seq=? AND fence=? AND ended_at IS NULL"
 )
 _REQUEST = "UPDATE calls SET seq=?,bytes=bytes+?,request=max(request,?) WHERE key=? AND seq=?"
 _GIVE_BACK = "UPDATE calls SET owner=NULL WHERE key=?"
 _QUEUE = "UPDATE calls SET queue=? WHERE key=?"
 _INSERT_EVENTS = "INSERT INTO events(row,body) VALUES(?,?)"
-_INSERT_PERIOD = "INSERT INTO call_times(period,key) VALUES(?,?) ON CONFLICT DO NOTHING"
+_NOTE_TIME = "INSERT INTO call_times(period,key,last) VALUES(?1,?2,?3) ON CONFLICT DO UPDATE SET last=max(last,?3)"
 _INSERT_ARTIFACT = "INSERT OR IGNORE INTO artifacts(call,name) VALUES(?,?)"
 
 
@@ -53,6 +57,8 @@ class Appends:
         self.owner = 0
         self.period: float | None = None
         """The period in which the last call was made, if `call_times` has it."""
+        self._noted = 0
+        """The key up to which `call_times` has this writer's calls of that period."""
         self.hits: list[tuple[str, float]] = []
 
     def apply_group(
@@ -66,17 +72,17 @@ class Appends:
         end_rows: list[tuple[Any, ...]] = []
         owner, period = self.owner, self.period
         for at, (change, _, body) in enumerate(group):
-            call, kind, size = change.call, type(change.unit), len(body)
-            if kind is Start and size <= IN_ROW and call.created_at // PERIOD == period:
+            call, unit, size = change.call, change.unit, len(body)
+            if type(unit) is Start and size <= IN_ROW and call.created_at // PERIOD == period:
                 started.append(change)
                 start_rows.append((
                     call.id, call.thread, call.caller, call.tool, change.state, Start.length, change.fence, owner, call.priority,
-                    size, None, call.created_at, None, body,
+                    size, None, call.created_at, None, body, unit.created.get("request_id") or None, None,
                 ))  # fmt: skip
-            elif kind is End and size <= IN_ROW and change.owned and change.cache is None:
+            elif type(unit) is End and size <= IN_ROW and change.owned and change.cache is None:
                 expect = change.expect
                 end_rows.append((
-                    change.state, expect + End.length, size, change.waiting_for, change.ended_at, body, expect + 1, change.key,
+                    change.state, expect + End.length, size, change.waiting_for, change.ended_at, body, expect + 1, None, change.key,
                     expect, change.fence,
                 ))  # fmt: skip
                 count(change)
@@ -105,6 +111,8 @@ class Appends:
             return False
         for key, change in enumerate(started, last - len(started) + 1):  # the keys of new rows are consecutive
             change.key = key
+        if started and last > self._noted and self.period is not None:
+            self._note_time(self.period, last)
         started.clear()
         start_rows.clear()
         end_rows.clear()
@@ -122,14 +130,17 @@ class Appends:
         if expect == 0:
             owner = self.owner if change.owned and ended_at is None else None
             row = (call.id, call.thread, call.caller, call.tool, state, last, change.fence, owner)
-            execute(_INSERT_CALL, (*row, call.priority, size, change.waiting_for, call.created_at, ended_at, in_row))
+            times = (change.waiting_for, call.created_at, ended_at)
+            # A plain call needs no function here: what its unit holds is known.
+            request_id = unit.created.get("request_id") or None if type(unit) is Start else change.request_id
+            code = None if ended_at is None else change.code
+            execute(_INSERT_CALL, (*row, call.priority, size, *times, in_row, request_id, code))
             if self._changes() == 0:
                 return Duplicate(f"the id {call.id!r} is taken in thread {call.thread!r}")
             change.key = self._connection.last_insert_rowid()
             period = call.created_at // PERIOD
-            if period != self.period:
-                execute(_INSERT_PERIOD, (int(period), change.key))
-                self.period = period
+            if period != self.period or change.key > self._noted:
+                self._note_time(period, change.key)
         else:
             key = change.key
             if change.fence == -1:
@@ -139,7 +150,10 @@ class Appends:
                 values = (state, last, size, change.waiting_for, ended_at)
                 where = (key, expect, change.fence)
                 if ends:
-                    execute(_END_CALL, (*values, in_row, in_row and expect + 1, *where))
+                    execute(
+                        _END_CALL,
+                        (*values, in_row, in_row and expect + 1, None if type(unit) is End else change.code, *where),
+                    )
                     # An append after the end of its call ends nothing.
                     ends = self._changes() != 0
                 if not ends:
@@ -158,6 +172,14 @@ class Appends:
         if ends:
             count(change)
         return None
+
+    def _note_time(self, period: float, key: int) -> None:
+        """Record which keys the calls of a period have. A creation that was one statement holds no lock any more: if another process
+        has it, the next creation does this."""
+        last = key | KEY_BLOCK - 1
+        with suppress(apsw.BusyError):
+            self._cursor.execute(_NOTE_TIME, (int(period), key, last))
+            self.period, self._noted = period, last
 
     def _apply_beside(self, change: Append) -> None:
         """The artifacts that an append names, and what it changes in the cache."""

@@ -9,52 +9,121 @@ import apsw
 
 from clicket.kernel import State
 from clicket.model.ended import Ended, ended_from, plain_end
-from clicket.ports import CallPlace, Query, Stored, ThreadCounts
+from clicket.ports import CallPlace, Query, ScanEnd, Stored, ThreadCounts
 from clicket.stores.sqlite.rows import conditions, select, units_of
 from clicket.stores.sqlite.schema import PERIOD
 
-__all__ = ["ended", "history", "places", "thread_counts"]
+__all__ = ["ended", "history", "places", "scan_end", "thread_counts"]
 
 _LAST_KEY = 1 << 62
+_SHORT = ("calls_live", "calls_asking", "calls_request")
+"""Indexes of few calls, whatever the store holds."""
+
+
+class _Search:
+    """A query as SQL: the index along which calls are looked at, the conditions that it answers, and the other ones."""
+
+    def __init__(self, connection: apsw.Connection, query: Query) -> None:
+        self.walked: list[str] = ["1"]
+        self.walked_values: list[Any] = []
+        self.checked: list[str] = []
+        self.checked_values: list[Any] = []
+        self.order = f"ORDER BY key {'ASC' if query.ascending else 'DESC'}"
+        self.index = self._choose_index(query)
+        self._add_keys(connection, query)
+        if query.since is not None:
+            self._check("created_at >= ?", query.since)
+        if query.until is not None:
+            self._check("created_at < ?", query.until)
+        for text in query.mentions:
+            self._check(
+                "(first_unit IS NULL OR last_unit IS NULL OR instr(first_unit, ?) > 0 OR instr(last_unit, ?) > 0)",
+                text,
+                text,
+            )
+        if query.id_contains is not None:
+            self._check("instr(id, ?) > 0", query.id_contains)
+        if query.id_prefix is not None:
+            self._check("id >= ? AND id < ?", query.id_prefix, _after(query.id_prefix))
+
+    def _choose_index(self, query: Query) -> str:
+        """The index with the fewest calls, by what is known without counting. Completed calls, which most are, have none by state."""
+        state = query.state
+        bad = state is not None and state.is_terminal and state is not State.COMPLETED
+        active = query.active or (state is not None and not state.is_terminal)
+        index = ""
+        if query.waiting_for is not None:
+            index = "calls_asking"
+            self._walk("waiting_for = ? AND ended_at IS NULL", query.waiting_for)
+        elif active:
+            index = "calls_live"
+            self._walk("ended_at IS NULL")
+        for name, column, value, partial in (
+            ("calls_request", "request_id", query.request_id, " AND request_id IS NOT NULL"),
+            ("calls_thread", "thread", query.thread, ""),
+            ("calls_code", "code", query.code, " AND code IS NOT NULL"),
+            ("calls_tool_ended_badly" if bad else "calls_tool", "tool", query.tool, ""),
+            ("calls_ended_badly" if bad else "", "state", None if state is None else state.value, ""),
+            ("calls_caller", "caller", query.caller, " AND caller <> ''" if query.caller else ""),
+        ):
+            if value is None:
+                continue
+            is_free = not index and name != "" and (name != "calls_caller" or value)
+            if is_free:
+                index = name
+            if is_free or (column == "state" and index == "calls_tool_ended_badly"):
+                self._walk(f"{column} = ?{partial}", value)
+            else:
+                self._check(f"{column} = ?", value)
+        if index in ("calls_tool_ended_badly", "calls_ended_badly"):
+            self._walk("ended_at IS NOT NULL AND state <> 'completed'")
+        return index
+
+    def _add_keys(self, connection: apsw.Connection, query: Query) -> None:
+        if query.since is not None:
+            self._walk("key >= ?", _first_key(connection, query.since))
+        if query.until is not None:
+            self._walk("key <= ?", _last_key(connection, query.until))
+        if query.before is not None:
+            self._walk("key < ?", query.before)
+        if query.after is not None:
+            self._walk("key > ?", query.after)
+
+    def _walk(self, condition: str, *values: Any) -> None:
+        self.walked.append(condition)
+        self.walked_values += values
+
+    def _check(self, condition: str, *values: Any) -> None:
+        self.checked.append(condition)
+        self.checked_values += values
+
+    @property
+    def hint(self) -> str:
+        return f"INDEXED BY {self.index}" if self.index else "NOT INDEXED"
 
 
 def history(connection: apsw.Connection, query: Query) -> list[Stored]:
-    state = query.state.value if query.state is not None else None
-    where, values = conditions({"thread": query.thread, "tool": query.tool, "state": state, "caller": query.caller})
-    where += " AND state <> 'swept'"  # see retention
-    active = query.active
-    if query.state is not None and query.state is not State.COMPLETED:
-        # These are the conditions of the partial indexes. Completed calls, which most are, are found in the order of their keys.
-        active = active or not query.state.is_terminal
-        where += " AND ended_at IS NOT NULL AND state <> 'completed'" if query.state.is_terminal else ""
-    if query.waiting_for is not None:
-        where, values = where + " AND waiting_for = ? AND ended_at IS NULL", [*values, query.waiting_for]
-    elif active:
-        where += " AND ended_at IS NULL"
-    if query.since is not None:
-        lowest = _first_key(connection, query.since)
-        where, values = where + " AND created_at >= ? AND key >= ?", [*values, query.since, lowest]
-    if query.until is not None:
-        where, values = where + " AND created_at < ?", [*values, query.until]
-    for text in query.mentions:
-        where += " AND (first_unit IS NULL OR last_unit IS NULL OR instr(first_unit, ?) > 0 OR instr(last_unit, ?) > 0)"
-        values = [*values, text, text]
-    if query.before is not None:
-        where, values = where + " AND key < ?", [*values, query.before]
-    if query.after is not None:
-        where, values = where + " AND key > ?", [*values, query.after]
-    if query.id_contains is not None:
-        where, values = where + " AND instr(id, ?) > 0", [*values, query.id_contains]
-    if query.id_prefix is not None:
-        where, values = where + " AND id >= ? AND id < ?", [*values, query.id_prefix, _after(query.id_prefix)]
-    order = f"ORDER BY key {'ASC' if query.ascending else 'DESC'}"
-    clause = f"WHERE {where} {order} LIMIT ?"
-    if active and query.waiting_for is None:
-        # Few calls are active. SQLite does not know that, and would go through all calls in the order of their keys. Keys are
-        # sorted alone: with their rows, which have units in them, that takes ten times as long.
-        live = f"SELECT key FROM calls INDEXED BY calls_live {clause}"  # noqa: S608  # see conditions
-        clause = f"WHERE key IN ({live}) {order}"
-    return select(connection, clause, [*values, query.limit])
+    search = _Search(connection, query)
+    where = " AND ".join((*search.walked, *search.checked, "state <> 'swept'"))  # see retention
+    hint = "" if query.id_prefix is not None else search.hint  # ids have an index of their own
+    clause = f"{hint} WHERE {where} {search.order} LIMIT ?"
+    if search.index == "calls_live":
+        # It is not in the order of keys. These are sorted alone: with their rows, which have units in them, that takes ten times as long.
+        clause = f"WHERE key IN (SELECT key FROM calls {clause}) {search.order}"  # noqa: S608  # see conditions
+    return select(connection, clause, [*search.walked_values, *search.checked_values, query.limit])
+
+
+def scan_end(connection: apsw.Connection, query: Query, calls: int) -> ScanEnd | None:
+    """See `LimitsScans`. Calls under way are few; those of one request, too."""
+    search = _Search(connection, query)
+    exact = {"created_at >= ?", "created_at < ?"}  # their keys are bounds of the walk already
+    if search.index in _SHORT or not (set(search.checked) - exact or query.metadata):
+        return None
+    where = " AND ".join(search.walked)
+    sql = f"SELECT key, created_at FROM calls {search.hint} WHERE {where} {search.order} LIMIT 1 OFFSET ?"  # noqa: S608  # constants
+    for key, created_at in connection.execute(sql, [*search.walked_values, calls - 1]):
+        return ScanEnd(key=key, created_at=created_at)
+    return None
 
 
 def ended(
@@ -109,6 +178,13 @@ def _first_key(connection: apsw.Connection, since: float) -> int:
         return found
     newest: int | None = connection.execute("SELECT max(key) FROM calls").get
     return (newest or 0) + 1
+
+
+def _last_key(connection: apsw.Connection, until: float) -> int:
+    """No call above this key was made before then, whatever the clocks of the writers were."""
+    sql = "SELECT max(last) FROM call_times WHERE period <= ?"
+    found: int | None = connection.execute(sql, (int(max(min(until // PERIOD, 1e15), -1e15)),)).get
+    return found or 0
 
 
 def _after(prefix: str) -> str:

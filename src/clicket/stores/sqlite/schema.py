@@ -11,7 +11,7 @@ from clicket.sqlite_file import Unusable
 from clicket.sqlite_file import connect as connect_file
 from clicket.sqlite_file import prepare as prepare_file
 
-__all__ = ["APPLICATION_ID", "EVENT_BITS", "PERIOD", "VERSION", "connect", "prepare"]
+__all__ = ["APPLICATION_ID", "EVENT_BITS", "KEY_BLOCK", "PERIOD", "VERSION", "connect", "prepare"]
 
 APPLICATION_ID = 0x434C4B54  # "CLKT", in the header of every file of ours
 EVENT_BITS = 20
@@ -19,10 +19,20 @@ EVENT_BITS = 20
 
 PERIOD = 300
 """Seconds of one row of `call_times`."""
+KEY_BLOCK = 4096
+"""`call_times.last` is rounded up to a multiple of this, less one: a writer changes it once for so many keys."""
 _PAGE_SIZE = 2048
 """A commit copies whole pages into the log, and most commits change a few small rows: smaller pages are less to copy."""
 _STATEMENTS = 200
 """apsw counts each row of an `executemany` as an execution: groups of a hundred must not drop the other statements."""
+_UNITS = f"""SELECT first_unit AS unit, 0 AS row UNION ALL SELECT last_unit, 1 << 62
+    UNION ALL SELECT body, row FROM events WHERE row > calls.key << {EVENT_BITS} AND row < (calls.key + 1) << {EVENT_BITS}"""  # noqa: S608  # constants
+_JSON_UNITS = f"SELECT CAST(unit AS TEXT) AS unit, row FROM ({_UNITS}) WHERE json_valid(CAST(unit AS TEXT))"  # noqa: S608  # constants
+_OLD_REQUEST_ID = f"""(SELECT nullif(CASE json_extract(unit, '$[0]') WHEN 's' THEN json_extract(unit, '$[1].request_id')
+    ELSE json_extract(unit, '$[0][4].request_id') END, '') FROM ({_JSON_UNITS}) ORDER BY row LIMIT 1)"""  # noqa: S608  # constants
+_OLD_CODE = f"""(SELECT json_extract(event.value, '$[4].error.code') FROM ({_JSON_UNITS}), json_each(unit) AS event
+    WHERE event.type = 'array' AND json_extract(event.value, '$[3]') = calls.state
+    AND json_extract(event.value, '$[4].error.code') IS NOT NULL ORDER BY row, event.key LIMIT 1)"""  # noqa: S608  # constants
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE owners (
@@ -137,6 +147,22 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             WHERE owner IS NULL AND ended_at IS NULL""",
         "CREATE TABLE buckets (name TEXT PRIMARY KEY, boot TEXT NOT NULL, full_at REAL NOT NULL) STRICT, WITHOUT ROWID",
     ),
+    (
+        # What people filter by. A plain call writes into none of these indexes: it has no request id, no error, and often no caller.
+        "ALTER TABLE calls ADD COLUMN request_id TEXT",
+        "ALTER TABLE calls ADD COLUMN code TEXT",
+        f"UPDATE calls SET request_id = {_OLD_REQUEST_ID}",  # noqa: S608  # constants, as the next ones
+        f"UPDATE calls SET code = {_OLD_CODE} WHERE ended_at IS NOT NULL AND state <> 'completed'",  # noqa: S608
+        "CREATE INDEX calls_request ON calls (request_id) WHERE request_id IS NOT NULL",
+        "CREATE INDEX calls_code ON calls (code) WHERE code IS NOT NULL",
+        "CREATE INDEX calls_tool_ended_badly ON calls (tool, state) WHERE ended_at IS NOT NULL AND state <> 'completed'",
+        "CREATE INDEX calls_caller ON calls (caller) WHERE caller <> ''",
+        # No call of a period has a key above `last`. The default is for processes of earlier versions, which do not know the column.
+        "ALTER TABLE call_times ADD COLUMN last INTEGER NOT NULL DEFAULT 4611686018427387904",
+        "DELETE FROM call_times",
+        f"""INSERT INTO call_times SELECT CAST(created_at / {PERIOD} AS INTEGER), min(key), max(key) | {KEY_BLOCK - 1}
+            FROM calls GROUP BY 1""",  # noqa: S608
+    ),
 )
 _TABLES: tuple[str, ...] = (
     """CREATE TABLE owners (
@@ -147,7 +173,7 @@ _TABLES: tuple[str, ...] = (
         tool TEXT NOT NULL, state TEXT NOT NULL, seq INTEGER NOT NULL, fence INTEGER NOT NULL, claims INTEGER NOT NULL,
         owner INTEGER, waiting_for TEXT, request INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 0,
         bytes INTEGER NOT NULL DEFAULT 0, created_at REAL NOT NULL, ended_at REAL,
-        first_unit BLOB, last_unit BLOB, last_unit_seq INTEGER, queue TEXT,
+        first_unit BLOB, last_unit BLOB, last_unit_seq INTEGER, queue TEXT, request_id TEXT, code TEXT,
         UNIQUE (id, thread, caller)) STRICT""",
     "CREATE INDEX calls_thread ON calls (thread)",
     "CREATE INDEX calls_tool ON calls (tool)",
@@ -157,7 +183,12 @@ _TABLES: tuple[str, ...] = (
     "CREATE INDEX calls_ended_badly ON calls (state) WHERE ended_at IS NOT NULL AND state <> 'completed'",
     """CREATE INDEX calls_queues ON calls (ifnull(queue, tool), caller, priority DESC, key, owner, ended_at)
         WHERE owner IS NULL AND ended_at IS NULL""",
-    "CREATE TABLE call_times (period INTEGER PRIMARY KEY, key INTEGER NOT NULL) STRICT",
+    "CREATE INDEX calls_request ON calls (request_id) WHERE request_id IS NOT NULL",
+    "CREATE INDEX calls_code ON calls (code) WHERE code IS NOT NULL",
+    "CREATE INDEX calls_tool_ended_badly ON calls (tool, state) WHERE ended_at IS NOT NULL AND state <> 'completed'",
+    "CREATE INDEX calls_caller ON calls (caller) WHERE caller <> ''",
+    """CREATE TABLE call_times (period INTEGER PRIMARY KEY, key INTEGER NOT NULL,
+        last INTEGER NOT NULL DEFAULT 4611686018427387904) STRICT""",
     "CREATE TABLE events (row INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT",
     """CREATE TABLE artifacts (
         call INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (call, name)) STRICT, WITHOUT ROWID""",

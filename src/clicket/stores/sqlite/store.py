@@ -36,6 +36,7 @@ from clicket.ports import (
     Owner,
     Presence,
     Query,
+    ScanEnd,
     Stored,
     StoredDocument,
     Sweep,
@@ -203,9 +204,12 @@ class SqliteStore:
     news = news_by_call
 
     async def history(self, query: Query) -> list[Stored]:
-        if query.by_content:
-            return await picked(query, self.history)
+        if query.metadata:
+            return await picked(query, self.history, has_columns=True)
         return await self._read(lambda c: listing.history(c, query))
+
+    async def scan_end(self, query: Query, calls: int) -> ScanEnd | None:
+        return await self._read(lambda c: listing.scan_end(c, query, calls))
 
     async def ended(
         self, *, caller: str | None, tool: str | None, since: float, before: int | None, limit: int

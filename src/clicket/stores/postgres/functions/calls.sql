@@ -30,7 +30,7 @@ BEGIN
     FOR unit IN SELECT * FROM json_to_recordset(units) AS u(
         id text, place text, thread text, caller text, tool text, expect integer, last integer, fence integer, state text,
         created_at float8, ended_at float8, waiting_for text, request boolean, key bigint, owned boolean, priority bigint,
-        size integer, artifacts json, claim boolean, queue text)
+        size integer, artifacts json, claim boolean, queue text, request_id text, code text)
     LOOP
         its_body := substr(bodies, start, unit.size);
         start := start + unit.size;
@@ -43,12 +43,12 @@ BEGIN
         END IF;
         IF unit.expect = 0 THEN
             INSERT INTO calls AS c (id, place, thread, caller, tool, state, outcome, seq, fence, claims, owner, waiting_for,
-                    priority, created_at, ended_at, bytes, giver, queue)
+                    priority, created_at, ended_at, bytes, giver, queue, request_id, code)
                 VALUES (unit.id, decode(unit.place, 'hex'), unit.thread, unit.caller, unit.tool, unit.state,
                     CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END, unit.last, unit.fence, 1,
                     CASE WHEN unit.owned AND unit.ended_at IS NULL THEN me END, unit.waiting_for, unit.priority,
                     unit.created_at, unit.ended_at, weight, CASE WHEN NOT unit.owned AND unit.ended_at IS NULL THEN me END,
-                    coalesce(unit.queue, unit.tool))
+                    coalesce(unit.queue, unit.tool), unit.request_id, unit.code)
                 ON CONFLICT (id, place) DO NOTHING RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
         ELSIF unit.fence = -1 THEN
             UPDATE calls c SET seq = unit.last, bytes = c.bytes + weight, request = c.request OR unit.request,
@@ -59,7 +59,7 @@ BEGIN
             IF FOUND THEN
                 UPDATE calls c SET state = unit.state, seq = unit.last, bytes = c.bytes + weight, request = false,
                         waiting_for = unit.waiting_for, ended_at = unit.ended_at,
-                        outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END,
+                        outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END, code = unit.code,
                         owner = CASE WHEN unit.owned THEN me END, fence = unit.fence, claims = c.claims + 1, taken_from = NULL,
                         ticket = NULL
                     WHERE c.key = unit.key AND c.id = unit.id AND c.created_at = unit.created_at AND c.seq = unit.expect
@@ -74,7 +74,7 @@ BEGIN
             END IF;
             UPDATE calls c SET state = unit.state, seq = unit.last, bytes = c.bytes + weight, request = false,
                     waiting_for = unit.waiting_for, ended_at = unit.ended_at,
-                    outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END,
+                    outcome = CASE WHEN unit.ended_at IS NOT NULL THEN unit.state END, code = coalesce(unit.code, c.code),
                     owner = CASE WHEN unit.owned THEN c.owner END, queue = coalesce(unit.queue, c.queue)
                 WHERE c.key = unit.key AND c.seq = unit.expect AND c.fence = unit.fence
                 RETURNING c.key, c.watched, c.giver INTO its_key, is_watched, its_giver;
@@ -92,6 +92,9 @@ BEGIN
             fresh := fresh || false;
             whole := whole AND unit.ended_at IS NULL;
             CONTINUE;
+        END IF;
+        IF unit.expect = 0 THEN
+            PERFORM note_time(floor(unit.created_at / 300)::bigint, its_key);
         END IF;
         IF unit.last > unit.expect THEN
             INSERT INTO events (call, seq, body) VALUES (its_key, unit.expect + 1, its_body);
@@ -142,6 +145,15 @@ BEGIN
     END IF;
     IF ticket IS NOT NULL THEN -- undone with this transaction, so `tell` finds it only after the commit
         PERFORM set_config('clicket.applied', ticket || ' ' || array_to_string(outcomes, ','), false);
+    END IF;
+END $$;
+
+-- Record which keys the calls of a period have. Nearly always that is on record.
+CREATE FUNCTION note_time(its_period bigint, its_key bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM call_times t WHERE t.period = its_period AND its_key BETWEEN t.first AND t.last) THEN
+        INSERT INTO call_times AS t VALUES (its_period, its_key, its_key | 4095)
+            ON CONFLICT (period) DO UPDATE SET first = least(t.first, excluded.first), last = greatest(t.last, excluded.last);
     END IF;
 END $$;
 

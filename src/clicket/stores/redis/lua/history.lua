@@ -2,23 +2,6 @@
 -- them and hands out no more than `limit`. Answers: calls, keys of calls that are gone, that list, and where to go on.
 local MOST = 10000 -- of keys that are gathered and sorted, as the list of ids is not in their order
 
-local walk = base .. 'all'
-local least = call('ZCARD', walk)
-local function consider(name, given)
-  if given then
-    local count = call('ZCARD', base .. name)
-    if count < least then
-      walk, least = base .. name, count
-    end
-  end
-end
-consider('thread:' .. (ask.thread or ''), ask.thread)
-consider('tool:' .. (ask.tool or ''), ask.tool)
-consider('state:' .. (ask.state or ''), ask.state and not ask.active) -- those of live calls have no lists
-consider('caller:' .. (ask.caller or ''), ask.caller ~= '' and ask.caller)
-consider('active', ask.active)
-consider('awaiting:' .. (ask.waiting or ''), ask.waiting)
-
 local gathered
 if ask.prefix then
   local from, to = '[' .. ask.prefix, '[' .. ask.prefix .. '\255'
@@ -37,18 +20,6 @@ if ask.prefix then
       end
       return a > b
     end)
-  end
-end
-
-local oldest = 0
-if ask.since then
-  -- No call that is older by key than the first one of each later hour was made since.
-  oldest = ask.before
-  local hours, since = call('HGETALL', base .. 'hours'), math.floor(tonumber(ask.since) / 3600)
-  for n = 1, #hours, 2 do
-    if tonumber(hours[n]) >= since then
-      oldest = math.min(oldest, tonumber(hours[n + 1]))
-    end
   end
 end
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["escaped", "escaped_json"]
+__all__ = ["escaped", "escaped_json", "indented"]
+
+_INDENT = "    "
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -16,6 +18,12 @@ def escaped(text: str, *, lines: bool = False) -> str:
         return found[0] if lines and found[0] in "\n\t" else found[0].encode("unicode_escape").decode()
 
     return _CONTROLS.sub(escape, text)
+
+
+def indented(text: str) -> str:
+    """Every line begins with four spaces, so that none looks like the beginning of a log record. An indented text stays as it is."""
+    lines = text.split("\n")
+    return text if all(line.startswith(_INDENT) for line in lines) else "\n".join(_INDENT + line for line in lines)
 
 
 def escaped_json(text: str) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,10 +18,12 @@ from tests.scenarios.cli_kit import Place
 from tests.scenarios.kit import make, sqlite_url
 from tests.scenarios.server_kit import Api, key_for, served
 
+import clicket
 from clicket import RetryableError, State, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.cli.terminal import Terminal
 from clicket.cli.worker_log import WorkerLog
+from clicket.execution import traceback_of
 from clicket.testing import ScriptedModel
 
 TOKEN = "sk-ant-api03-" + "A1b2C3d4" * 6
@@ -120,11 +125,50 @@ async def test_the_runtime_logs_it(caplog: pytest.LogCaptureFixture) -> None:
     async with make(TOOLS) as rt:
         await rt.call("login", {"password": "swordfish-77"})
         await rt.call("unsteady")
-    lines = [record.getMessage() for record in caplog.records if record.name == "clicket.tools"]
-    assert len(lines) == 3
-    assert "ValueError: no user with [secret]" in lines[0]
-    assert "in login" in lines[0]
-    assert all(line.startswith("    ") for line in lines[0].splitlines()[1:])  # a message cannot forge a line
+    traces = [record.exc_text or "" for record in caplog.records if record.name == "clicket.tools"]
+    assert len(traces) == 3
+    assert "ValueError: no user with [secret]" in traces[0]
+    assert "in login" in traces[0]
+    assert all(line.startswith("    ") for line in traces[0].splitlines())  # a message cannot forge a line
+
+
+OURS, STDLIB = str(Path(clicket.__file__).parent / "x.py"), asyncio.__file__
+PACKAGE, AUTHORS = "/venv/site-packages/http/client.py", "/home/ann/tools.py"
+
+
+@pytest.mark.parametrize(
+    ("files", "shown"),
+    [
+        ([OURS] * 7 + [AUTHORS, PACKAGE], [AUTHORS, PACKAGE]),
+        ([OURS, STDLIB, OURS, AUTHORS, OURS, PACKAGE], [AUTHORS, OURS, PACKAGE]),
+        ([OURS] * 4 + [STDLIB] + [OURS] * 3 + [PACKAGE, STDLIB], [PACKAGE, STDLIB]),
+        ([OURS] * 7, [OURS]),
+        ([STDLIB], [STDLIB]),
+    ],
+)
+def test_our_frames_above_those_of_a_tool_are_left_out(files: list[str], shown: list[str]) -> None:
+    def down(rest: list[str]) -> None:
+        if not rest:
+            raise ValueError("no")
+        made = compile("def step(down, rest): down(rest)", rest[0], "exec")
+        names: dict[str, Any] = {}
+        exec(made, names)
+        names["step"](down, rest[1:])
+
+    try:
+        down(files)
+    except ValueError as error:
+        trace, this = error.__traceback__, down.__code__.co_filename
+        frames = []
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename != this:
+                frames.append(trace)
+            trace = trace.tb_next
+        linked = None
+        for each in reversed(frames):
+            linked = TracebackType(linked, each.tb_frame, each.tb_lasti, each.tb_lineno)
+        text = traceback_of(error.with_traceback(linked))
+    assert re.findall(r'File "([^"]+)"', text) == shown
 
 
 @pytest.mark.parametrize("json_lines", [True, False])

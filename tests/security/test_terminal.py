@@ -163,6 +163,44 @@ async def test_names_of_calls_forge_no_log_line(lines: io.StringIO) -> None:
     assert_tame(lines.getvalue())
 
 
+async def test_a_failure_says_its_reason_and_its_traceback_over_several_lines(lines: io.StringIO) -> None:
+    rt = make([wild])
+    follow(rt)
+    async with rt:
+        await rt.call("wild", id="w")
+    assert_tame(lines.getvalue())
+    new = [line for line in lines.getvalue().splitlines() if not line.startswith("    ")]
+    raised, failed = (line[24:] for line in new)
+    assert raised == "INFO    clicket.tools wild raised in attempt 1 of call 'w' [call w]"
+    assert failed.startswith("WARNING clicket.calls wild failed: tool_error: ValueError: a\\x1b[2J")
+    trace = [line for line in lines.getvalue().splitlines() if line.startswith("    ")]
+    assert trace[0] == "    Traceback (most recent call last):"
+    assert trace[1].startswith('      File "')
+    assert trace[1].endswith(", in wild")
+    assert trace[2] == "        raise ValueError(WILD)"
+    assert trace[3].startswith("    ValueError: a\\x1b[2J")
+
+
+@pytest.mark.parametrize("handler", ["plain", "own"])
+def test_a_traceback_of_ours_begins_no_line_whatever_handler_there_is(handler: str) -> None:
+    text, log = io.StringIO(), logging.getLogger("clicket.engine")
+    shown = configure("text", stream=text) if handler == "own" else logging.StreamHandler(text)
+    guard_logs()
+    log.addHandler(shown)
+    try:
+        raise ValueError(f"x\nFORGED {WILD}")
+    except ValueError:
+        log.exception("failed")
+    finally:
+        log.removeHandler(shown)
+        logging.getLogger().removeHandler(shown)
+    first, *rest = text.getvalue().splitlines()
+    assert first.endswith("failed")
+    assert rest[0] == "    Traceback (most recent call last):"
+    assert all(line.startswith("    ") for line in rest if not line.endswith("failed"))
+    assert_tame(text.getvalue())
+
+
 def test_lines_of_others_and_tracebacks_begin_no_line_of_their_own(lines: io.StringIO) -> None:
     """A tool may log several lines; lines after the first are indented, so none looks like a new record."""
     log = logging.getLogger("a.tool")

@@ -66,11 +66,13 @@ def traceback_of(error: BaseException) -> str:
 
 
 def log_failure(tool: str, call_id: str, attempt: int, text: str) -> None:
-    """Log a masked traceback. Every line is indented, so that a message cannot forge a line of the log."""
+    """Log a masked traceback, as the traceback of the log record: formatters put it below the message, and `vault.logs` indents it."""
     if logger.isEnabledFor(logging.INFO):
-        lines = "\n".join(f"    {line}" for line in text.splitlines())
         extra = {"call_id": call_id, "tool": tool, "attempt": attempt}
-        logger.info("%s raised in attempt %d of call %r:\n%s", tool, attempt, call_id, lines, extra=extra)
+        said, args = "%s raised in attempt %d of call %r", (tool, attempt, call_id)
+        record = logger.makeRecord(logger.name, logging.INFO, __file__, 0, said, args, None, "log_failure", extra)
+        record.exc_text = text.rstrip("\n")
+        logger.handle(record)
 
 
 def _chain(error: BaseException) -> str:
@@ -106,11 +108,14 @@ def _block(error: BaseException, depth: int = 0) -> str:
 
 
 def _frames(trace: TracebackType | None) -> list[_Frame]:
-    """The frames, without those that led to the author's first one."""
+    """The frames, without those that led to the author's first one.
+
+    If the author wrote no line of it, the tool is of a library, or ours: then those behind our last one, or our last one alone."""
     frames = [_Frame(f.f_code.co_filename, line, f.f_code.co_name) for f, line in traceback.walk_tb(trace)]
     first = next((n for n, frame in enumerate(frames) if frame.is_authors), None)
-    if first is None:  # the author wrote no line of it: the tool is of a library, or ours
-        first = next((n for n, frame in enumerate(frames) if not frame.is_ours), 0)
+    if first is None:
+        behind = next((n for n, frame in reversed([*enumerate(frames, 1)]) if frame.is_ours), 0)
+        first = min(behind, max(len(frames) - 1, 0))
     return frames[first:]
 
 

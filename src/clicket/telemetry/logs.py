@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from textwrap import dedent
 from typing import Any, Literal, TextIO
 
 import msgspec
@@ -17,9 +18,9 @@ import msgspec
 from clicket.errors import UsageError
 from clicket.journal import Entry
 from clicket.kernel import State
-from clicket.model import Event
+from clicket.model import Event, ToolError
 from clicket.model.codec import clean
-from clicket.printable import escaped, escaped_json
+from clicket.printable import escaped, escaped_json, indented
 from clicket.telemetry.tracing import Observed
 from clicket.vault.logs import SECRETS, hide_known
 
@@ -31,6 +32,8 @@ CALL: ContextVar[Entry | None] = ContextVar("clicket_call", default=None)
 
 logger = logging.getLogger("clicket.calls")
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s %(message)s%(call_suffix)s"
+_MAX_REASON = 300
+"""Characters of the reason of a failure in its log record."""
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "call_suffix", "color_message"}
 _OURS = ("call_id", "call_thread", "tool", "attempt")
 _encoder = msgspec.json.Encoder(enc_hook=str)
@@ -67,7 +70,9 @@ class JsonFormatter(logging.Formatter):
         for name, value in vars(record).items():
             if name not in _USUAL and name not in line and name not in _OURS:
                 line[name] = value
-        if record.exc_info:
+        if record.exc_text:  # it is masked; `exc_info` might not be
+            line["exception"] = dedent(record.exc_text)
+        elif record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             line["stack"] = record.stack_info
@@ -93,7 +98,8 @@ class SecretHidingFormatter(logging.Formatter):
         text = hide_known(self._inner.format(record))
         if self._is_json:
             return escaped_json(text)
-        return escaped(text.replace("\r\n", "\n"), lines=True).replace("\n", "\n    ")
+        first, separator, rest = escaped(text.replace("\r\n", "\n"), lines=True).partition("\n")
+        return first + separator + indented(rest) if separator else first
 
 
 def configure(
@@ -134,7 +140,7 @@ def _log_failure(entry: Entry, events: Sequence[Event]) -> None:
 
 
 def _log_end(entry: Entry, events: Sequence[Event]) -> None:
-    """One record per ended call, without arguments or results."""
+    """One record per ended call, without its arguments and its result. The reason of a failure is masked, and may quote an argument."""
     end = next((event for event in events if event.is_terminal), None)
     if end is None:
         return
@@ -142,11 +148,13 @@ def _log_end(entry: Entry, events: Sequence[Event]) -> None:
     level = logging.WARNING if error else logging.INFO
     if logger.isEnabledFor(level):
         facts: dict[str, Any] = {"state": end.state.value, "duration": round(end.data.get("duration", 0.0), 6)}
+        tool, why = entry.tool, ""
         if error:
             facts["code"] = error["code"]
-        tool = entry.tool
+            reason = str(msgspec.convert(error, ToolError))
+            why = f": {reason if len(reason) <= _MAX_REASON else reason[:_MAX_REASON] + '…'}"
         known = {"call_id": entry.id, "call_thread": entry.thread, "tool": tool, "attempt": entry.attempts}
-        logger.log(level, "%s %s", tool, end.state.value, extra={**known, **facts})
+        logger.log(level, "%s %s%s", tool, end.state.value, why, extra={**known, **facts})
 
 
 def _trace() -> dict[str, str]:

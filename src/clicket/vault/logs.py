@@ -1,6 +1,7 @@
 """Masks secrets in our log records, and in those of the HTTP clients that we use: tokens of well-known shapes, declared values of
 calls that are under way, and in a client's records the query of every address. In our own records control characters are escaped,
-line breaks, too: names and ids come from outside, and must not look like a record of their own."""
+line breaks, too: names and ids come from outside, and must not look like a record of their own. Only a traceback has several lines,
+and each of them is indented."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import logging
 import re
 from weakref import ref
 
-from clicket.printable import escaped
+from clicket.printable import escaped, indented
 from clicket.vault.hiding import Secrets, hide_text
 
 __all__ = ["LOGGERS", "SECRETS", "guard_logs", "hide_known", "watch_for"]
@@ -45,8 +46,10 @@ class _Filter(logging.Filter):
         shown = self.shown(said)
         if shown != said:
             record.msg, record.args = shown, None
-        if record.exc_info and record.exc_info[0] is not None:
+        trace = record.exc_text
+        if not trace and record.exc_info and record.exc_info[0] is not None:
             trace = _formatter.formatException(record.exc_info)
+        if trace:
             hidden = self.shown_trace(trace)
             if hidden != trace:  # a later formatter would print the exception itself
                 record.exc_text, record.exc_info = hidden, None
@@ -64,7 +67,7 @@ class _OwnFilter(_Filter):
         return escaped(hide_known(text))
 
     def shown_trace(self, text: str) -> str:
-        return escaped(hide_known(text), lines=True)
+        return indented(escaped(hide_known(text).replace("\r\n", "\n"), lines=True))
 
 
 class _ClientFilter(_Filter):

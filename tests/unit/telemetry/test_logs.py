@@ -102,6 +102,21 @@ async def test_handed_over_calls_are_distinguished_by_their_callers(stream: io.S
     assert "call_id" not in logged.of("after")
 
 
+async def test_a_failure_says_its_reason_and_has_its_traceback_on_the_same_line(stream: io.StringIO) -> None:
+    async with make([breaks]) as rt:
+        follow(rt)
+        await rt.call("breaks", id="bad")
+        await rt.call("breaks", {"x": "y" * 1_000}, id="refused")
+    raised = next(line for line in lines(stream) if line["logger"] == "clicket.tools")
+    assert raised["message"] == "breaks raised in attempt 1 of call 'bad'"
+    assert raised["exception"].startswith("Traceback (most recent call last):\n  File ")
+    assert raised["exception"].endswith("\nValueError: no")
+    failed, refused = (line["message"] for line in lines(stream) if line["logger"] == "clicket.calls")
+    assert failed == "breaks failed: tool_error: ValueError: no"
+    assert refused.startswith("breaks failed: invalid_input: /x")
+    assert len(refused) < 350
+
+
 async def test_every_end_is_a_line_without_content(stream: io.StringIO) -> None:
     async with make([on_the_loop, breaks]) as rt:
         follow(rt)

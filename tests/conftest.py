@@ -37,7 +37,7 @@ charmap.intervals_from_codec = unicode_ranges.encodable(charmap.intervals_from_c
 # A shell that starts us in the background ignores it, and children inherit that: then no test could interrupt one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_LEAVE = 5.0  # seconds that ended work gets to be gone; only a test that leaks waits for all of it
+_LEAVE = 60.0  # seconds that ended work gets to be gone; only a test that leaks waits for all of it
 
 
 def _children() -> dict[int, str]:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 __all__ = ["CuttingProxy", "cutting_proxy"]
 
 _CHUNK = 1 << 16
-_PATIENCE = 20.0
+_PATIENCE = 120.0
 Chooser = Callable[[bytes], bool]
 
 

@@ -16,7 +16,7 @@ from tests.redis_server import free_port
 
 __all__ = ["NatsServer", "nats_server", "program"]
 
-_READY = 30.0
+_READY = 120.0
 
 
 def program() -> str:

@@ -22,7 +22,7 @@ from psycopg import pq
 
 __all__ = ["PostgresServer", "postgres_server"]
 
-_WAIT = 60.0
+_WAIT = 120.0
 _ROOM = 2 * 1024**3  # bytes; a cluster takes some 100 MB, and each process of a run may have two
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/opt/postgresql*/bin", "/opt/homebrew/bin")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["RedisServer", "free_port", "redis_server", "start_redis"]
 
-_READY = 30.0
+_READY = 120.0
 
 
 def free_port() -> int:

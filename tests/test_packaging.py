@@ -128,7 +128,6 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert uncapped == []
 
 
-@pytest.mark.timeout(600)  # the first user of `installed` makes it
 def test_installed_command_line(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
     import clicket
 
@@ -138,7 +137,6 @@ def test_installed_command_line(installed: Path, empty: Path, clean_env: dict[st
     assert Path(where.strip()).is_relative_to(installed.parent)
 
 
-@pytest.mark.timeout(600)
 def test_installed_demo(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
     run(installed / "python", "-m", "clicket", "demo", cwd=empty, env=clean_env)
 
@@ -158,7 +156,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.timeout(600)
 def test_installed_interpreter_needs_no_extra(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
     output = run(installed / "python", "-c", PROGRAM, cwd=empty, env=clean_env)
     assert output.split() == ["ok", "42", "full", "ModuleNotFoundError"]
@@ -168,7 +165,6 @@ def test_installed_interpreter_needs_no_extra(installed: Path, empty: Path, clea
     assert "<title>notes</title>" in (empty / "notes.html").read_text()
 
 
-@pytest.mark.timeout(600)
 def test_installed_packages_are_few_and_agree(installed: Path, empty: Path) -> None:
     (packages,) = installed.parent.glob("lib/python*/site-packages")
     listed = [package.name for package in metadata.distributions(path=[str(packages)])]
@@ -177,7 +173,6 @@ def test_installed_packages_are_few_and_agree(installed: Path, empty: Path) -> N
     run(*pip(installed), "check", cwd=empty)
 
 
-@pytest.mark.timeout(600)
 def test_what_needs_an_extra_says_which(installed: Path, empty: Path, clean_env: dict[str, str]) -> None:
     for command, extra in (
         (["serve"], "clicket[server]"),
@@ -230,7 +225,6 @@ def test_every_extra_fits_together(wheel: Path) -> None:
 
 
 @pytest.mark.slow  # the test above asks what pip would; pip itself downloads every large package for it
-@pytest.mark.timeout(600)
 def test_every_extra_fits_together_for_pip(installed: Path, wheel: Path, tmp_path: Path) -> None:
     pins = re.findall(r"^[a-z0-9].*==[^\\]*", (ROOT / "requirements" / "run.lock").read_text(), re.MULTILINE)
     (tmp_path / "constraints.txt").write_text("\n".join(pins))

@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 import httpx2
 from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
 from tests.kit.forks import SERVER, forked
+from tests.kit.waiting import PATIENCE
 
 __all__ = ["Console", "Server", "chromium", "expect", "serving"]
 
 ROOT = Path(__file__).resolve().parents[2]
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 class Server:
@@ -47,8 +48,8 @@ class Server:
         self.url = self.process.stdout.readline().strip()
         if not self.url:
             self.process.stdout.close()
-            raise RuntimeError(f"the server did not start: exit code {self.process.wait(timeout=10)}")
-        self.http = httpx2.Client(base_url=self.url, timeout=30)
+            raise RuntimeError(f"the server did not start: exit code {self.process.wait(timeout=PATIENCE)}")
+        self.http = httpx2.Client(base_url=self.url, timeout=PATIENCE)
 
     @property
     def port(self) -> int:
@@ -69,7 +70,7 @@ class Server:
     def stop(self, how: int = signal.SIGTERM) -> None:
         self.http.close()
         self.process.send_signal(how)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=PATIENCE)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -115,7 +116,7 @@ class Console:
         """A new page with its own session."""
         options.setdefault("locale", "en-GB")
         context = self._browser.new_context(viewport={"width": width, "height": height}, **options)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE * 1000)
         self._contexts.append(context)
         page = context.new_page()
         base = url or self.url

@@ -162,8 +162,8 @@ def test_a_notebook_with_a_plot_and_a_table(console: Console, server: Server) ->
     server.call("code_interpreter", {"task": task}, thread="notes", id="notes-1")
     page = console.open("#/runs/notes-1?thread=notes")
     cells = page.locator(".notebook .cell")
-    expect(cells.nth(0)).to_contain_text("in a cell", timeout=40_000)
-    expect(page.locator("header .badge").first).to_have_text("completed", timeout=40_000)
+    expect(cells.nth(0)).to_contain_text("in a cell")
+    expect(page.locator("header .badge").first).to_have_text("completed")
     assert page.locator(".notebook img").evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
     frame = page.frame_locator(".notebook iframe")
     expect(frame.locator("table")).to_contain_text("2")

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from tests.cutting_proxy import CuttingProxy, cutting_proxy
+from tests.kit.waiting import PATIENCE
 from tests.nats_proxy import faulty_nats
 from tests.nats_server import NatsServer
 from tests.scenarios.fleet import Member, member
@@ -31,7 +32,6 @@ BOUND = 2 * LEASE
 """Seconds after the last fault within which every call must have ended: its owner's lease, and the next look for orphans."""
 SLACK = 15.0
 """Seconds more for a busy machine: new processes, connections that are made again, and the calls themselves."""
-_PATIENCE = 60.0
 _FAULTS = 4
 """Faults of a run."""
 Start = Callable[[], Coroutine[Any, Any, Member]]
@@ -238,7 +238,7 @@ async def _submit(
             with suppress(ClicketError, ConnectionError):  # it was not acknowledged
                 if by is None:
                     handle = await rt.submit(call.tool, arguments, **options)  # type: ignore[arg-type]
-                    call.waiting = asyncio.ensure_future(handle.result(timeout=_PATIENCE))
+                    call.waiting = asyncio.ensure_future(handle.result(timeout=PATIENCE))
                     call.acknowledged = True
                 else:
                     call.acknowledged = "value" in await by.begin("submit", call.tool, arguments, **options)
@@ -253,7 +253,7 @@ async def _judge(judged: Judged, rt: Runtime, call: _Given, healed_at: float) ->
     judged.calls += call.acknowledged
     judged.refused += not call.acknowledged
     try:
-        waiting = call.waiting or (await rt.handle(call.id)).result(timeout=_PATIENCE)
+        waiting = call.waiting or (await rt.handle(call.id)).result(timeout=PATIENCE)
         result, record = await waiting, await rt.get(call.id)
     except NotFound as error:
         if call.acknowledged:

@@ -11,14 +11,13 @@ from typing import Any, TypeVar
 import msgspec
 from tests.crash.judge import Ack, Effect, Rule, Verdict, judge
 from tests.crash.tools import POLICY, long_text
+from tests.kit.waiting import PATIENCE
 
 from clicket import Record, Runtime, Settings
 
 __all__ = ["Place", "everything", "finish", "read_lines", "settle"]
 
 T = TypeVar("T")
-_PATIENCE = 60.0
-"""Seconds within which every call must end."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +71,7 @@ async def finish(place: Place, tools: Sequence[Any], *, seed: str = "") -> None:
     chance = random.Random(f"{seed} the end")
     async with Runtime(tools, policy=POLICY, settings=place.settings()) as rt:
         await rt.recover()
-        give_up_at = asyncio.get_running_loop().time() + _PATIENCE
+        give_up_at = asyncio.get_running_loop().time() + PATIENCE
         while active := (await rt.history(active=True, limit=1_000)).items:
             for record in active:
                 if record.waiting_for == "approval":

@@ -27,8 +27,8 @@ from tests.crash.agent_scene import (
 from tests.crash.nest import Nest
 from tests.crash.settle import Place, read_lines
 from tests.crash.stores import Fresh, Row
+from tests.kit.waiting import PATIENCE
 
-PATIENCE = 60.0
 WAYS = ("run", "open")
 
 

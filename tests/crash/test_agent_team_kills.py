@@ -16,14 +16,13 @@ from tests.crash.agent_team import KINDS, Life, Team, live, seen, team_of
 from tests.crash.nest import Nest
 from tests.crash.settle import Place, read_lines
 from tests.crash.stores import Fresh, Row
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound
 
 from clicket import Runtime, State
 from clicket.agents import AgentState
 from clicket.agents.event_stream import position_of
 from clicket.model.chat import ChatMessage
-
-PATIENCE = 60.0
 
 
 async def finished(place: Place, kind: str) -> Team:

@@ -13,7 +13,7 @@ from tests.crash.agent_scene import MESSAGE, Effect, asked, effects, thread_of, 
 from tests.crash.agent_waiting import SCRIPTS, Stay, TurnEnd, agent_at, runtime_at, stay, waits
 from tests.crash.nest import Nest
 from tests.crash.settle import Place, read_lines
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, State
@@ -21,7 +21,6 @@ from clicket.agents import AgentResult, AgentState
 from clicket.model.chat import ChatMessage
 from clicket.model.ids import alias_of
 
-PATIENCE = 60.0
 pytestmark = pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
 
 

@@ -145,7 +145,6 @@ async def test_kills_of_a_refresh(nest: Nest, bank: AuthorizationServer, served:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @OTHERS
 async def test_kills_on_every_store(nest: Nest, bank: AuthorizationServer, served: Served, tmp_path: Path) -> None:
     await connections(nest, bank, served, tmp_path / "connections")

@@ -18,8 +18,6 @@ from tests.scenarios.kit import assert_sound
 
 from clicket import Record, Runtime, State
 
-pytestmark = pytest.mark.timeout(180)
-
 
 async def killed(place: Place, nest: Nest, death: Death, task: str = PROGRAM) -> None:
     life = {"place": msgspec.to_builtins(place), "death": msgspec.to_builtins(death), "task": task}

@@ -10,8 +10,8 @@ import pytest
 from tests.crash.nest import Nest
 from tests.crash.settle import Place
 from tests.crash.tool_search_scene import LAST, MESSAGE, THREAD, Death, Scene, agent_at, offered_in, play, runtime_at
+from tests.kit.waiting import PATIENCE
 
-PATIENCE = 60.0
 pytestmark = pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
 
 

@@ -37,7 +37,7 @@ __all__ = ["add_option", "install"]
 
 _AHEAD = 2  # tests that a process has: the one that it runs, and the next one, whose fixtures stay
 _MAX_DEATHS = 20
-_LEAVE = 30.0  # seconds that a process gets to end after its last test
+_LEAVE = 120.0  # seconds that a process gets to end after its last test
 
 
 def add_option(parser: pytest.Parser) -> None:

@@ -17,7 +17,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 from starlette.routing import Route
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 
 from clicket import Runtime
 from clicket.mcp import McpEndpoint
@@ -25,7 +25,6 @@ from clicket.mcp import McpEndpoint
 MODERN, LEGACY = "2026-07-28", "legacy"
 BOTH = (MODERN, LEGACY)
 TASKS = "io.modelcontextprotocol/tasks"
-PATIENCE = 30.0  # seconds; only a test that hangs waits for all of it
 _ids = count(1)
 
 

@@ -19,7 +19,6 @@ from tests.kit.waiting import eventually_sync
 from tests.mcp.npm_tools import ROOT, run_node
 from tests.redis_server import free_port
 
-pytestmark = pytest.mark.timeout(400)  # the first run installs the packages
 INSPECTOR = "inspector/clients/launcher/build/index.js"
 TASKS = (
     "tasks-lifecycle",

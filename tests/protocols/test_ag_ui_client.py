@@ -21,8 +21,6 @@ from tests.scenarios.kit import sqlite_url
 from clicket.agents import ReActAgent
 from clicket.testing import ScriptedModel
 
-pytestmark = pytest.mark.timeout(400)  # the first run installs the packages
-
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:

@@ -16,12 +16,11 @@ from unittest import mock
 
 from tests.kit.children import PYTHONPATH
 from tests.kit.forks import FORKED
-from tests.kit.waiting import eventually_sync
+from tests.kit.waiting import PATIENCE, eventually_sync
 
 from clicket.cli import main
 
 PROGRAM = (sys.executable, *FORKED, "-m", "clicket")
-PATIENCE = 90.0  # seconds; only what hangs waits for all of it
 
 
 class Command:

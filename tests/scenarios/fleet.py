@@ -13,10 +13,8 @@ from typing import Any
 
 from tests.kit.children import ROOT, environment
 from tests.kit.forks import forked
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.fleet_tools import traces
-
-_PATIENCE = 60.0
 
 CHILD = "tests.scenarios.fleet_child"
 
@@ -53,7 +51,7 @@ class Member:
 
     async def do(self, what: str, *args: Any, **given: Any) -> Any:
         """Call a method of its runtime; the answer is plain JSON."""
-        answer = await asyncio.wait_for(self.begin(what, *args, **given), _PATIENCE)
+        answer = await asyncio.wait_for(self.begin(what, *args, **given), PATIENCE)
         assert "error" not in answer, answer["error"]
         return answer["value"]
 
@@ -64,7 +62,7 @@ class Member:
     async def leave(self) -> None:
         """Ask it to close its runtime and exit."""
         await self.do("close")
-        assert await asyncio.wait_for(self.process.wait(), _PATIENCE) == 0
+        assert await asyncio.wait_for(self.process.wait(), PATIENCE) == 0
 
     async def gone(self) -> None:
         if self.process.returncode is None:

@@ -27,8 +27,6 @@ from clicket.interpreter import code_interpreter
 from clicket.testing import ScriptedModel
 from clicket.tools.question import InputQuestion
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @tool
 async def who(ctx: ToolContext) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-import pytest
 from tests.scenarios.code_mode_tasks import SHOP, TASKS, Task
 from tests.scenarios.interpreter_kit import NAME, interpreter
 from tests.scenarios.kit import make
@@ -14,8 +13,6 @@ from clicket import Runtime
 from clicket.agents import ReActAgent
 from clicket.model import result_of
 from clicket.testing import ScriptedModel
-
-pytestmark = pytest.mark.timeout(180)
 
 
 async def by_calls(rt: Runtime, task: Task) -> tuple[Any, int]:

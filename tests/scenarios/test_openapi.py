@@ -17,8 +17,6 @@ from hypothesis import settings
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import served, serving_in_thread
 
-pytestmark = pytest.mark.timeout(600)  # a busy machine takes minutes
-
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = settings.get_current_profile_name() == "short"
 EXAMPLES = 2 if SHORT else 50

@@ -18,8 +18,6 @@ import pytest
 from tests.security.as_user import ROOT, as_user, uid
 from tests.security.hostile_programs import FENCES, PROGRAMS, Hostile
 
-pytestmark = pytest.mark.timeout(300)
-
 PR_SET_CHILD_SUBREAPER = 36
 SCRIPT = str(ROOT / "tests" / "security" / "hostile_run.py")
 MARK = "canary-of-the-host-env"

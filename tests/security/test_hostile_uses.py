@@ -6,15 +6,12 @@ import asyncio
 from typing import Any
 
 import msgspec
-import pytest
 from tests.kit.tools import add
 from tests.kit.waiting import eventually
 from tests.scenarios.interpreter_kit import NAME, interpreter, ran, until_printed
 from tests.scenarios.kit import make
 
 from clicket import Policy, Runtime, State, ToolContext, tool
-
-pytestmark = pytest.mark.timeout(120)
 
 MAX_USES = 20
 AT_ONCE = 3

@@ -14,8 +14,6 @@ from tests.security.edge_run import DISK, EDGES
 
 from clicket.sandbox.libc import machine
 
-pytestmark = pytest.mark.timeout(240)
-
 SCRIPT = str(ROOT / "tests" / "security" / "edge_run.py")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.mcp.kit import _end_watchers
 from tests.scenarios.kit import sqlite_url
 from tests.scenarios.server_kit import TOOLS, Api, Sse, key_for, read_sse, served
@@ -20,7 +20,6 @@ from clicket.client import Client
 from clicket.errors import PermissionDenied, StoreUnavailable
 from clicket.server import keys
 
-PATIENCE = 5.0
 MODERN = {"mcp-protocol-version": "2026-07-28", "accept": "application/json, text/event-stream"}
 LEGACY = {"mcp-protocol-version": "2025-11-25", "accept": "application/json, text/event-stream"}
 

@@ -53,7 +53,7 @@ def _impatient(store: Any) -> Iterator[None]:
 
 
 async def _eventually(what: Callable[[], Any]) -> None:
-    give_up_at = time.monotonic() + 30.0
+    give_up_at = time.monotonic() + 120.0
     while not what():
         assert time.monotonic() < give_up_at, "the condition did not become true"
         await asyncio.sleep(0.01)

@@ -27,7 +27,7 @@ from clicket.testing.store_kit import ALIVE, ANY_TOOL, append, created, creation
 
 
 async def eventually(what: Callable[[], Any]) -> Any:
-    give_up_at = time.monotonic() + 20.0
+    give_up_at = time.monotonic() + 120.0
     while not (value := what()):
         assert time.monotonic() < give_up_at, "the condition did not become true"
         await asyncio.sleep(0.01)

@@ -16,12 +16,11 @@ from typing import Any, Self
 
 from tests.crash.faults.shim import ROOT, Control, environment
 from tests.kit.forks import forked
+from tests.kit.waiting import PATIENCE
 
 __all__ = ["Child", "Refused", "child"]
 
 PROGRAM = "tests.crash.faults.program"
-PATIENCE = 60.0
-"""Seconds for anything that must happen; only a failing test waits for all of them."""
 
 
 class Refused(Exception):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.children import is_running
+from tests.kit.waiting import PATIENCE
 
 from clicket.execution.processes.pool import Target, Worker, target_of
 from clicket.tools.context import STREAMED
@@ -73,7 +74,7 @@ async def running(worker: Worker, what: Any, **arguments: Any) -> AsyncIterator[
         await asyncio.wait({task})
 
 
-def all_gone(pids: Iterable[int], within: float = 10.0) -> bool:
+def all_gone(pids: Iterable[int], within: float = PATIENCE) -> bool:
     """Wait for processes to disappear; only a failing test waits for all of it."""
     left = set(pids)
     give_up_at = time.monotonic() + within

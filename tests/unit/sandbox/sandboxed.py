@@ -13,11 +13,12 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.kit.waiting import PATIENCE
+
 from clicket.sandbox import Sandbox, SandboxProcess, frames
 from clicket.sandbox.descriptors import send, wait_readable
 
 PROGRAM = "sandboxed_program"
-PATIENCE = 60.0
 IS_ROOT = os.geteuid() == 0
 SYSTEM_PYTHON = "/usr/bin/python3"
 

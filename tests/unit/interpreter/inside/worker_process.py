@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.kit.waiting import PATIENCE
+
 import clicket
 from clicket.sandbox import frames
 
-PATIENCE = 30.0
 SOURCE = Path(clicket.__file__).parent
 START = (
     "import os, sys; os.set_inheritable({commands}, False); os.set_inheritable({answers}, False); "

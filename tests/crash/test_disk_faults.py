@@ -220,7 +220,7 @@ async def test_an_artifact_that_cannot_be_kept_fails_its_call_alone(
     tmp_path: Path, control: Control, place: Place, error: int, files: Files, durability: str
 ) -> None:
     async with over(tmp_path, control=control, durability=durability) as program:
-        first = await program.ask("call", tool="big", arguments={"size": 5_000})
+        first = await program.ask("call", tool="big", arguments={"size": 5_000}, id="first")
         control.fail(place, error, files=files)
         result = await program.ask("call", tool="big", arguments={"size": 5_000}, id="unlucky")
         assert result["state"] == "failed"
@@ -228,7 +228,7 @@ async def test_an_artifact_that_cannot_be_kept_fails_its_call_alone(
         assert "artifact" in result["error"]["message"]
         assert (await program.ask("call", tool="echo", arguments={"text": "small"}))["output"] == "small"
         control.mend()
-        second = await program.ask("call", tool="big", arguments={"size": 5_000})
+        second = await program.ask("call", tool="big", arguments={"size": 5_000}, id="second")
         for each in (first, second):
             facts = await program.ask("artifact", name=each["artifact"])
             assert f"sha256-{facts['sha256']}" == each["artifact"]

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import random
 import resource
 import sys
 import time
@@ -91,7 +92,9 @@ async def flaky(ctx: ToolContext, wait: float = 1.5) -> int:
 @tool(max_result_size=1_000)
 async def big(size: int, ctx: ToolContext) -> str:
     entered(ctx)
-    return os.urandom(size // 2).hex()
+    return (
+        random.Random(ctx.call_id).randbytes(size // 2).hex()
+    )  # a name, and so a folder, of the artifact that a test can rely on
 
 
 @tool(isolation="process", timeout=1.5)

@@ -33,7 +33,8 @@ def _note_inherited() -> None:
     _inherited.update(os.path.realpath(each.filename) for each in apsw.connections() if each.filename)
 
 
-os.register_at_fork(after_in_child=_note_inherited)
+if hasattr(os, "register_at_fork"):  # Windows cannot fork
+    os.register_at_fork(after_in_child=_note_inherited)
 
 
 class Unusable(Exception):

@@ -41,6 +41,51 @@ async def test_a_list_that_repeats_its_cursor_ends(caplog: pytest.LogCaptureFixt
     assert "has no end" in caplog.text
 
 
+EXPLOSIVE = {
+    "type": "object",
+    "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {"d40": {}},
+    "$ref": "#/$defs/d0",
+}
+
+
+async def test_tools_with_schemas_that_explode_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    far = ScriptedServer()
+    tools = (definition(), definition("in", inputSchema=EXPLOSIVE), definition("out", outputSchema=EXPLOSIVE))
+    far.on["tools/list"] = lambda params: listed(*tools)
+    async with far.running() as server, Runtime(store="memory://") as rt:
+        assert [each.name for each in await server.join(rt)] == ["do"]
+        assert (await rt.call("do", {})).output == "done"
+    assert "in: tool 'in': its input schema cannot be used: it has more than 4,000 paths" in caplog.text
+    assert "out: tool 'out': its output schema cannot be used: it has more than 4,000 paths" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("structured", "complaint"),
+    [
+        ({"a": 1}, ""),
+        ({"a": 1, "more": True}, ""),
+        ({"a": "x" * 28 + "!"}, "/a"),
+        (None, "asks for structured content, and there is none"),
+    ],
+)
+async def test_a_result_is_checked_with_bounds_of_our_own(structured: Any, complaint: str) -> None:
+    """The SDK's check would match the pattern with an engine that backtracks without end."""
+    schema = {"type": "object", "properties": {"a": {"pattern": "^(x+)+$"}}}
+    far = ScriptedServer()
+    far.on["tools/list"] = lambda params: listed(definition(outputSchema=schema))
+    more = {} if structured is None else {"structuredContent": structured}
+    far.on["tools/call"] = lambda params: {**DONE, **more}
+    async with far.running() as server, Runtime(store="memory://") as rt:
+        await server.join(rt)
+        result = await rt.call("do", {})
+    if complaint:
+        assert result.error is not None
+        assert "cannot be used" in result.error.message
+        assert complaint in result.error.message
+    else:
+        assert result.output == structured
+
+
 async def test_a_list_of_empty_pages_ends() -> None:
     far = ScriptedServer()
     far.on["tools/list"] = lambda params: listed(cursor=f"{far.count('tools/list')}")

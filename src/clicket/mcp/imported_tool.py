@@ -25,7 +25,7 @@ from clicket.mcp.parked_tasks import ParkedTasks
 from clicket.mcp.remote_call import BadParameters, Gone, RemoteCall, RemoteError, task_result
 from clicket.mcp.remote_requests import RemoteRequests
 from clicket.model.codec import canonical
-from clicket.tools import CallInDoubt, Continues, Happened, ToolContext, Unknown
+from clicket.tools import CallInDoubt, Continues, Happened, ToolContext, Unknown, output_check
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.options import Options, make_options
 from clicket.tools.response import OutcomeUnknown
@@ -33,6 +33,7 @@ from clicket.tools.response import OutcomeUnknown
 __all__ = ["BadParameters", "Gone", "ImportedTool", "RemoteError", "local_name"]
 
 _LOOKS, _LOOK_EVERY = 20, 0.25
+_MAX_SHOWN = 5
 _Refused = Callable[[], CredentialMissing | None]
 
 
@@ -116,7 +117,20 @@ class ImportedTool(ToolDefaults):
             result = await call.run(state)
         if result.is_error:
             raise RemoteError(_text(result) or f"tool {self.remote_name!r} failed and did not say why.")
+        self._check_result(result)
         return _output(result)
+
+    def _check_result(self, result: types.CallToolResult) -> None:
+        check = output_check(self)
+        if check is None:
+            return
+        unusable = f"MCP server {self.connection.name!r} gave an answer that cannot be used: the output schema of {self.remote_name!r}"
+        if result.structured_content is None and "structured_content" not in result.model_fields_set:
+            raise RemoteError(f"{unusable} asks for structured content, and there is none.")
+        problems = check(result.structured_content)
+        if problems:
+            listed = "; ".join(f"{each['path'] or '(whole)'}: {each['message']}" for each in problems[:_MAX_SHOWN])
+            raise RemoteError(f"{unusable} does not allow it: {listed}.")
 
     async def close(self) -> None:
         await self.connection.close()

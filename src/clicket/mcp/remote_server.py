@@ -27,6 +27,7 @@ from clicket.mcp.remote_requests import RemoteRequests, Sampler
 from clicket.mcp.tool_list import read_tool_list, warn_of_left_out
 from clicket.mcp.transports import over_http, over_stdio
 from clicket.runtime import Runtime
+from clicket.tools.check import bound_schema
 
 __all__ = ["McpServer", "declared_servers", "join_declared", "mcp_tools"]
 
@@ -256,6 +257,8 @@ class McpServer:
             if len(added) % _BATCH == _BATCH - 1:
                 await asyncio.sleep(0)
             try:
+                if tool.output_schema is not None:
+                    bound_schema(tool.output_schema, f"tool {tool.name!r}: its output schema")
                 runtime.add(tool)
                 added.append(tool)
             except ClicketError as error:  # one unusable schema must not cost the other tools

@@ -164,7 +164,7 @@ def over_http(
             )
             transport = _tracked(streamable_http_client(url, http_client=http), connection)
             client = Client(transport, message_handler=connection.on_message, cache=None, **options())
-            await stack.enter_async_context(client)
+            _leave_results_to_us(await stack.enter_async_context(client))
             if list_first:
                 with suppress(MCPError, ValidationError):  # the call will tell
                     await client.list_tools()
@@ -189,9 +189,18 @@ def over_stdio(
         async with AsyncExitStack() as stack:
             transport = _tracked(stdio_client(parameters, errlog=_stderr(stack)), connection)
             client = Client(transport, message_handler=connection.on_message, cache=None, **options())
-            yield await stack.enter_async_context(client)
+            _leave_results_to_us(await stack.enter_async_context(client))
+            yield client
 
     return opened
+
+
+def _leave_results_to_us(client: Client) -> None:
+    """The SDK checks results by the server's output schema without bounds: a small schema can take minutes. `ImportedTool` checks them."""
+
+    async def unchecked(name: str, result: Any) -> None: ...
+
+    client.session.validate_tool_result = unchecked  # type: ignore[method-assign]
 
 
 def _stderr(stack: AsyncExitStack) -> TextIO:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 
-from clicket.errors import UsageError
 from clicket.pipeline.rules import with_defaults
+from clicket.tools.check import CompiledSchema
 
 __all__ = ["check_schema", "fit_schema"]
 
-_PATTERN_SIZE = 1024 * 1024
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1024 * 1024)
+"""Patterns of a grant take linear time."""
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
     """Raise `UsageError` if this is no JSON Schema that a grant can have."""
-    try:
-        _compiled(msgspec.json.encode(schema))
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        reason = str(getattr(error, "message", None) or error).splitlines()[0]
-        raise UsageError(f"grant: the schema of the arguments cannot be used: {reason}") from None
+    _compiled(msgspec.json.encode(schema))
 
 
 def fit_schema(schema: Mapping[str, Any] | None, arguments: dict[str, Any], input_schema: Mapping[str, Any]) -> bool:
@@ -34,18 +31,11 @@ def fit_schema(schema: Mapping[str, Any] | None, arguments: dict[str, Any], inpu
     if whole is None:
         return False
     try:
-        return _compiled(msgspec.json.encode(schema))(whole)
+        return _compiled(msgspec.json.encode(schema)).fits(whole)
     except Exception:  # another version stored it, or it cannot be evaluated
         return False
 
 
 @lru_cache(maxsize=256)
-def _compiled(schema: bytes) -> Callable[[Any], bool]:
-    """References to other documents are never fetched. Patterns take linear time."""
-    options = jsonschema_rs.RegexOptions(size_limit=_PATTERN_SIZE)
-    loaded = msgspec.json.decode(schema)
-    return jsonschema_rs.Draft202012Validator(loaded, retriever=_refuse_remote, pattern_options=options).is_valid
-
-
-def _refuse_remote(uri: str) -> Any:
-    raise ValueError(f"{uri} is outside the schema, and remote references are never fetched")
+def _compiled(schema: bytes) -> CompiledSchema:
+    return CompiledSchema(msgspec.json.decode(schema), "grant: the schema of the arguments", patterns=_PATTERNS)

@@ -18,12 +18,15 @@ from clicket.model import ToolCall
 from clicket.model.arguments import object_in, parse_arguments
 from clicket.model.codec import decode_big, encode, is_small
 from clicket.tools import Check, Tool, compile_schema
+from clicket.tools.union_bound import UnionBound
 from clicket.vault import MASK, Secrets, look, watch_for
 
 __all__ = ["Deferred", "Judged", "Validate"]
 
 _CONTAINERS = frozenset({dict, list})
 _MAX_LOOKED_AT = 1024 * 1024
+_MAX_VISITS = 2_000
+"""Where pydantic would look at more values, each of which it may refuse in an alternative of a union, the schema's errors are enough."""
 _IN_THREAD = frozenset({dict, str, bytes, bytearray})
 """Types of arguments that run no code of the caller's when they are read."""
 
@@ -51,6 +54,7 @@ class Validate:
     def __init__(self, *, max_size: int) -> None:
         self._max_size = max_size
         self._discreet: dict[Tool, Check] = {}
+        self._unions: dict[Tool, UnionBound] = {}
 
     async def judge_ahead(self, request: ToolCall, tool: Tool, check: Check, workers: Workers) -> Judged | None:
         """Judge big arguments in a thread, so that the loop goes on meanwhile. None: they are small, or are judged with the call."""
@@ -83,7 +87,7 @@ class Validate:
             raise judged.refusal
         if problems:
             raise InvalidInput(
-                problems + _further(tool, arguments, problems), f"See the input schema of {call.entry.tool!r}."
+                problems + self._further(tool, arguments, problems), f"See the input schema of {call.entry.tool!r}."
             )
         try:
             call.bound = tool.bind(judged.own)
@@ -134,11 +138,30 @@ class Validate:
         if found is not None:
             watch_for(found)
 
+    def _further(self, tool: Tool, arguments: dict[str, Any], known: list[dict[str, str]]) -> list[dict[str, str]]:
+        bound = self._unions.get(tool)
+        if bound is None:
+            bound = self._unions[tool] = UnionBound(tool.input_schema)
+        return [] if bound.visits(arguments) > _MAX_VISITS else _further(tool, arguments, known)
+
     def _without_values(self, tool: Tool, arguments: dict[str, Any]) -> list[dict[str, str]]:
         """The same errors without secrets: an error quotes the value, perhaps cut, so the value is masked first."""
         if tool not in self._discreet:
             self._discreet[tool] = compile_schema(tool.input_schema, f"tool {tool.name!r}", mask=MASK)
         return self._discreet[tool](arguments)
+
+
+def _is_place(path: str, arguments: dict[str, Any]) -> bool:
+    """Is it a path into the arguments? Pydantic's paths also name the alternative of a union, and those say too much."""
+    *steps, last = path.split("/")[1:] or [""]
+    value: Any = arguments
+    for step in steps:
+        key = step.replace("~1", "/").replace("~0", "~")
+        try:
+            value = value[int(key)] if isinstance(value, list) else value[key]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return False
+    return bool(last) and isinstance(value, dict | list)
 
 
 def _further(tool: Tool, arguments: dict[str, Any], known: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -149,7 +172,11 @@ def _further(tool: Tool, arguments: dict[str, Any], known: list[dict[str, str]])
         tool.bind(arguments)
     except InvalidInput as error:
         places = tuple(problem["path"] for problem in known)
-        return [problem for problem in error.problems if not problem["path"].startswith(places)]
+        return [
+            problem
+            for problem in error.problems
+            if not problem["path"].startswith(places) and _is_place(problem["path"], arguments)
+        ]
     except Exception:
         return []  # the schema's errors are enough to refuse the call
     return []

@@ -1,83 +1,122 @@
-"""The compiled check of a JSON Schema. It reports all problems at once, each with its path. Remote references are never fetched."""
+"""The compiled check of a JSON Schema. It reports all problems at once, each with its path. Remote references are never fetched.
+
+The work is bounded twice: a schema with too many paths is refused when it is compiled, and a value is checked along a bounded number of
+paths. jsonschema-rs gives the verdict where that is surely fast; where it may apply the same subschema to the same part of a value again
+and again, `Judge` does.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
 import jsonschema_rs
 
-from clicket.errors import MAX_PROBLEMS, UsageError, did_you_mean
-from clicket.model.codec import is_small, json_pointer
+from clicket.errors import MAX_PROBLEMS, UsageError
+from clicket.model.codec import json_pointer
+from clicket.tools.judge import PATTERNS, Judge, TooMuchWork
+from clicket.tools.problems import problems_of
+from clicket.tools.schema_graph import SchemaGraph, Unusable
 
-__all__ = ["Check", "compile_schema"]
+__all__ = ["Check", "CompiledSchema", "bound_schema", "compile_schema"]
 
 Check = Callable[[Any], list[dict[str, str]]]
 """An empty list means that the arguments fit."""
 
 _SAYS_WHAT_ELSE = ("additionalProperties", "unevaluatedProperties")
 _COMPOSED = ("patternProperties", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
-_Path = list[str | int]
 _SOMEWHERE = "a value does not fit the schema. There are too many values to say which one: send fewer to find out"
-_MAX_NODES = 4_000
-_COUNTING = frozenset(
-    "contains dependentRequired maxContains minContains maxItems maxProperties minItems minProperties required".split()
+_TOO_MUCH = (
+    "it is nested too deeply, or has too many values, for a schema with so many alternatives: to check it takes too long. "
+    "Send fewer levels, or fewer values"
 )
-"""What the beginning of an array or an object says nothing about."""
+MAX_VISITS = 500_000
+"""The most paths along which jsonschema-rs may have to check a value; it takes some 50 ns for each."""
+MAX_STEPS = 10_000
+"""The most steps of `Judge`, for a value that is not big; it takes some 3 µs for each."""
+_MAX_EXPLAINED = 5_000
+"""The most steps to find out what is wrong."""
+_STEPS_EACH = 30
+"""Steps for each member of a big value."""
+_FEW_MEMBERS = 2_000
+_FEW_PATHS = 16
+"""A schema with no more paths is checked by jsonschema-rs, whatever the value is."""
+
+_MAX_LEVELS = 1_000
+_MAX_MEMBERS = 10_000_000
+
+
+class CompiledSchema:
+    """A schema as it is; `UsageError` if it cannot be used. `mask` replaces values in messages. `patterns`: how they are matched."""
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        where: str,
+        *,
+        mask: str | None = None,
+        patterns: jsonschema_rs.FancyRegexOptions | jsonschema_rs.RegexOptions = PATTERNS,
+    ) -> None:
+        loaded = dict(schema)
+        self._mask = mask
+        self._judge: Judge | None = None
+        try:
+            self.graph = SchemaGraph(loaded)
+            self._is_valid = jsonschema_rs.Draft202012Validator(
+                loaded, retriever=_refuse_remote, pattern_options=patterns
+            ).is_valid
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            reason = getattr(error, "message", None) or str(error)
+            raise UsageError(f"{where} cannot be used: {str(reason).splitlines()[0]}.") from None
+        self._always_fast = self.graph.is_bounded and self.graph.by_level[-1] <= _FEW_PATHS
+
+    def fits(self, value: Any) -> bool:
+        """Raises `TooMuchWork` if that cannot be said within the bounds. A big value has more steps: it is checked in a thread."""
+        if self._always_fast:
+            return self._is_valid(value)
+        members, levels = _measured(value)
+        rates = self.graph.by_level
+        is_counted = levels <= len(rates) or self.graph.is_bounded
+        if is_counted and members * rates[min(levels, len(rates)) - 1] <= MAX_VISITS:
+            return self._is_valid(value)
+        return self._judged.fits(value, MAX_STEPS if members <= _FEW_MEMBERS else _STEPS_EACH * members)
+
+    def problems(self, value: Any) -> list[dict[str, str]]:
+        """What is wrong with a value; empty if it fits. One more than an error lists are given: they tell that there are more."""
+        try:
+            if self.fits(value):
+                return []
+        except TooMuchWork:
+            return [{"path": "", "message": _TOO_MUCH}]
+        listed: list[dict[str, str]] = []
+        try:
+            for path, text in islice(problems_of(value, self._judged, _MAX_EXPLAINED), MAX_PROBLEMS + 1):
+                listed.append({"path": json_pointer(path), "message": _shorter(text)})
+        except TooMuchWork:
+            pass  # the first ones are enough
+        return listed or [{"path": "", "message": _SOMEWHERE}]
+
+    @property
+    def _judged(self) -> Judge:
+        if self._judge is None:
+            self._judge = Judge(self.graph, self._mask)
+        return self._judge
 
 
 def compile_schema(schema: Mapping[str, Any], where: str, *, mask: str | None = None) -> Check:
     """A check for arguments; raises `UsageError` when the schema itself cannot be used. `mask` replaces values in messages."""
     if not isinstance(schema, Mapping):
         raise UsageError(f"{where}: its input schema must be a JSON object, not {type(schema).__name__}.")
+    return CompiledSchema(closed(schema), f"{where}: its input schema", mask=mask).problems
+
+
+def bound_schema(schema: Mapping[str, Any], where: str) -> None:
+    """`UsageError` if the schema can cause more work than is allowed, or refers to what is not there. It is not compiled."""
     try:
-        validator = jsonschema_rs.Draft202012Validator(closed(schema), retriever=_refuse_remote, mask=mask)
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        reason = getattr(error, "message", None) or str(error)
-        raise UsageError(f"{where}: its input schema cannot be used: {str(reason).splitlines()[0]}") from None
-    is_valid, iter_errors = validator.is_valid, validator.iter_errors
-    known = list(schema.get("properties", ()))
-
-    def check(arguments: Any) -> list[dict[str, str]]:
-        if is_valid(arguments):
-            return []
-        # The validator makes all errors before it gives the first, so of big arguments only the beginning is looked at. One more
-        # than an error lists are given: they tell that there are more. Each may name a near miss, which takes time.
-        beginning = _Beginning(arguments)
-        errors = (error for error in iter_errors(beginning.value) if beginning.tells(error))
-        found = ((path, message) for error in errors for path, message in _complaints(error, known))
-        listed = [{"path": json_pointer(path), "message": text} for path, text in islice(found, MAX_PROBLEMS + 1)]
-        return listed or [{"path": "", "message": _SOMEWHERE}]
-
-    return check
-
-
-class _Beginning:
-    """Arguments as far as `_MAX_NODES` values reach. Arrays and objects are cut, texts are not."""
-
-    def __init__(self, arguments: Any) -> None:
-        self._left = _MAX_NODES
-        self._cut: set[tuple[str | int, ...]] = set()
-        self.value = arguments if is_small(arguments, _MAX_NODES, sys.maxsize) else self._of(arguments, ())
-
-    def _of(self, value: Any, path: tuple[str | int, ...]) -> Any:
-        self._left -= 1
-        if type(value) is not dict and type(value) is not list:
-            return value
-        keys = value if type(value) is dict else range(len(value))
-        copied = {}
-        for key in keys:
-            if self._left <= 0:
-                self._cut.add(path)
-                break
-            copied[key] = self._of(value[key], (*path, key))
-        return copied if type(value) is dict else list(copied.values())
-
-    def tells(self, error: Any) -> bool:
-        """Is it an error of the whole arguments, too?"""
-        return not self._cut or error.kind.name not in _COUNTING or tuple(error.instance_path) not in self._cut
+        SchemaGraph(dict(schema))
+    except Unusable as error:
+        raise UsageError(f"{where} cannot be used: {error}.") from None
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,28 +130,20 @@ def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
     return dict(schema)
 
 
-def _complaints(error: Any, known: list[str]) -> Iterator[tuple[_Path, str]]:
-    path: _Path = error.instance_path
-    kind = error.kind
-    if kind.name == "required":
-        yield [*path, kind.property], "it is required"
-    elif kind.name in _SAYS_WHAT_ELSE:
-        for name in kind.unexpected:
-            yield [*path, name], f"there is no such field.{did_you_mean(name, known) if not path else ''}"
-    elif kind.name in ("anyOf", "oneOf") and (branch := _nearest(getattr(kind, "context", ()))):
-        for inner in branch:
-            yield from _complaints(inner, known)
-    else:
-        yield path, _shorter(error.message)
-
-
-def _nearest(branches: Any) -> list[Any]:
-    """The problems of the alternative that the value came closest to; "it is not null" alone is never reported."""
-    real = [branch for branch in branches if not all(e.kind.name == "type" and '"null"' in e.message for e in branch)]
-    if len(real) == 1:
-        return list(real[0])
-    deep = [branch for branch in real if all(len(e.instance_path) > len(branch[0].instance_path[:1]) for e in branch)]
-    return list(deep[0]) if len(deep) == 1 else []
+def _measured(value: Any) -> tuple[int, int]:
+    """How many members a value has with all that they hold, and on how many levels."""
+    level, members, levels = [value], 0, 0
+    while level and levels < _MAX_LEVELS and members < _MAX_MEMBERS:  # a value that holds itself has no end
+        levels += 1
+        members += len(level)
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += item.values()
+            elif isinstance(item, list | tuple):
+                below += item
+        level = below
+    return members, levels
 
 
 def _refuse_remote(uri: str) -> Any:

@@ -21,6 +21,7 @@ from clicket.tools.options import Options, make_options
 from clicket.tools.place import placed
 from clicket.tools.protocol import SessionKey, Traits
 from clicket.tools.schema import DIALECT, docstring_of
+from clicket.tools.union_bound import UnionBound
 
 logger = logging.getLogger("clicket.tools")
 
@@ -114,6 +115,7 @@ class SessionTool(ToolDefaults):
             if self._model
             else (kind.input_schema if kind.input_schema is not None else {"$schema": DIALECT, "type": "object"})
         )
+        self._bound: UnionBound | None = None
         self.is_async = any(inspect.iscoroutinefunction(m) for m in (kind.run, kind.open, kind.close))
         self.run = self._run_async if self.is_async else self._run
         self.sessions: dict[SessionKey, Session] = {}
@@ -126,6 +128,9 @@ class SessionTool(ToolDefaults):
 
         from clicket.tools.pydantic_arguments import complaints
 
+        if self._bound is None:
+            self._bound = UnionBound(self.input_schema)
+        self._bound.check(arguments)
         try:
             bound: dict[str, Any] = self._model.model_validate(arguments).model_dump()
         except ValidationError as error:

@@ -17,14 +17,24 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from clicket.errors import InvalidInput, UsageError
 from clicket.model.codec import json_pointer
+from clicket.tools.union_bound import UnionBound
 
 __all__ = ["arguments_model", "complaints"]
 
 _CONFIG = ConfigDict(extra="forbid", arbitrary_types_allowed=False, ser_json_inf_nan="null")
 
 
+_MAX_LISTED = 500
+"""With more errors, their texts are not made: that takes pydantic longer than all the rest."""
+
+
 def complaints(error: ValidationError) -> InvalidInput:
     """A validation error of pydantic's as an `InvalidInput`."""
+    count = error.error_count()
+    if count > _MAX_LISTED:
+        return InvalidInput(
+            f"the types of the tool's parameters refuse them for {count:,} reasons, in all alternatives of a union"
+        )
     return InvalidInput(
         {"path": json_pointer(e["loc"]), "message": e["msg"]}
         for e in error.errors(include_url=False, include_input=False)
@@ -39,9 +49,13 @@ class ArgumentsModel:
         self.schema: dict[str, Any] = schema
         self._fields = fields
         self._validate = model.__pydantic_validator__.validate_python
+        self._bound: UnionBound | None = None
 
     def validate(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments as keywords. Raises `InvalidInput`."""
+        if self._bound is None:
+            self._bound = UnionBound(self.schema)
+        self._bound.check(arguments)
         try:
             values = self._validate(arguments).__dict__
         except ValidationError as error:

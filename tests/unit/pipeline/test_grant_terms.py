@@ -10,6 +10,10 @@ from clicket.errors import UsageError
 from clicket.pipeline.grant_terms import check_schema, fit_schema
 from clicket.pipeline.rules import with_defaults
 
+EXPLOSIVE = {
+    "$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {"d40": {}},
+    "$ref": "#/$defs/d0",
+}
 SMALL = {"properties": {"amount": {"maximum": 10}}}
 
 
@@ -26,6 +30,7 @@ SMALL = {"properties": {"amount": {"maximum": 10}}}
         (SMALL, {}, {"properties": {"amount": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"default": 100}}}, False),
         (SMALL, {}, {"properties": {"amount": {"anyOf": [{"default": 5}, {"default": 100}]}}}, False),
         ({"type": "nonsense"}, {}, {}, False),
+        (EXPLOSIVE, {}, {}, False),
     ],
 )
 def test_fit(schema: Any, arguments: Any, declared: Any, fits: bool) -> None:
@@ -43,7 +48,7 @@ def test_defaults_inside_lists_and_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    "schema", [{"type": 5}, {"$ref": "http://127.0.0.1:9/x"}, {"pattern": "(?=a)"}, {"$ref": "#/no"}]
+    "schema", [{"type": 5}, {"$ref": "http://127.0.0.1:9/x"}, {"pattern": "(?=a)"}, {"$ref": "#/no"}, EXPLOSIVE]
 )
 def test_schemas_that_are_none_are_refused_and_nothing_is_fetched(schema: Any) -> None:
     with pytest.raises(UsageError, match="cannot be used"):

@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from clicket.errors import InvalidInput
+from clicket.errors import InvalidInput, UsageError
 from clicket.model.chat import ToolOffer
 from clicket.server.ag_ui.wire import CONTEXT
 from clicket.server.schemas import Name
+from clicket.tools.check import bound_schema
 
 __all__ = [
     "ResumeEntry",
@@ -183,6 +184,10 @@ def offers(given: RunAgentInput) -> list[ToolOffer]:
         if tool.name in made:
             raise _wrong(f"/tools/{place}/name", f"{tool.name!r} is there twice")
         schema = tool.parameters or {"type": "object", "properties": {}}
+        try:
+            bound_schema(schema, "this schema")
+        except UsageError as error:
+            raise _wrong(f"/tools/{place}/parameters", str(error)) from None
         made[tool.name] = ToolOffer(name=tool.name, description=tool.description, input_schema=schema)
     return list(made.values())
 

@@ -1,0 +1,316 @@
+"""A JSON Schema as a graph: each subschema is one node, and a reference is an edge. Says how much work the schema can cause.
+
+A few hundred bytes of nested `allOf` and `$ref` can describe more paths than any validator ends. Keywords that apply a subschema to the
+same value (`$ref`, `allOf`, `anyOf` …) are in place; those that apply it to a member (`properties`, `items` …) go one level down. What is
+counted is a path: one subschema, as often as it is reached. Counting takes linear time, because the paths below a node are counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote, urljoin
+
+__all__ = ["MAX_PATHS", "Node", "SchemaGraph", "Unusable"]
+
+MAX_PATHS = 4_000
+"""The most subschemas that one value may be checked against, each as often as it is reached. Ordinary tools have fewer than 100."""
+MAX_NODES = 10_000
+MAX_CHAIN = 100
+"""The most subschemas that lead to one another in place, one behind the other."""
+MAX_LEVELS = 32
+"""The levels of a value for which the paths are counted ahead. A value with more levels is counted when it is checked."""
+_SATURATED = 10**9
+
+DIALECT = "https://json-schema.org/draft/2020-12/"
+_ONE = ("not", "if", "then", "else", "additionalProperties", "propertyNames", "items", "contains")
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_MAPS = ("properties", "patternProperties", "dependentSchemas", "dependencies")
+_HOLDERS = (*_MAPS, "$defs", "definitions")
+_IN_PLACE = frozenset("allOf anyOf oneOf not if then else dependentSchemas dependencies".split())
+_ASSERTIONS = (
+    "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern format maxItems minItems "
+    "uniqueItems maxProperties minProperties required dependentRequired contentEncoding contentMediaType".split()
+)
+_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(_ASSERTIONS, "own"),
+    **dict.fromkeys(("$ref", "$dynamicRef"), "reference"),
+    **dict.fromkeys((*_ONE, *_UNEVALUATED), "one"),
+    **dict.fromkeys(_LISTS, "list"),
+    **dict.fromkeys(_MAPS, "map"),
+}
+"""How a keyword holds subschemas; all others say nothing about the value."""
+_OVERLAPPING = frozenset(("contains", "propertyNames", *_UNEVALUATED))
+_FOREIGN = 100
+"""Paths of the meta-schema."""
+_NAMING = frozenset(("$id", "$anchor", "$dynamicAnchor"))
+
+
+class Unusable(ValueError):
+    """The schema cannot be taken; the text says why, and what to do."""
+
+
+class _HasNames(Exception):
+    """Subschemas have names of their own, so references need a list of these."""
+
+
+class Node:
+    """One subschema. `one`, `lists` and `maps` hold its subschemas by their keyword, `in_place` those that are applied to the same value;
+    `own` holds the keywords that need none."""
+
+    __slots__ = ("allowed", "factor", "foreign", "in_place", "index", "lists", "maps", "one", "own", "refs", "schema")
+
+    def __init__(self, index: int, schema: Any) -> None:
+        self.index = index
+        self.schema = schema
+        self.allowed: bool = schema is not False
+        self.own: dict[str, Any] = {}
+        self.refs: list[Node] = []
+        self.one: dict[str, Node] = {}
+        self.lists: dict[str, list[Node]] = {}
+        self.maps: dict[str, dict[str, Node]] = {}
+        self.in_place: list[Node] = []
+        self.factor: int = 1
+        """How often its subschemas are applied. A validator that asks what they have checked applies them up to twice more."""
+        self.foreign: str = ""
+        """A reference to the meta-schema, which only the validator can follow."""
+
+    @property
+    def is_simple(self) -> bool:
+        """Is one subschema at most applied to the value, and one to each of its members?"""
+        return (
+            not self.in_place
+            and not self.foreign
+            and not self.one.keys() & _OVERLAPPING
+            and "patternProperties" not in self.maps
+        )
+
+    def most_below(self, figures: Mapping[Node, int]) -> tuple[int, int]:
+        """The sum of the figures of all subschemas that are applied to one member, for the member that has the largest: of an object,
+        and of an array."""
+        one, maps, lists = self.one, self.maps, self.lists
+        named = placed = 0
+        if "properties" in maps:
+            named = max((figures[node] for node in maps["properties"].values()), default=0)
+        if "additionalProperties" in one:
+            named = max(named, figures[one["additionalProperties"]])
+        if "propertyNames" in one:
+            named += figures[one["propertyNames"]]
+        if "patternProperties" in maps:
+            named += sum(figures[node] for node in maps["patternProperties"].values())
+        if "unevaluatedProperties" in one:
+            named += figures[one["unevaluatedProperties"]]
+        if "prefixItems" in lists:
+            placed = max((figures[node] for node in lists["prefixItems"]), default=0)
+        if "items" in one:
+            placed = max(placed, figures[one["items"]])
+        placed += sum(figures[one[word]] for word in ("contains", "unevaluatedItems") if word in one)
+        return named, placed
+
+
+class SchemaGraph:
+    """The nodes of a schema. `Unusable` if it has too many paths, or a reference that leads nowhere or back to itself in place."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._document = schema
+        base = str(schema.get("$id") or "").partition("#")[0]
+        self._bases: dict[int, str] = {}
+        self._named: dict[str, Any] = {base: schema, "": schema}
+        self._dynamic: dict[str, int] = {}
+        self._nodes: dict[int, Node] = {}
+        try:
+            self.root = self._built(schema, base)
+        except _HasNames:
+            self._find_names(schema, base)
+            self._nodes = {}
+            self.root = self._built(schema, base)
+        self.size = len(self._nodes)
+        self._paths = self._counted()
+        self.is_bounded = True
+        """Do deeper values have no more paths than the last of `by_level`?"""
+        self.by_level = self._multiplied()
+        """A value of `n` members and `d` levels is checked along `n * by_level[d - 1]` paths at most."""
+
+    @property
+    def paths(self) -> int:
+        """The most subschemas that one value is checked against in place."""
+        return max(self._paths.values())
+
+    def _find_names(self, schema: Any, base: str) -> None:
+        """Remember what `$id` and `$anchor` name."""
+        waiting = [(schema, base, 0)]
+        while waiting:
+            found, base, depth = waiting.pop()
+            if not isinstance(found, dict):
+                continue
+            if len(self._bases) >= MAX_NODES:
+                raise Unusable(f"it has more than {MAX_NODES:,} subschemas. Make it smaller, or split the tool")
+            own = found.get("$id")
+            if depth and isinstance(own, str):
+                base = _joined(base, own).partition("#")[0]
+                self._named[base] = found
+            dialect = found.get("$schema")
+            if depth and isinstance(dialect, str) and isinstance(own, str) and not dialect.startswith(DIALECT):
+                raise Unusable(
+                    f"a part of it is written in {dialect:.100}. Write the whole schema in the dialect 2020-12"
+                )
+            for word in ("$anchor", "$dynamicAnchor"):
+                if isinstance(found.get(word), str):
+                    self._named[f"{base}#{found[word]}"] = found
+            if isinstance(name := found.get("$dynamicAnchor"), str):
+                self._dynamic[name] = self._dynamic.get(name, 0) + 1
+            self._bases[id(found)] = base
+            for word, value in found.items():
+                if word in _ONE or word in _UNEVALUATED:
+                    waiting.append((value, base, depth + 1))
+                elif word in _LISTS and isinstance(value, list | tuple):
+                    waiting += [(each, base, depth + 1) for each in value]
+                elif word in _HOLDERS and isinstance(value, dict):
+                    waiting += [(each, base, depth + 1) for each in value.values()]
+
+    def _built(self, schema: Any, base: str) -> Node:
+        waiting: list[tuple[Node, str]] = []
+        root = self._node(schema, base, waiting)
+        while waiting:
+            node, base = waiting.pop()
+            if not isinstance(node.schema, dict):
+                continue
+            if not self._bases and node.schema is not schema and not _NAMING.isdisjoint(node.schema):
+                raise _HasNames
+            for word, value in node.schema.items():
+                kind = _KINDS.get(word)
+                if kind == "own":
+                    node.own[word] = value
+                elif kind == "one":
+                    node.one[word] = self._node(value, base, waiting)
+                elif kind == "map" and isinstance(value, dict):
+                    node.maps[word] = {
+                        name: self._node(
+                            {"required": list(each)} if isinstance(each, list | tuple) else each, base, waiting
+                        )
+                        for name, each in value.items()
+                    }
+                elif kind == "list" and isinstance(value, list | tuple):
+                    node.lists[word] = [self._node(each, base, waiting) for each in value]
+                elif kind == "reference" and isinstance(value, str):
+                    self._refer(node, word, value, base, waiting)
+                if word in _IN_PLACE:
+                    node.in_place += _inner(node, word)
+                elif word in _UNEVALUATED:
+                    node.factor = 3
+        return root
+
+    def _node(self, schema: Any, base: str, waiting: list[tuple[Node, str]]) -> Node:
+        node = self._nodes.get(id(schema)) if isinstance(schema, dict) else None
+        if node is None:
+            node = Node(len(self._nodes), schema)
+            if len(self._nodes) >= MAX_NODES:
+                raise Unusable(f"it has more than {MAX_NODES:,} subschemas. Make it smaller, or split the tool")
+            self._nodes[id(schema) if isinstance(schema, dict) else -len(self._nodes) - 1] = node
+            waiting.append((node, self._bases.get(id(schema), base)))
+        return node
+
+    def _refer(self, node: Node, word: str, reference: str, base: str, waiting: list[tuple[Node, str]]) -> None:
+        uri = _joined(base, reference)
+        if uri.startswith(DIALECT):
+            node.foreign = reference
+            return
+        if word == "$dynamicRef" and self._dynamic.get(uri.rpartition("#")[2], 0) > 1:
+            raise Unusable(f"the $dynamicRef {reference!r:.100} can mean several subschemas. Write a $ref in its place")
+        target = self._node(self._at(uri, reference), uri.partition("#")[0], waiting)
+        node.refs.append(target)
+        node.in_place.append(target)
+
+    def _at(self, uri: str, reference: str) -> Any:
+        resource, _, fragment = uri.partition("#")
+        if not self._bases and not (reference == "#" or reference.startswith("#/")):
+            raise _HasNames
+        if uri in self._named:
+            return self._named[uri]
+        target: Any = self._named.get(resource)
+        if target is None:
+            raise Unusable(f"{reference:.200} is outside the schema, and remote references are never fetched")
+        if fragment and not fragment.startswith("/"):
+            raise Unusable(f"the $ref {reference!r:.200} points to nothing")
+        for step in fragment.split("/")[1:]:
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
+            try:
+                target = target[int(key)] if isinstance(target, list | tuple) else target[key]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise Unusable(f"the $ref {reference!r:.200} points to nothing") from None
+        if not isinstance(target, dict | bool):
+            raise Unusable(f"the $ref {reference!r:.200} points to what is no schema")
+        return target
+
+    def _counted(self) -> dict[Node, int]:
+        """For each node how many paths it has in place."""
+        paths: dict[Node, int] = {}
+        chains: dict[Node, int] = {}
+        entered: set[Node] = set()
+        for first in self._nodes.values():
+            if not first.in_place:
+                paths[first], chains[first] = _FOREIGN if first.foreign else 1, 1
+                continue
+            stack = [first]
+            while stack:
+                node = stack[-1]
+                if node in paths:
+                    stack.pop()
+                elif node not in entered:
+                    entered.add(node)
+                    waiting = [each for each in node.in_place if each not in paths]
+                    if not entered.isdisjoint(waiting):
+                        raise Unusable(
+                            "a $ref leads back to itself without going deeper into the value. Remove the circle"
+                        )
+                    stack += waiting
+                else:
+                    stack.pop()
+                    paths[node] = (_FOREIGN if node.foreign else 1) + node.factor * sum(
+                        [paths[each] for each in node.in_place]
+                    )
+                    chains[node] = 1 + max([chains[each] for each in node.in_place], default=0)
+                    if paths[node] > MAX_PATHS:
+                        raise Unusable(
+                            f"it has more than {MAX_PATHS:,} paths: allOf, anyOf, oneOf and $ref in one another multiply. Flatten them, "
+                            "or leave out a level"
+                        )
+                    if chains[node] > MAX_CHAIN:
+                        raise Unusable(
+                            f"more than {MAX_CHAIN} subschemas lead to one another. Shorten the chain of $ref"
+                        )
+        return paths
+
+    def _multiplied(self) -> list[int]:
+        """For values of 1, 2, … levels: the most paths per member of the whole value. Ends where more levels bring no more paths."""
+        rates = self._paths
+        found = [rates[self.root]]
+        if all(node.is_simple for node in rates):
+            return found
+        while len(found) < MAX_LEVELS and found[-1] < _SATURATED:
+            # A node comes after all that it leads to in place: `_counted` found them in this order.
+            sums: dict[Node, tuple[int, int]] = {}
+            for node in self._paths:
+                named, placed = node.most_below(rates)
+                for each in node.in_place:
+                    named += node.factor * sums[each][0]
+                    placed += node.factor * sums[each][1]
+                sums[node] = (min(named, _SATURATED), min(placed, _SATURATED))
+            deeper = {node: max(paths, *sums[node]) for node, paths in self._paths.items()}
+            if deeper == rates:
+                return found
+            rates = deeper
+            found.append(rates[self.root])
+        self.is_bounded = False
+        return found
+
+
+def _inner(node: Node, word: str) -> Iterable[Node]:
+    if word in node.one:
+        return (node.one[word],)
+    return node.lists[word] if word in node.lists else node.maps[word].values() if word in node.maps else ()
+
+
+def _joined(base: str, reference: str) -> str:
+    return base + reference if reference.startswith("#") else urljoin(base, reference)

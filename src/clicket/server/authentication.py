@@ -66,7 +66,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 class Authenticator:
     """`static_keys` come from the settings; all others are in the store. `store()` is called while the runtime is open.
-    `access_tokens`: None if only keys are accepted."""
+    `access_tokens`: None if only keys are accepted. `needs_key`: also while no key exists."""
 
     def __init__(
         self,
@@ -74,6 +74,8 @@ class Authenticator:
         store: Callable[[], Store],
         static_keys: Iterable[str] = (),
         access_tokens: AccessTokens | None = None,
+        *,
+        needs_key: bool = False,
     ) -> None:
         self._runtime = runtime
         self._store = store
@@ -81,7 +83,7 @@ class Authenticator:
         self._access_tokens = access_tokens
         self._principals: dict[tuple[str, frozenset[str]], Principal] = {}
         self._decoded: dict[str, tuple[bytes, keys.Key]] = {}
-        self._has_keys = bool(self._static) or access_tokens is not None
+        self._has_keys = bool(self._static) or access_tokens is not None or needs_key
         self.checked_at = float("-inf")
         self._anonymous: Principal | None = None
 

@@ -39,7 +39,7 @@ async def worker(
         typer.Option(
             min=0,
             max=65535,
-            help="Serve /livez, /readyz and /metrics on this port, without a key; 0 chooses a free one.",
+            help="Serve /livez, /readyz and, for keys with the scope read, /metrics on this port; 0 chooses a free one.",
         ),
     ] = None,
     health_host: Annotated[str, typer.Option(help="The address of the health port.")] = "127.0.0.1",

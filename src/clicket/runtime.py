@@ -444,8 +444,11 @@ class Runtime:
         return Cache(self._opened.store, self._opened.audit, self._caller, self._opened.clock.now)
 
     async def tools(self) -> Sequence[ToolInfo]:
-        """The registered tools."""
-        return [info(tool) for tool in self._registry]
+        """The registered tools. For a caller (`acting_for`) without the scope `admin`: those of which the policy may allow a call."""
+        origin, forbids = self._origin, None
+        if origin.caller and "admin" not in origin.scopes:
+            forbids = self._opened.pipeline.authorize.forbidding(None, origin.caller, origin.scopes)
+        return [info(tool) for tool in self._registry if forbids is None or forbids(tool) is None]
 
     report, anomalies, queue, threads, series = report, anomalies, queue, threads, series
     spend, notices, schedules, credentials = spend, notices, schedules, credentials

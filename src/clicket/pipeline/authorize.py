@@ -86,16 +86,19 @@ class Authorize:
             raise _denied(name, decision.reason)
         return decision
 
-    def forbidding(self, thread: str, caller: str, scopes: frozenset[str]) -> Callable[[Tool], str | None] | None:
+    def forbidding(
+        self, thread: str | None, caller: str, scopes: frozenset[str]
+    ) -> Callable[[Tool], str | None] | None:
         """Says why the policy denies every call of a tool, for all arguments; its None: the policy may allow some. None: it denies this
-        caller no tool."""
+        caller no tool. `thread`: None stands for all threads."""
         if self._open and not caller:
             return None
 
         def forbids(tool: Tool) -> str | None:
             if self._open and not tool.options.permissions:
                 return None
-            return self.policy.forbids(self._request(tool, tool.name, None, thread, caller, scopes))
+            request = self._request(tool, tool.name, None, thread or "", caller, scopes)
+            return self.policy.forbids(request, in_every_thread=thread is None)
 
         return forbids
 

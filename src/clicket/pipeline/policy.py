@@ -205,15 +205,19 @@ class Policy:
         lacking = permissions - granted
         return f"the permission {', '.join(sorted(lacking))} is not granted" if lacking else ""
 
-    def forbids(self, request: Request) -> str | None:
-        """Why the policy denies every call of a tool, for all arguments; None: it may allow some."""
+    def forbids(self, request: Request, *, in_every_thread: bool = False) -> str | None:
+        """Why the policy denies every call of a tool, for all arguments; None: it may allow some. `in_every_thread`: whatever the thread
+        is, not only in that of the request."""
         missing = self._missing(request.permissions, request.caller, request.scopes)
         if missing or self._rule is not None:  # a function's answer is not known before a call
             return missing or None
         rules, listed = self._plan(request.tool, request.tags)
         for number, each, conditions in rules:
-            if _selects(each, request) and (each.verdict != "deny" or not conditions):
-                return (each.reason or f"rule {number} says so") if each.verdict == "deny" else None
+            if _selects(each, request, in_some_thread=in_every_thread):
+                if each.verdict != "deny":
+                    return None
+                if not conditions and not (in_every_thread and each.threads):
+                    return each.reason or f"rule {number} says so"
         return listed.reason if listed.verdict == "deny" else None
 
     def _plan(self, tool: str, tags: frozenset[str]) -> _Plan:
@@ -241,10 +245,10 @@ class Policy:
         return self._default, "it is the policy's default"
 
 
-def _selects(rule: Rule, request: Request) -> bool:
-    """Does a rule that matches the tool also match thread, caller and scopes?"""
+def _selects(rule: Rule, request: Request, *, in_some_thread: bool = False) -> bool:
+    """Does a rule that matches the tool also match thread, caller and scopes? `in_some_thread`: the thread may be any."""
     return (
-        (not rule.threads or _fits(rule.threads, (request.thread,)))
+        (in_some_thread or not rule.threads or _fits(rule.threads, (request.thread,)))
         and (not rule.callers or _fits(rule.callers, (request.caller,)))
         and (not rule.scopes or _fits(rule.scopes, request.scopes))
     )

@@ -1,4 +1,5 @@
-"""`/tools`: the tools, their schemas, figures, and status in a thread."""
+"""`/tools`: the tools, their schemas, figures, and status in a thread. A key without `admin` sees no tool of which the policy denies it
+every call."""
 
 from __future__ import annotations
 
@@ -35,8 +36,11 @@ class OneTool(msgspec.Struct, frozen=True, kw_only=True):
 
 async def listing(request: Request) -> Response:
     own, thread = request.principal.own, request.query("thread")
-    views = None if thread is None else await own.hub(thread).tools()
     tools = list(await own.tools())
+    views = None
+    if thread is not None:
+        shown = {tool.name for tool in tools}
+        views = [view for view in await own.hub(thread).tools() if view.name in shown]
     return json_response(ToolList(items=tools, tools=tools, standings=views))
 
 
@@ -57,7 +61,7 @@ OPERATIONS = tagged(
     "tools",
     Operation(
         route="GET /tools",
-        description="Every tool with its schema; with `thread`, also its status there.",
+        description="Every tool that the key may call, with its schema; with `thread`, also its status there.",
         handler=listing,
         scopes=("read", "call"),
         parameters=(_THREAD,),

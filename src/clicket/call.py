@@ -15,6 +15,7 @@ import msgspec
 from clicket.errors import ClicketError
 from clicket.journal import Entry
 from clicket.kernel import State
+from clicket.printable import repr_without
 
 if TYPE_CHECKING:
     from clicket.model import Stage, ToolCall, ToolError, ToolResult
@@ -112,6 +113,9 @@ class Attempt(msgspec.Struct, eq=False):
     """The caller's tokens by provider, for this attempt alone."""
     asking: asyncio.Future[Any] | None = None
     """The answer that the body waits for, to a question of its own to a person."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "tokens", "late")
 
 
 class Call(msgspec.Struct, eq=False):

@@ -1,10 +1,13 @@
-"""Escapes control characters in untrusted text, so that it cannot move a terminal's cursor or add lines to a log."""
+"""Text that is safe to print: untrusted text with its control characters escaped, so that it cannot move a terminal's cursor or add lines
+to a log, and values without their secrets."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["escaped", "escaped_json", "indented"]
+import msgspec
+
+__all__ = ["escaped", "escaped_json", "indented", "repr_without"]
 
 _INDENT = "    "
 
@@ -29,3 +32,14 @@ def indented(text: str) -> str:
 def escaped_json(text: str) -> str:
     """The same JSON value without control characters and line separators in its strings."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def repr_without(value: msgspec.Struct, *secrets: str) -> str:
+    """The `repr` of a struct; fields that hold secrets are shown as `(hidden)` unless they are empty. A traceback or a debugger may
+    print it."""
+    shown = (
+        f"{name}={'(hidden)' if name in secrets and found else repr(found)}"
+        for name in value.__struct_fields__
+        for found in (getattr(value, name),)
+    )
+    return f"{type(value).__name__}({', '.join(shown)})"

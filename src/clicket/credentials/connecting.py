@@ -26,6 +26,7 @@ from clicket.credentials.provider import Provider, check_name
 from clicket.errors import ClicketError, UsageError
 from clicket.model.credential import CredentialKind, CredentialLink
 from clicket.ports import Clock, Store, StoredDocument
+from clicket.printable import repr_without
 
 __all__ = ["ConnectRefused", "Connecting", "Invitation", "Start"]
 
@@ -65,6 +66,9 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     cookie_name: str
     cookie: str
     seconds: int = int(_STATE_LASTS)
+
+    def __repr__(self) -> str:
+        return repr_without(self, "url", "cookie")
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True):

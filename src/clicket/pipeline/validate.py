@@ -17,6 +17,7 @@ from clicket.errors import MAX_PROBLEMS, ClicketError, InvalidInput
 from clicket.model import ToolCall
 from clicket.model.arguments import object_in, parse_arguments
 from clicket.model.codec import decode_big, encode, is_small
+from clicket.printable import repr_without
 from clicket.tools import Check, Tool, compile_schema
 from clicket.tools.union_bound import UnionBound
 from clicket.vault import MASK, Secrets, look, watch_for
@@ -46,6 +47,9 @@ class Judged(msgspec.Struct, frozen=True):
     problems: list[dict[str, str]] = []
     refusal: InvalidInput | None = None
     """The arguments could not be parsed."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "arguments", "own")
 
 
 class Validate:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from clicket.errors import UsageError
+from clicket.printable import repr_without
 from clicket.settings import Settings
 
 __all__ = ["Options", "with_settings"]
@@ -47,6 +48,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Events that `GET /events` keeps for clients that reconnect."""
     stop_timeout: float = 3.0
     """For responses that are still being sent when all calls have ended or were stopped."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "api_keys")
 
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from clicket.errors import InvalidInput, UsageError, did_you_mean
+from clicket.printable import repr_without
 
 __all__ = ["BodyKind", "Parameter", "Prepared", "UrlTemplate", "check_headers", "declare", "header_safe", "prepare"]
 
@@ -60,6 +61,9 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     headers: dict[str, str]
     content: bytes | None
+
+    def __repr__(self) -> str:
+        return repr_without(self, "url", "headers", "content")
 
 
 class UrlTemplate:

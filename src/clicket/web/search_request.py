@@ -17,6 +17,7 @@ import msgspec
 from clicket.errors import ClicketError, RetryableError, UsageError
 from clicket.model.document import Document
 from clicket.model.version import version
+from clicket.printable import repr_without
 from clicket.search.extract.html import plain_text
 from clicket.tools import ToolContext
 from clicket.tools.certificates import load_ssl_context
@@ -62,6 +63,9 @@ class RequestTemplate(msgspec.Struct, frozen=True, kw_only=True):
     max_query: int = 2_000
     """Characters of a query that the service takes; a longer one is cut at a word."""
     max_words: int = 1_000
+
+    def __repr__(self) -> str:
+        return repr_without(self, "params", "headers", "body")
 
 
 class SearchTool(ToolDefaults):

@@ -77,13 +77,17 @@ def prepare(
     tables: Sequence[str] = (),
     *,
     page_size: int = 4096,
+    gives_back: bool = False,
 ) -> None:
-    """Create or migrate the file; `tables`, the statements that make what all migrations together make, and `page_size` are for
-    new ones. Raises `Unusable`, or an `apsw.Error` that is not about the file's content."""
+    """Create or migrate the file. `tables`, the statements that make what all migrations together make, `page_size` and `gives_back`
+    (`PRAGMA incremental_vacuum` returns free pages to the disk) are for new ones. Raises `Unusable`, or an `apsw.Error` that is not
+    about the file's content."""
     try:
         _refuse_foreign(connection, application_id, len(migrations))
         if path != MEMORY:
             connection.execute(f"PRAGMA page_size={page_size}")  # a file that has pages keeps their size
+            if gives_back:
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # a file that has pages stays as it is
             if _write_ahead(connection) != "wal":
                 raise Unusable("no_log", "this file system cannot hold a write-ahead log")
         if connection.pragma("user_version") < len(migrations):

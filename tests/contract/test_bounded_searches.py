@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,8 @@ async def test_clocks_that_differ_hide_no_call(tmp_path: Path) -> None:
         everything = {stored.id: stored.events[0] for stored in await right.history(Query(limit=1_000))}
         for until in (1_000.0, 1_005.0, 1_025.0, 300_000.0, 401_000.0, 1e9):
             found = {stored.id for stored in await right.history(Query(until=until, limit=1_000))}
-            rows = apsw.Connection(str(path)).execute("SELECT id FROM calls WHERE created_at < ?", (until,)).fetchall()
+            with closing(apsw.Connection(str(path))) as other:
+                rows = other.execute("SELECT id FROM calls WHERE created_at < ?", (until,)).fetchall()
             assert found == {id for (id,) in rows}, until
         assert len(everything) == 30
 
@@ -124,7 +126,7 @@ async def test_calls_of_an_older_version_are_found(tmp_path: Path, monkeypatch: 
     path = tmp_path / "calls.db"
     async with opened(lambda: SqliteStore(path)) as store:
         await fill(store, 0, 30)
-    with apsw.Connection(str(path)) as old:
+    with closing(apsw.Connection(str(path))) as old:
         for index in ("calls_request", "calls_code", "calls_tool_ended_badly", "calls_caller"):
             old.execute(f"DROP INDEX {index}")
         for column in ("request_id", "code"):
@@ -135,7 +137,6 @@ async def test_calls_of_an_older_version_are_found(tmp_path: Path, monkeypatch: 
         old.execute("UPDATE calls SET first_unit = NULL WHERE id = 'c10'")
         old.execute("UPDATE calls SET first_unit = x'ff', last_unit = x'5b' WHERE id = 'c20'")
         old.pragma("user_version", 8)
-    old.close()
     store = SqliteStore(path)
     await store.open(ALIVE)
     try:

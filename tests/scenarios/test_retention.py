@@ -278,7 +278,7 @@ async def test_a_result_already_delivered_stays_readable(store: str) -> None:
 
 
 async def test_a_long_sweep_goes_in_steps_and_says_how_far_it_is(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chores, "_SWEEP_STEP", 30)
+    monkeypatch.setattr(chores, "STEPS", (30, 30, 30))
     async with make([echo_value], store, retention_calls=5) as rt:
         await rt.call_many([("echo", None)] * 100)
         told: list[int] = []
@@ -289,7 +289,7 @@ async def test_a_long_sweep_goes_in_steps_and_says_how_far_it_is(store: str, mon
 
 async def test_writers_go_on_between_the_steps(sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that is made while thousands are swept ends before the sweep does."""
-    monkeypatch.setattr(chores, "_SWEEP_STEP", 10)
+    monkeypatch.setattr(chores, "STEPS", (10, 10, 10))
     async with make([echo_value], sqlite) as rt:
         await rt.call_many([("echo", None)] * 800, max_concurrency=50)
         begun = asyncio.Event()

@@ -23,7 +23,7 @@ from clicket.engine.recovery import Recovery
 from clicket.engine.requests import Requests
 from clicket.errors import ClicketError
 from clicket.journal import Fenced
-from clicket.ports import Clock, Keep, OnRemove, Store, Stored, Sweep
+from clicket.ports import Clock, Keep, OnRemove, Store, Stored, Sweep, sleep
 from clicket.tools import Registry, session_key
 
 __all__ = ["Chores"]
@@ -31,7 +31,19 @@ __all__ = ["Chores"]
 logger = logging.getLogger("clicket.engine")
 LISTEN_EVERY = 0.25
 SWEEP_EVERY = 300.0
-_SWEEP_STEP = 200
+STEPS = (20, 100, 400)
+"""Calls that a step of a sweep removes: the fewest, those of the first one, the most."""
+_QUICK, _SLOW = 0.01, 0.04
+"""Seconds of a step after which the next one removes more calls, or fewer."""
+
+
+def next_step(calls: int, seconds: float) -> int:
+    """How many calls the next step of a sweep removes, if one of so many took so long. Calls beside it wait for a step, so a slow store
+    or a busy machine gets smaller ones."""
+    fewest, _, most = STEPS
+    if seconds > _SLOW:
+        return max(calls // 2, fewest)
+    return min(calls * 2, most) if seconds < _QUICK else calls
 
 
 class Chores:
@@ -153,11 +165,14 @@ class Chores:
         )
 
     async def sweep(self, keep: Keep | None = None, progress: Callable[[Sweep], None] | None = None) -> Sweep:
-        """Remove ended calls that break a bound, in small steps, so that writes are not blocked, and old outcomes."""
+        """Remove ended calls that break a bound, and old outcomes. Between two steps it pauses for as long as the step took, so calls have
+        the store for at least half of the time."""
         keep = self.keep() if keep is None else keep
-        total = Sweep()
+        total, calls = Sweep(), STEPS[1]
         while True:
-            step = await self._store.sweep(keep, _SWEEP_STEP, on_remove=self._on_remove)
+            started = self._clock.monotonic()
+            step = await self._store.sweep(keep, calls, on_remove=self._on_remove)
+            took = self._clock.monotonic() - started
             total.calls += step.calls
             total.artifacts += step.artifacts
             total.bytes += step.bytes
@@ -165,6 +180,8 @@ class Chores:
                 progress(total)
             if not step.more:
                 break
+            calls = next_step(calls, took)
+            await sleep(self._clock, took)
         await self._kept.sweep()
         return total
 

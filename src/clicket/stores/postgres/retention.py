@@ -15,8 +15,15 @@ from clicket.stores.postgres.pool import Pool
 
 __all__ = ["Retention"]
 
-_AGED = "SELECT key, bytes FROM calls WHERE ended_at < $1::float8 ORDER BY ended_at, key LIMIT $2::bigint"
-# A call that its age or its thread's bound removes does not count against the bounds of all.
+# A call that is not above the cut, in the order of ends, breaks a bound of the whole store.
+_TOTAL = "SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM calls WHERE ended_at IS NOT NULL"
+_CUT = """SELECT ended_at, key FROM (
+        SELECT ended_at, key, row_number() OVER oldest AS calls, sum(bytes) OVER oldest AS weight
+        FROM calls WHERE ended_at IS NOT NULL WINDOW oldest AS (ORDER BY ended_at, key ROWS UNBOUNDED PRECEDING)) ended
+    WHERE calls >= $1::bigint AND weight >= $2::bigint ORDER BY ended_at, key LIMIT 1"""
+_BEFORE = """SELECT key, bytes FROM calls WHERE ended_at IS NOT NULL AND (ended_at, key) <= ($1::float8, $2::bigint)
+    ORDER BY ended_at, key LIMIT $3::bigint"""
+# With bounds of threads. A call that its age or its thread's bound removes does not count against the bounds of all.
 _OVER = """SELECT key, bytes FROM (
         SELECT key, bytes, ended_at, over, sum(1) FILTER (WHERE NOT over) OVER newest AS calls,
             sum(bytes) FILTER (WHERE NOT over) OVER newest AS weight
@@ -45,19 +52,35 @@ _LONG = 300.0
 _MAX_BYTES = 64 * 1024 * 1024
 
 
+class _Plan:
+    """What a sweep removes, counted once and removed in many steps: counting looks at all ended calls."""
+
+    def __init__(self, keep: Keep, until: float) -> None:
+        self.keep = keep
+        self.until = until
+        """By the monotonic clock: then it is counted anew."""
+        self.cut: tuple[float, int] | None = None
+        self.keys: list[int] = []
+        """The next ones, where threads have bounds, and there is no cut."""
+
+
 class Retention:
     """`load(keys)` reads calls."""
 
     def __init__(self, pool: Pool, load: Callable[[Sequence[int]], Awaitable[list[Stored]]]) -> None:
         self._pool = pool
         self._load = load
-        self._plan: tuple[Keep, float, list[int]] | None = None
+        self._plan: _Plan | None = None
 
     async def sweep(self, keep: Keep, limit: int, *, dry: bool, on_remove: OnRemove | None = None) -> Sweep:
         now = time.time() if keep.now is None else keep.now
         loose = await self._pool.query(_LOOSE, now)
         if dry:
-            rows = await self._read(keep, None)
+            rows = (
+                await self._over(keep, None)
+                if _bounds_threads(keep)
+                else await self._before(await self._find_cut(keep), None)
+            )
             return Sweep(calls=len(rows), artifacts=len(loose), bytes=sum(row[1] for row in [*rows, *loose]))
         await self._pool.query(_END_PINS, now)
         artifacts, size = await self._remove_blobs(loose)
@@ -79,22 +102,38 @@ class Retention:
 
     async def _next(self, keep: Keep, limit: int) -> tuple[list[int], bool]:
         """Up to `limit` calls to remove, and whether there may be more."""
-        plan, self._plan = self._plan, None
-        if plan is None or plan[0] != keep or plan[1] < time.monotonic():
-            rows = await self._read(keep, limit * _READ_AHEAD)
-            plan = (keep, time.monotonic() + _FRESH, [row[0] for row in rows])
-        _, until, keys = plan
-        going, rest = keys[:limit], keys[limit:]
-        if rest:
-            self._plan = (keep, until, rest)
+        plan = self._plan
+        if plan is None or plan.keep != keep or plan.until < time.monotonic():
+            plan = self._plan = _Plan(keep, time.monotonic() + _FRESH)
+            if not _bounds_threads(keep):
+                plan.cut = await self._find_cut(keep)
+        if plan.cut is not None:
+            going = [row[0] for row in await self._before(plan.cut, limit)]
+        else:
+            if not plan.keys:
+                plan.keys = [row[0] for row in await self._over(keep, limit * _READ_AHEAD)]
+            going, plan.keys = plan.keys[:limit], plan.keys[limit:]
+        if len(going) < limit:
+            self._plan = None
         return going, len(going) == limit
 
-    async def _read(self, keep: Keep, most: int | None) -> list[Row]:
-        if keep.calls is keep.bytes is keep.thread_calls is keep.thread_bytes is None:
-            return await self._patiently(_AGED, keep.since, most) if keep.since is not None else []
-        return await self._patiently(
-            _OVER, keep.since, keep.calls, keep.bytes, keep.thread_calls, keep.thread_bytes, most
-        )
+    async def _find_cut(self, keep: Keep) -> tuple[float, int]:
+        cut = (-1e308, 0) if keep.since is None else (keep.since, -1)
+        if keep.calls is None and keep.bytes is None:
+            return cut
+        ((calls, size),) = await self._patiently(_TOTAL)
+        over = (0 if keep.calls is None else calls - keep.calls, 0 if keep.bytes is None else size - keep.bytes)
+        if max(over) <= 0:
+            return cut
+        found = await self._patiently(_CUT, *over)
+        return max([cut, *((ended_at, key) for ended_at, key in found)])
+
+    async def _before(self, cut: tuple[float, int], most: int | None) -> list[Row]:
+        return await self._patiently(_BEFORE, *cut, most)
+
+    async def _over(self, keep: Keep, most: int | None) -> list[Row]:
+        bounds = (keep.since, keep.calls, keep.bytes, keep.thread_calls, keep.thread_bytes)
+        return await self._patiently(_OVER, *bounds, most)
 
     async def _patiently(self, sql: str, *params: float | None) -> list[Row]:
         """A look at all ended calls may take longer than other statements."""
@@ -114,6 +153,10 @@ class Retention:
             ((number, weight),) = await self._pool.query("SELECT number, weight FROM drop_blobs($1::text[])", names)
             removed, freed = removed + number, freed + weight
         return removed, freed
+
+
+def _bounds_threads(keep: Keep) -> bool:
+    return keep.thread_calls is not None or keep.thread_bytes is not None
 
 
 def _portions(sized: Sequence[Row]) -> Iterator[list[str]]:

@@ -2,38 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 import apsw
 
+from clicket.model.codec import encode
 from clicket.ports import Keep, Sweep
 from clicket.stores.sqlite.schema import EVENT_BITS
 
-__all__ = ["count_over", "end_pins", "kept_artifacts", "loose_pins", "next_over", "pin", "sweep"]
+__all__ = [
+    "SPARE_PAGES", "SweepPlan", "count_over", "end_pins", "give_back", "kept_artifacts", "loose_pins", "next_over", "pin", "sweep",
+]  # fmt: skip
 
+_KEYS = "(SELECT value FROM json_each(?1))"
+_DELETE_EVENTS = f"""DELETE FROM events WHERE row IN (SELECT events.row FROM json_each(?1) AS going CROSS JOIN events
+    ON events.row > going.value << {EVENT_BITS} AND events.row < (going.value + 1) << {EVENT_BITS})"""  # noqa: S608  # constants
+_INCREMENTAL = 2
+_PAGES_AT_ONCE = 200
+SPARE_PAGES = 1_000
+"""Free pages that stay in the file: the next calls use them."""
+_READ_AHEAD = 50
 # SQLite would give the greatest key to the next call, and a reader of the old call would read events of the new one. So the row
 # stays, empty, until there is a newer one. (AUTOINCREMENT would prevent it, too, for 8 microseconds more with each call.)
 _EMPTY = """UPDATE calls SET id = 'swept:' || key, thread = '', caller = '', tool = '', state = 'swept', owner = 0, bytes = 0,
     ended_at = NULL, waiting_for = NULL, first_unit = NULL, last_unit = NULL WHERE key = ?"""
 
+Cut = tuple[float, int]
+"""Calls whose (ended_at, key) is not above it break a bound of the whole store."""
+
 _Row = tuple[Any, ...]
 """A call's key and its size."""
 
 
-def next_over(connection: apsw.Connection, keep: Keep, limit: int) -> dict[int, int]:
+class SweepPlan:
+    """What a sweep removes, counted once and removed in many steps: counting looks at all ended calls."""
+
+    def __init__(self, keep: Keep, until: float) -> None:
+        self.keep = keep
+        self.until = until
+        """By the monotonic clock: then it is counted anew."""
+        self.cut: Cut | None = None
+        self.of_threads: list[tuple[int, int]] | None = None
+        """Calls, by key and size, that break a bound of their thread; None: not looked for yet."""
+
+    def is_for(self, keep: Keep, now: float) -> bool:
+        return keep == self.keep and now < self.until
+
+
+def next_over(connection: apsw.Connection, plan: SweepPlan, limit: int) -> dict[int, int]:
     """Up to `limit` calls that break a bound, by their keys, with their sizes."""
-    return dict(islice(_over(connection, keep, limit), limit))
+    keep = plan.keep
+    if plan.cut is None:
+        plan.cut = _find_cut(connection, keep)
+    going: dict[int, int] = dict(_before(connection, plan.cut, limit))
+    if len(going) < limit and not (keep.thread_calls is None and keep.thread_bytes is None):
+        if plan.of_threads is None:
+            plan.of_threads = list(islice(_over_in_threads(connection, keep), limit * _READ_AHEAD))
+        while plan.of_threads and len(going) < limit:
+            key, weight = plan.of_threads.pop(0)
+            going[key] = weight
+        if not plan.of_threads:
+            plan.of_threads = None
+    return going
 
 
 def sweep(connection: apsw.Connection, going: dict[int, int], *, more: bool) -> Sweep:
     """Remove these calls. `more`: whether there may be others to remove."""
     newest: int = connection.execute("SELECT max(key) FROM calls").get
-    for key in going:
-        connection.execute("DELETE FROM events WHERE row > ? AND row < ?", (key << EVENT_BITS, (key + 1) << EVENT_BITS))
-        connection.execute("DELETE FROM artifacts WHERE call = ?", (key,))
-        connection.execute(_EMPTY if key == newest else "DELETE FROM calls WHERE key = ?", (key,))
+    keys = (encode(list(going)).decode(),)
+    connection.execute(_DELETE_EVENTS, keys)
+    connection.execute(f"DELETE FROM artifacts WHERE call IN {_KEYS}", keys)  # noqa: S608  # a constant
+    if newest in going:
+        connection.execute(_EMPTY, (newest,))
+    connection.execute(f"DELETE FROM calls WHERE key IN {_KEYS} AND state <> 'swept'", keys)  # noqa: S608  # a constant
     connection.execute(
         "DELETE FROM calls WHERE owner = 0 AND ended_at IS NULL AND state = 'swept' AND key < ?", (newest,)
     )
@@ -42,8 +85,17 @@ def sweep(connection: apsw.Connection, going: dict[int, int], *, more: bool) -> 
 
 def count_over(connection: apsw.Connection, keep: Keep) -> Sweep:
     """All that would go."""
-    going: dict[int, int] = dict(_over(connection, keep, -1))
+    going: dict[int, int] = dict(_before(connection, _find_cut(connection, keep), -1))
+    going |= dict(_over_in_threads(connection, keep))
     return Sweep(calls=len(going), bytes=sum(going.values()))
+
+
+def give_back(connection: apsw.Connection) -> bool:
+    """Return some free pages to the disk. True: there are more. Files of earlier versions keep theirs until they are compacted."""
+    if connection.pragma("auto_vacuum") != _INCREMENTAL or connection.pragma("freelist_count") <= SPARE_PAGES:
+        return False
+    connection.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
+    return bool(connection.pragma("freelist_count") > SPARE_PAGES)
 
 
 # Pins: artifacts that stay although no call names them.
@@ -73,32 +125,42 @@ def kept_artifacts(connection: apsw.Connection) -> set[str]:
     return {row[0] for row in connection.execute("SELECT name FROM artifacts UNION SELECT name FROM pins")}
 
 
-def _over(connection: apsw.Connection, keep: Keep, limit: int) -> Iterator[_Row]:
-    """Calls that break a bound, by key and size; some may come twice. A limit of -1 is none."""
-    if keep.since is not None:
-        sql = "SELECT key, bytes FROM calls WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
-        yield from connection.execute(sql, (keep.since, limit))
-    if keep.calls is not None or keep.bytes is not None:
-        calls, size = next(
-            iter(connection.execute("SELECT count(*), ifnull(sum(bytes), 0) FROM calls WHERE ended_at IS NOT NULL"))
-        )
-        sql = "SELECT key, bytes FROM calls WHERE ended_at IS NOT NULL ORDER BY ended_at, key"
-        yield from _excess(connection.execute(sql), calls, size, keep.calls, keep.bytes)
-    if keep.thread_calls is not None or keep.thread_bytes is not None:
-        sql = """SELECT thread, count(*), sum(bytes) FROM calls WHERE ended_at IS NOT NULL GROUP BY thread
-            HAVING count(*) > ifnull(?, 9e18) OR sum(bytes) > ifnull(?, 9e18)"""
-        for thread, calls, size in list(connection.execute(sql, (keep.thread_calls, keep.thread_bytes))):
-            sql = "SELECT key, bytes FROM calls WHERE thread = ? AND ended_at IS NOT NULL ORDER BY ended_at, key"
-            rows = connection.execute(sql, (thread,))
-            yield from _excess(rows, calls, size, keep.thread_calls, keep.thread_bytes)
-
-
-def _excess(
-    rows: Iterable[_Row], calls: int, size: int, max_calls: int | None, max_bytes: int | None
-) -> Iterator[_Row]:
-    """The first of `rows`, until what is left fits."""
-    for key, weight in rows:
-        if not ((max_calls is not None and calls > max_calls) or (max_bytes is not None and size > max_bytes)):
-            return
+def _find_cut(connection: apsw.Connection, keep: Keep) -> Cut:
+    """The last call, in the order of ends, that breaks a bound of the whole store."""
+    cut: Cut = (-1e308, 0) if keep.since is None else (keep.since, -1)
+    if keep.calls is None and keep.bytes is None:
+        return cut
+    sql = "SELECT count(*), ifnull(sum(bytes), 0) FROM calls WHERE ended_at IS NOT NULL"
+    calls, size = next(iter(connection.execute(sql)))
+    sql = "SELECT key, bytes, ended_at FROM calls WHERE ended_at IS NOT NULL ORDER BY ended_at, key"
+    for key, weight, ended_at in connection.execute(sql):
+        if not _is_over(calls, keep.calls) and not _is_over(size, keep.bytes):
+            break
         calls, size = calls - 1, size - weight
-        yield key, weight
+        cut = max(cut, (ended_at, key))
+    return cut
+
+
+def _before(connection: apsw.Connection, cut: Cut, limit: int) -> Iterator[_Row]:
+    """Calls up to the cut, by key and size. A limit of -1 is none."""
+    sql = """SELECT key, bytes FROM calls WHERE ended_at <= ?1 AND (ended_at < ?1 OR key <= ?2) ORDER BY ended_at, key LIMIT ?3"""
+    yield from connection.execute(sql, (*cut, limit))
+
+
+def _over_in_threads(connection: apsw.Connection, keep: Keep) -> Iterator[_Row]:
+    """Calls that break a bound of their thread, by key and size."""
+    if keep.thread_calls is None and keep.thread_bytes is None:
+        return
+    sql = """SELECT thread, count(*), sum(bytes) FROM calls WHERE ended_at IS NOT NULL GROUP BY thread
+        HAVING count(*) > ifnull(?, 9e18) OR sum(bytes) > ifnull(?, 9e18)"""
+    for thread, calls, size in list(connection.execute(sql, (keep.thread_calls, keep.thread_bytes))):
+        sql = "SELECT key, bytes FROM calls WHERE thread = ? AND ended_at IS NOT NULL ORDER BY ended_at, key"
+        for key, weight in connection.execute(sql, (thread,)):
+            if not _is_over(calls, keep.thread_calls) and not _is_over(size, keep.thread_bytes):
+                break
+            calls, size = calls - 1, size - weight  # noqa: PLW2901  # what is left of them
+            yield key, weight
+
+
+def _is_over(value: int, bound: int | None) -> bool:
+    return bound is not None and value > bound

@@ -256,7 +256,7 @@ def connect(path: Path, *, busy: float, synchronous: str, create: bool = True) -
 def prepare(path: Path, connection: apsw.Connection) -> None:
     """Create or migrate the file, or refuse it."""
     try:
-        prepare_file(str(path), connection, APPLICATION_ID, _MIGRATIONS, _TABLES, page_size=_PAGE_SIZE)
+        prepare_file(str(path), connection, APPLICATION_ID, _MIGRATIONS, _TABLES, page_size=_PAGE_SIZE, gives_back=True)
     except Unusable as refused:
         if refused.reason == "no_log":
             text = f"{path}: {refused}. Put the store on a local disk, or use another store."

@@ -65,6 +65,8 @@ _LOOK_EVERY = 0.025
 _REMOVE_STEP = 20
 """Calls, which carry their whole results, that are read at once before they are removed."""
 _FORGET_STEP = 500
+_PLAN_FRESH = 60.0
+"""Seconds for which a sweep removes what it has counted."""
 """Rows of health that are removed in one transaction."""
 
 
@@ -79,6 +81,7 @@ class SqliteStore:
         self.notices: Notices = NoNotices()
         self.group_appends = True
         self._busy, self._last_caller = busy, ""
+        self._sweep_plan: retention.SweepPlan | None = None
         self._files = ArtifactFiles(Path(f"{self.path}.artifacts"), sync=durability == "power")
         self._writer: Writer | None = None
         self._reader: apsw.Connection | None = None
@@ -329,18 +332,27 @@ class SqliteStore:
         if dry:
             swept = await self._read(lambda c: retention.count_over(c, keep))
         else:
-            going = await self._read(lambda c: retention.next_over(c, keep, limit))
+            plan = self._plan_of(keep)
+            going = await self._read(lambda c: retention.next_over(c, plan, limit))
             if on_remove is not None:
                 await self._announce(list(going), on_remove)
             swept = await self._write(lambda c: retention.sweep(c, going, more=len(going) == limit))
+            swept.more = swept.more or await self._write(retention.give_back)
         swept.artifacts += artifacts
         swept.bytes += size
         if not swept.more and not dry:
+            self._sweep_plan = None
             kept = await self._read(retention.kept_artifacts)
             swept.artifacts += (await self._filing.run(lambda: self._files.sweep(kept)))[0]
             if keep.health_since is not None:
                 await self._forget_health(keep.health_since)
         return swept
+
+    def _plan_of(self, keep: Keep) -> retention.SweepPlan:
+        now = time.monotonic()
+        if self._sweep_plan is None or not self._sweep_plan.is_for(keep, now):
+            self._sweep_plan = retention.SweepPlan(keep, now + _PLAN_FRESH)
+        return self._sweep_plan
 
     async def _announce(self, keys: list[int], on_remove: OnRemove) -> None:
         for at in range(0, len(keys), _REMOVE_STEP):
@@ -421,7 +433,9 @@ class SqliteStore:
             raise StoreUnavailable(f"{self.path} is closed.")
 
         def vacuum() -> None:
-            writer.connection.execute("VACUUM")
+            writer.connection.execute(
+                "PRAGMA auto_vacuum=INCREMENTAL; VACUUM"
+            )  # from now on it gives space back by itself
             with contextlib.suppress(apsw.BusyError):  # a reader is active: the log is cut later
                 self._checkpointer.copy(writer.connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
 

@@ -26,6 +26,7 @@ __all__ = [
     "Repeating",
     "Workers",
     "block_on",
+    "enter_with",
     "fulfil",
     "on_loop",
     "on_loop_thread",
@@ -40,6 +41,7 @@ __all__ = [
 
 T = TypeVar("T")
 Done = Callable[[Any, BaseException | None], None]
+_MANNER = {"async with": "async", "with": "blocking"}
 _PATIENCE = 10.0
 """Seconds without a turn of the loop after which it counts as blocked."""
 _Job = tuple[asyncio.AbstractEventLoop, Callable[[], Any], Done]
@@ -259,6 +261,17 @@ async def within(timeout: float | None, id: str, outcome: Awaitable[T]) -> T:
         raise TimeoutError(
             f"call {id!r} has not ended after {timeout:g} s; it goes on. Ask again, or cancel it with handle.cancel()."
         ) from None
+
+
+def enter_with(right: str, name: str, other: str, twin: str) -> Callable[..., Any]:
+    """For the `__enter__` of an async API, and the `__aenter__` of a blocking one: raises `UsageError` that says what to write."""
+
+    def refuse(*_: Any) -> Any:
+        raise UsageError(
+            f"write `{right} {name}(...) as rt:`, or `{other} {twin}(...) as rt:`. {name} is {_MANNER[right]}."
+        )
+
+    return refuse
 
 
 def refuse_forked(process: int) -> None:

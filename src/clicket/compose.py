@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ import msgspec
 from clicket.errors import StoreUnavailable, UsageError, did_you_mean
 from clicket.ports import Clock, Owner, Store, SystemClock
 from clicket.settings import Settings
+from clicket.stores.foreign_server import refuse_foreign_server
 from clicket.stores.liveness import this_process
 
 # The engine's parts are imported by `compose`: a command that only reads a store needs none of them.
@@ -32,12 +34,13 @@ if TYPE_CHECKING:
     from clicket.tools import Registry, Tool
     from clicket.vault import Vault
 
-__all__ = ["compose", "open_bus", "open_store", "owner_of", "wait_for_store"]
+__all__ = ["compose", "open_and_wait", "open_bus", "open_store", "owner_of", "wait_for_store"]
 
 T = TypeVar("T")
 logger = logging.getLogger("clicket.stores")
 _WAIT_FIRST = 0.05
 _WAIT_MOST = 1.0
+_WINDOWS_PATH = re.compile(r"^(?:[a-z]+:/*)?[A-Za-z]:[/\\]|\\")
 _SCHEMES = ("memory", "sqlite", "redis", "rediss", "postgresql")
 
 
@@ -56,6 +59,7 @@ def open_store(settings: Settings) -> Store:
 
         return MemoryStore()
     if parts.scheme == "sqlite":
+        _refuse_windows_path(url)
         if parts.netloc or len(parts.path) < 2 or not parts.path.startswith("/"):
             raise UsageError(
                 f"{_shown(url)!r} names no file. Write sqlite:///relative/path.db or sqlite:////absolute/path.db."
@@ -72,7 +76,12 @@ def open_store(settings: Settings) -> Store:
         with _extra("postgres"):
             from clicket.stores.postgres import PostgresStore
         return PostgresStore(url, durability=durability, timeout=settings.store_timeout, bus=open_bus(settings))
-    near = did_you_mean(parts.scheme, _SCHEMES)
+    _refuse_windows_path(url)
+    if parts.scheme in ("http", "https"):
+        raise UsageError(
+            f"{_shown(url)!r} is not a store. To use a clicket server from Python, write clicket.client.Client({_shown(url)!r})."
+        )
+    near = did_you_mean(parts.scheme, _SCHEMES) if parts.scheme != "file" else " Write sqlite:///path.db for a file."
     raise UsageError(
         f"{_shown(url)!r}: there is no store of the kind {parts.scheme!r}.{near} Known: {', '.join(_SCHEMES)}."
     )
@@ -108,6 +117,15 @@ def _shown(url: str) -> str:
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
+def _refuse_windows_path(url: str) -> None:
+    """Elsewhere such a path would be the name of one file in the working directory."""
+    if os.name != "nt" and _WINDOWS_PATH.search(unquote(url)):
+        raise UsageError(
+            f"{_shown(unquote(url))!r} is a path of Windows, and this system's paths have no drive letters and no backslashes. Write "
+            "sqlite:///relative/path.db or sqlite:////absolute/path.db."
+        )
+
+
 @contextmanager
 def _extra(name: str, what: str = "this store") -> Iterator[None]:
     """Stores and buses behind a network need a client that the core does not bring."""
@@ -141,6 +159,24 @@ async def wait_for_store(ask: Callable[[], Awaitable[T]], timeout: float) -> T:
             waiting = True
         await asyncio.sleep(delay)
         delay = min(delay * 2, _WAIT_MOST)
+
+
+async def open_and_wait(store: Store, owner: Owner, settings: Settings) -> None:
+    """Open the store, and wait up to `open_timeout` for its server. Another kind of server at its address is not waited for."""
+
+    looked = False
+
+    async def ask() -> None:
+        nonlocal looked
+        try:
+            await store.open(owner)
+        except StoreUnavailable as error:
+            if error.transient and not looked:
+                looked = True
+                await refuse_foreign_server(settings.store, _shown(settings.store), settings.store_timeout)
+            raise
+
+    await wait_for_store(ask, settings.open_timeout)
 
 
 async def compose(
@@ -179,8 +215,8 @@ async def compose(
     by_text = (
         _text_similarity() if settings.tool_ranking == "embeddings" else None
     )  # before anything is open: it may be missing
-    opened, owner = store, owner_of(settings)
-    await wait_for_store(lambda: opened.open(owner), settings.open_timeout)
+    owner = owner_of(settings)
+    await open_and_wait(store, owner, settings)
     engine = Engine(
         registry,
         store,

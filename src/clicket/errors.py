@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import Any, ParamSpec
 
 __all__ = [
     "MAX_PROBLEMS",
@@ -28,8 +29,10 @@ __all__ = [
     "ToolUnavailable",
     "UsageError",
     "did_you_mean",
+    "known_keywords",
 ]
 
+P = ParamSpec("P")
 
 MAX_PROBLEMS = 100
 """An error lists no more complaints about arguments; a last line says that there are more."""
@@ -195,3 +198,21 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = [one for one in islice(known, _MAX_KNOWN) if len(one) <= 2 * _MAX_NEAR]
     near = get_close_matches(name, names, n=3, cutoff=0.6)
     return f" Did you mean {', '.join(repr(n) for n in near)}?" if near else ""
+
+
+def known_keywords(init: Callable[P, None]) -> Callable[P, None]:
+    """For a constructor: an unknown keyword raises `UsageError` that names the near and the known ones, instead of `TypeError`."""
+    code = init.__code__
+    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    kind = init.__qualname__.partition(".")[0]
+
+    @wraps(init)
+    def checked(*args: P.args, **keywords: P.kwargs) -> None:
+        for name in keywords:
+            if name not in known:
+                raise UsageError(
+                    f"{kind} has no keyword {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
+                )
+        init(*args, **keywords)
+
+    return checked

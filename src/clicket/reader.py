@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from clicket.call_history import HistoryOptions, find_calls
-from clicket.compose import open_store, owner_of, wait_for_store
+from clicket.compose import open_and_wait, open_store, owner_of
 from clicket.engine.stored_calls import StoredCalls
 from clicket.model import Page, Record, read
 from clicket.ports import Store, SystemClock
@@ -32,7 +32,7 @@ class Reader:
         )
 
     async def __aenter__(self) -> Self:
-        await wait_for_store(lambda: self.store.open(owner_of(self.settings)), self.settings.open_timeout)
+        await open_and_wait(self.store, owner_of(self.settings), self.settings)
         return self
 
     async def __aexit__(

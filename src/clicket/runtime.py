@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from asyncio import _get_running_loop
+from asyncio import CancelledError, _get_running_loop
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
 from types import TracebackType
-from typing import Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import msgspec
 
@@ -17,7 +16,7 @@ from clicket.agent_host import Host, sweep_idle_threads
 from clicket.approval_actions import approve, deny, respond
 from clicket.artifact_view import artifact, put_artifact
 from clicket.audit_view import Audit
-from clicket.bridge import refuse_forked, refuse_other_loop
+from clicket.bridge import enter_with, refuse_forked, refuse_other_loop
 from clicket.bulk_actions import bulk
 from clicket.cache_view import Cache, cache_settings
 from clicket.call import Call, Origin
@@ -119,19 +118,17 @@ class Runtime:
         return self
 
     async def close(self, *, patience: float | None = None) -> None:
-        """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped.
-
-        In a process that was forked from the one that opened it, the runtime is only forgotten: it belongs to that one.
-        """
-        if self._engine is not None and self._engine.process != os.getpid():
+        """Take no new calls; running ones get `patience` seconds (`close_timeout`) to finish, then they are stopped."""
+        if (
+            self._engine is None or self._engine.process != os.getpid()
+        ):  # a forked process forgets it: it belongs to its parent
             self._engine = None
-        engine = None if self._engine is None else self._opened
-        self._engine = None
-        if engine is not None:
-            try:
-                await engine.close(patience=self.settings.close_timeout if patience is None else patience)
-            finally:
-                self.observers.close()
+            return
+        engine, self._engine = self._opened, None
+        try:
+            await engine.close(patience=self.settings.close_timeout if patience is None else patience)
+        finally:
+            self.observers.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -141,6 +138,9 @@ class Runtime:
     ) -> None:
         # A program that exits because of an error should not wait for its tools.
         await self.close(patience=0 if kind is not None else None)
+
+    if not TYPE_CHECKING:  # type checkers refuse `with Runtime(...)` by themselves
+        __enter__ = __exit__ = enter_with("async with", "clicket.Runtime", "with", "clicket.sync.Runtime")
 
     @property
     def engine(self) -> Engine:
@@ -239,7 +239,7 @@ class Runtime:
             handle = await self._known(msgspec.structs.replace(request, id=call.id))
         try:
             return await handle.result()
-        except asyncio.CancelledError:
+        except CancelledError:
             if engine.gives_away and not engine.is_closing:  # the process that runs it would not notice
                 engine.tasks.spawn(engine.handles.of(call).leave("its caller was cancelled"))
             raise

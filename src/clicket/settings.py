@@ -358,6 +358,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def _store_url(store: str) -> str:
     """The URL of a store. A plain path stands for a SQLite file."""
+    if os.name == "nt" and isinstance(store, str) and store[1:2] == ":":  # a drive's letter, not a scheme
+        return f"sqlite:///{quote(store, safe='/:')}"
     if not isinstance(store, str) or not store or urlsplit(store).scheme:
         return store  # the store's own code judges it
     if store in _STORE_KINDS:

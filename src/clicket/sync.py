@@ -6,9 +6,9 @@ import copy
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from clicket.bridge import LoopThread, refuse_running_loop
+from clicket.bridge import LoopThread, enter_with, refuse_running_loop
 from clicket.bulk_actions import BulkAction, BulkResult
 from clicket.call import Origin
 from clicket.credentials_view import BlockingCredentials
@@ -130,12 +130,9 @@ class Runtime:
         return self
 
     def close(self, *, patience: float | None = None) -> None:
-        """Take no new calls; running ones get `patience` seconds to finish, then they are stopped.
-
-        In a process that was forked from the one that opened it, the runtime is only forgotten: it belongs to that one.
-        """
+        """Take no new calls; running ones get `patience` seconds to finish, then they are stopped."""
         if self._thread is not None and self._thread.process != os.getpid():
-            self._thread = None
+            self._thread = None  # a forked process forgets it: it belongs to its parent
         if self._thread is not None:
             try:
                 self._wait(self._runtime.close(patience=patience))
@@ -154,6 +151,9 @@ class Runtime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(patience=0 if kind is not None else None)
+
+    if not TYPE_CHECKING:  # type checkers refuse `async with` by themselves
+        __aenter__ = __aexit__ = enter_with("with", "clicket.sync.Runtime", "async with", "clicket.Runtime")
 
     def _wait(self, coroutine: Any) -> Any:
         try:

@@ -145,6 +145,16 @@ def test_limits_carry_every_bound_over() -> None:
         ("sqlite:///", "sqlite:///"),
         ("sqlite://host/path", "sqlite:///"),
         ("", "store"),
+        ("C:\\calls.db", r"is a path of Windows.*Write sqlite:///relative"),
+        ("C:/calls.db", "is a path of Windows"),
+        ("data\\calls.db", "is a path of Windows"),
+        ("\\\\server\\share\\calls.db", "is a path of Windows"),
+        ("sqlite:///C:\\data\\calls.db", "is a path of Windows"),
+        ("sqlite:///C:/data/calls.db", "is a path of Windows"),
+        ("sqlite://C:/calls.db", "is a path of Windows"),
+        ("sqlite:C:\\calls.db", "is a path of Windows"),
+        ("file:///tmp/calls.db", "Write sqlite:///path.db"),
+        ("http://127.0.0.1:8000", r"clicket.client.Client\('http://127.0.0.1:8000'\)"),
     ],
 )
 async def test_a_store_that_is_none_is_refused_with_what_there_is(url: str, word: str) -> None:

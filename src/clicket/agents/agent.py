@@ -20,7 +20,7 @@ from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Drive, Hook, TurnLifecycle, with_thread
 from clicket.agents.turn_limits import Limits
-from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError
+from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError, known_keywords
 from clicket.execution import turn_log_of
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolOffer
@@ -101,6 +101,7 @@ class Agent:
     override it, or pass a function. A function of two arguments is called without the thread.
     """
 
+    @known_keywords
     def __init__(
         self,
         rt: HasHost,

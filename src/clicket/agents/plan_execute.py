@@ -22,7 +22,7 @@ from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Hook
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, check_counts
-from clicket.errors import ClicketError, InvalidInput
+from clicket.errors import ClicketError, InvalidInput, known_keywords
 from clicket.kernel import PlanStep
 from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, decode
@@ -46,6 +46,7 @@ class PlanExecuteAgent(Agent):
     `max_parallel` how many of them work at once. The other options are as in `ReActAgent`.
     """
 
+    @known_keywords
     def __init__(
         self,
         rt: HasHost,

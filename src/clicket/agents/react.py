@@ -13,7 +13,7 @@ from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
 from clicket.agents.turn_lifecycle import Hook
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
-from clicket.errors import UsageError
+from clicket.errors import UsageError, known_keywords
 from clicket.model.chat import ToolOffer
 from clicket.ports import ChatModel
 from clicket.tools import Tool
@@ -31,6 +31,7 @@ class ReActAgent(Agent):
     the tool `find_tools`; the tools that it finds are offered from the next step on. `max_offered` alone turns it on, too.
     """
 
+    @known_keywords
     def __init__(
         self,
         rt: HasHost,

@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakSet
 
 import msgspec
 
+from clicket.bridge import enter_with
 from clicket.bulk_actions import MAX_CALLS, BulkAction, BulkResult, CallName, order_of
 from clicket.call_batch import as_request, in_order
 from clicket.call_history import HistoryOptions
@@ -96,6 +97,9 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    if not TYPE_CHECKING:  # type checkers refuse `with Client(...)` by themselves
+        __enter__ = __exit__ = enter_with("async with", "clicket.client.Client", "with", "clicket.client.SyncClient")
 
     # Calling.
 

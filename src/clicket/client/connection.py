@@ -52,6 +52,12 @@ _READ_TIMEOUT = 60.0
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 2.0
 _STREAM_TRIES = 8
+_FOREIGN = "not_a_clicket_server"
+_UNKNOWN_PATH = (400, 404, 405, 501)
+"""What another server answers to a path or a method that it does not have."""
+_IS_IT_OURS = (
+    "Look at the address: is it that of `clicket serve`, with the path under which an application is mounted, if it is?"
+)
 
 
 class ServerUnavailable(StoreUnavailable):
@@ -92,6 +98,7 @@ _KINDS: Mapping[str, type[ClicketError]] = {
     "shutting_down": ServerUnavailable,
     "closed": ServerUnavailable,
     "issuer_unavailable": ServerUnavailable,
+    _FOREIGN: UsageError,
     "tool_not_found": ToolNotFound,
     "unauthorized": PermissionDenied,
 }
@@ -169,7 +176,7 @@ class Connection:
                     raise self._unavailable(error) from error
                 continue
             if response.status_code >= 400:
-                raise ProblemResponse(_problem(response.status_code, response.content))
+                raise ProblemResponse(_problem(self.url, response.status_code, response.content))
             return response
 
     async def post_until_answered(
@@ -217,7 +224,7 @@ class Connection:
         try:
             async with self._http.stream("GET" if body is None else "POST", path, **options) as response:
                 if response.status_code >= 400:
-                    raise _problem(response.status_code, await response.aread()).error()
+                    raise _problem(self.url, response.status_code, await response.aread()).error()
                 yield self._parsed(response)
         except httpx2.HTTPError as error:
             raise self._unavailable(error) from error
@@ -297,7 +304,7 @@ def decoded(content: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError as error:
-        raise ServerUnavailable(f"the response is not one of a clicket server: {error}.") from error
+        raise ServerUnavailable(f"the response is not one of a clicket server: {error}. {_IS_IT_OURS}") from error
 
 
 def decoded_field(content: bytes, name: str, kind: type[T]) -> T:
@@ -305,12 +312,15 @@ def decoded_field(content: bytes, name: str, kind: type[T]) -> T:
     return decoded(bytes(decoded(content, dict[str, msgspec.Raw]).get(name, b"")), kind)
 
 
-def _problem(status: int, content: bytes) -> Problem:
+def _problem(url: str, status: int, content: bytes) -> Problem:
     try:
         problem = msgspec.json.decode(content, type=Problem)
     except msgspec.MsgspecError:
         problem = Problem(detail=f"the server answered {status}: {content[:200].decode(errors='replace')}")
     problem.status = status
+    if not problem.code and status in _UNKNOWN_PATH:  # a 404 of another server does not mean that there is no such call
+        problem.code = _FOREIGN
+        problem.detail = f"{url} answered {status}, and not as a clicket server does. {_IS_IT_OURS}"
     return problem
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
 from inspect import getattr_static
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from clicket.agents import AgentEvent, AgentResult, AgentState, Page, ThreadView
+from clicket.bridge import enter_with
 from clicket.client.agent import AgentInfo, RemoteAgent
 from clicket.client.client import Client
 from clicket.model.chat import ChatMessage
@@ -45,6 +46,8 @@ class SyncClient(_HidesMissing, Runtime):
     """`with SyncClient("http://127.0.0.1:8000") as rt: result = rt.call("add", {"a": 1, "b": 2})`."""
 
     _name = "clicket.client.SyncClient"
+    if not TYPE_CHECKING:
+        __aenter__ = __aexit__ = enter_with("with", _name, "async with", "clicket.client.Client")
     acting_for = _OnlyInTheServer()
     add = _OnlyInTheServer()
     observers = _OnlyInTheServer()

@@ -16,7 +16,7 @@ from clicket.client.connection import (
     decoded_field,
     path_segment,
 )
-from clicket.errors import Conflict, UsageError
+from clicket.errors import Conflict, NotFound, UsageError
 
 
 def connection(answer: Callable[[httpx2.Request], httpx2.Response]) -> Connection:
@@ -60,6 +60,23 @@ async def test_a_response_of_a_proxy_is_server_unavailable() -> None:
         await connection(lambda _: httpx2.Response(200, text="<html>")).read_field("GET", "/tools", "tools", list[str])
     with pytest.raises(ServerUnavailable):
         decoded_field(b'{"other": 1}', "tools", list[str])
+
+
+@pytest.mark.parametrize("text", ["<html>Not Found</html>", '{"detail": "Not Found"}'])
+@pytest.mark.parametrize("status", [404, 405])
+async def test_another_server_is_named_and_its_404_does_not_mean_that_there_is_no_such_call(
+    status: int, text: str
+) -> None:
+    there = connection(lambda _: httpx2.Response(status, text=text))
+    for method in ("GET", "POST"):
+        with pytest.raises(
+            UsageError, match=rf"answered {status}, and not as a clicket server does. Look at the address"
+        ):
+            await there.send(method, "/calls")
+    with pytest.raises(NotFound):
+        await connection(lambda _: httpx2.Response(404, json={"code": "not_found", "detail": "no call"})).send(
+            "GET", "/calls/a"
+        )
 
 
 async def test_a_request_is_sent_until_it_is_answered() -> None:

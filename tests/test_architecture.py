@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.imports import circles, import_graph, parsed
+from tests.kit.imports import circles, import_graph, nodes_of, parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "clicket"
@@ -67,7 +67,8 @@ LAZY = ("typer", "click", "rich", "httpx2", "httpcore2", "anyio", "h11", "http.c
 @pytest.fixture(autouse=True, scope="module")
 def _parsed_once() -> Iterator[None]:
     yield
-    parsed.cache_clear()  # a million nodes, which the garbage collector would visit in every later test
+    parsed.cache_clear()
+    nodes_of.cache_clear()  # a million nodes, which the garbage collector would visit in every later test
 
 
 def name_of(path: Path) -> str:
@@ -152,7 +153,7 @@ def check_module(path: Path) -> None:
     """No encoding that carries code, threads only where allowed, a docstring, a readable size."""
     text = path.read_text()
     tree = parsed(text)
-    nodes = list(ast.walk(tree))
+    nodes = nodes_of(text)
     imported = list(imports(nodes))
 
     assert [found for found in imported if found[1].split(".")[0] in NEVER] == []
@@ -188,7 +189,7 @@ def test_no_tool_is_probed() -> None:
         (name_of(path), ast.literal_eval(node.args[1]))
         for path in MODULES
         if re.search(r"(get|has)attr\(", text := path.read_text())
-        for node in ast.walk(parsed(text))
+        for node in nodes_of(text)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
         if "tool" in ast.unparse(node.args[0]).lower().rsplit(".", 1)[-1] and isinstance(node.args[1], ast.Constant)
     }

@@ -14,6 +14,12 @@ def parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
+@cache
+def nodes_of(text: str) -> tuple[ast.AST, ...]:
+    """All nodes of a source, in the order of `ast.walk`."""
+    return tuple(ast.walk(parsed(text)))
+
+
 def import_graph(package: Path) -> dict[str, set[str]]:
     """Each module of the package with the modules of it that it imports, by their dotted names.
 
@@ -66,7 +72,7 @@ def _name(path: Path, package: Path) -> str:
 def _imported(path: Path, name: str, modules: Iterable[str]) -> set[str]:
     home = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: set[str] = set()
-    for node in ast.walk(parsed(path.read_text("utf-8"))):
+    for node in nodes_of(path.read_text("utf-8")):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

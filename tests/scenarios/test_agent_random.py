@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.kit.examples import examples
 from tests.models_kit.aimock import Aimock, serving
 from tests.models_kit.transcripts import taken_by_both
 from tests.models_kit.vendor_rules import accepted_by_anthropic, accepted_by_openai
@@ -163,18 +164,20 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.first
+@settings(max_examples=examples(25))
 @given(script=SCRIPTS)
 def test_whatever_a_model_answers_in_memory(script: list[Any]) -> None:
     asyncio.run(play("memory://", scripts_of(script)))
 
 
 @pytest.mark.first
+@settings(max_examples=examples(25))
 @given(script=SCRIPTS)
 def test_whatever_planner_and_executors_answer(script: list[Any]) -> None:
     asyncio.run(play("memory://", scripts_of(script), PlanExecuteAgent))
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=examples(12))
 @given(script=SCRIPTS)
 def test_whatever_a_model_answers_on_disk(script: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:

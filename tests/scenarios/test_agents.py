@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 import pytest
+from tests.kit.examples import in_long_runs
 from tests.kit.tools import add, echo
 from tests.scenarios.agent_kit import Gate, Says, asks, check_legal, check_pairs, one
 from tests.scenarios.kit import make
@@ -340,7 +341,10 @@ async def test_models_are_retried_after_transient_failures(store: str) -> None:
         assert (result.text, result.steps) == ("fine", 1)
 
 
-async def test_a_thousand_threads_side_by_side(store: str) -> None:
+MANY = in_long_runs(1_000, else_=200)
+
+
+async def test_many_threads_side_by_side(store: str) -> None:
     started = 0
     all_started = asyncio.Event()
 
@@ -349,16 +353,16 @@ async def test_a_thousand_threads_side_by_side(store: str) -> None:
         if len(request.messages) > 1:
             return ChatReply(text="done")
         started += 1
-        if started == 1_000:
+        if started == MANY:
             all_started.set()
         await all_started.wait()
         return asks(ToolUse(id="x", name="echo", arguments='{"text": "hi"}'))
 
     async with make([echo], store) as rt:
         agent = ReActAgent(rt, Says(meet))
-        results = await asyncio.gather(*(agent.run("go", thread=f"t{n}") for n in range(1_000)))
+        results = await asyncio.gather(*(agent.run("go", thread=f"t{n}") for n in range(MANY)))
         assert {(result.text, result.steps, result.calls) for result in results} == {("done", 2, 1)}
-        assert len({result.thread for result in results}) == 1_000
+        assert len({result.thread for result in results}) == MANY
 
 
 async def test_forgetting_a_thread_leaves_no_message_and_no_second_turn_of_one_name(store: str) -> None:

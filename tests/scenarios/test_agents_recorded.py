@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.kit.examples import in_long_runs
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, asks
@@ -107,7 +108,10 @@ async def test_calls_that_end_together_are_one_entry(store: str) -> None:
         assert [len(entry["items"]) for entry in await entries(rt, "results")] == [5]
 
 
-async def test_a_thousand_threads_side_by_side(store: str) -> None:
+MANY = in_long_runs(1_000, else_=200)
+
+
+async def test_many_threads_side_by_side(store: str) -> None:
     ran: list[str] = []
 
     @tool
@@ -126,7 +130,7 @@ async def test_a_thousand_threads_side_by_side(store: str) -> None:
 
     async with make([visit], store) as rt:
         agent = ReActAgent(rt, Visitor([]))
-        names = [f"n{number}" for number in range(1_000)]
+        names = [f"n{number}" for number in range(MANY)]
         results = await asyncio.gather(*(agent.run(name, thread=name) for name in names))
         assert [result.text for result in results] == names
         assert sorted(ran) == sorted(names), "each once"

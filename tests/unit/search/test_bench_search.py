@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from benchmarks.search import figures, run
+from benchmarks.search import figures, measure, run
 from benchmarks.search.data import DataMissing, load
 from benchmarks.search.picture import draw
 from benchmarks.search.scale import synthesised
@@ -86,6 +86,7 @@ def test_a_run_ends_in_a_page_and_a_picture(
     for name, path in (("CACHE", out), ("KEPT", out / "k.json"), ("PAGE", out / "S.md"), ("PLOT", out / "p.svg")):
         monkeypatch.setattr(run, name, path)
     monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(measure, "_TIMES", 2)
     monkeypatch.setattr(run, "METHODS", [one for one in run.METHODS if one.name in ("single", "round3", "untitled")])
     arguments = ["--passages", "300", "--files", "30", "--json", str(tmp_path / "f.json")]
     assert run.main([str(data), *arguments]) == 0

@@ -175,7 +175,8 @@ def test_a_schema_that_contains_itself_ends() -> None:
     assert ToolIndex([Made("odd", "paint a wall", loop)]).search("paint") == ["odd"]
 
 
-def test_ten_thousand_tools() -> None:
-    index = ToolIndex(many(10_000))
-    assert len(index) == 10_000
-    assert index.search("refund a card payment in stripe for tenant7", limit=1) == ["tenant7_stripe_refund_charge"]
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_thousands_of_tools(count: int) -> None:
+    index = ToolIndex(many(count))
+    assert len(index) == count
+    assert index.search("refund a card payment in stripe for tenant1", limit=1) == ["tenant1_stripe_refund_charge"]

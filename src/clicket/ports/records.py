@@ -14,6 +14,7 @@ __all__ = [
     "SHARED_PLACE",
     "Audited",
     "CountsEnded",
+    "DocumentWrite",
     "HealthEffect",
     "OutcomeStats",
     "Records",
@@ -83,6 +84,15 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float
 
 
+class DocumentWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """A body for a document whose version must be `expect`; 0: there is none yet."""
+
+    kind: str
+    key: str
+    body: bytes
+    expect: int
+
+
 class Audited(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the audit log. Numbers grow, and are never used twice."""
 
@@ -143,6 +153,11 @@ class Records(Protocol):
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         """Write version `expect + 1` if the version is `expect` (0: there is none); None writes whatever there is."""
+        ...
+
+    async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
+        """Write several documents in one commit, each as `put_document` does. False: a version is not the expected one, and nothing was
+        written. A document is named at most once."""
         ...
 
     async def delete_document(self, kind: str, key: str) -> bool: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -18,6 +18,7 @@ from clicket.ports import (
     Backlog,
     CacheEntry,
     CacheStats,
+    DocumentWrite,
     Done,
     Duplicate,
     Found,
@@ -40,7 +41,7 @@ from clicket.ports import (
     picked,
 )
 from clicket.stores.memory_cache import MemoryCache
-from clicket.stores.memory_call import CALL_SIZE
+from clicket.stores.memory_call import CALL_SIZE, over_bounds
 from clicket.stores.memory_call import MemoryCall as _Call
 from clicket.stores.memory_queues import MemoryQueues, backlog_of
 from clicket.stores.memory_records import MemoryRecords
@@ -366,7 +367,9 @@ class MemoryStore:
         if keep.health_since is not None and not dry:
             self._records.forget_health(keep.health_since)
         swept = self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
-        going = list(itertools.islice(self._over(keep), None if dry else limit))
+        going = list(
+            itertools.islice(over_bounds((self._calls[key] for key in self._ended), keep), None if dry else limit)
+        )
         if on_remove is not None and going and not dry:
             await on_remove([call.stored() for call in going])
         for call in going:
@@ -391,27 +394,6 @@ class MemoryStore:
             if not dry:
                 del self._pins[name]
         return swept
-
-    def _over(self, keep: Keep) -> Iterator[_Call]:
-        """The ended calls that break a bound, the oldest end first."""
-        ended = sorted((self._calls[key] for key in self._ended), key=lambda call: call.ended_at or 0.0)
-        calls, weight = len(ended), sum(call.weight for call in ended)
-        threads = Counter(call.thread for call in ended)
-        weights: Counter[str] = Counter()
-        for call in ended:
-            weights[call.thread] += call.weight
-        for call in ended:
-            if (
-                (keep.since is not None and call.ended_at is not None and call.ended_at < keep.since)
-                or (keep.calls is not None and calls > keep.calls)
-                or (keep.bytes is not None and weight > keep.bytes)
-                or (keep.thread_calls is not None and threads[call.thread] > keep.thread_calls)
-                or (keep.thread_bytes is not None and weights[call.thread] > keep.thread_bytes)
-            ):
-                calls, weight = calls - 1, weight - call.weight
-                threads[call.thread] -= 1
-                weights[call.thread] -= call.weight
-                yield call
 
     # What is kept beside calls.
 
@@ -443,6 +425,10 @@ class MemoryStore:
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         self._check_open()
         return self._kept.put_document(kind, key, body, expect)
+
+    async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
+        self._check_open()
+        return self._kept.put_documents(writes)
 
     async def delete_document(self, kind: str, key: str) -> bool:
         self._check_open()

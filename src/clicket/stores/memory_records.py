@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import SHARED_PLACE, Audited, OutcomeStats, StoredDocument, ToolHealth
+from clicket.ports import SHARED_PLACE, Audited, DocumentWrite, OutcomeStats, StoredDocument, ToolHealth
 from clicket.ports.health import health_after_run, runs_of_outcomes
 
 __all__ = ["MemoryRecords"]
@@ -101,6 +101,13 @@ class MemoryRecords:
             kind=kind, key=key, body=body, version=version + 1, updated_at=self._now()
         )
         return True
+
+    def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
+        for write in writes:
+            known = self._documents.get((write.kind, write.key))
+            if (known.version if known else 0) != write.expect:
+                return False
+        return all(self.put_document(write.kind, write.key, write.body, write.expect) for write in writes)
 
     def delete_document(self, kind: str, key: str) -> bool:
         return self._documents.pop((kind, key), None) is not None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from clicket.kernel import State
-from clicket.ports import Query, Store, StoredDocument
+from clicket.ports import DocumentWrite, Query, Store, StoredDocument
 from clicket.testing.store_kit import ALIVE, Laws, append, creation, law, news, opened, paged_ids
 
 __all__ = ["laws"]
@@ -54,6 +54,50 @@ async def documents_are_changed_by_one_writer_at_a_time(store: Store) -> None:
 
     await asyncio.gather(*(count() for _ in range(12)))
     law.equal(_plain(await store.document("kind", "counter")), ("kind", "counter", b"12", 12), "no write is lost")
+
+
+@laws.opened(ALIVE)
+async def documents_are_written_together(store: Store) -> None:
+    """What a budget counts and what the ledger has are written so: both, or neither."""
+
+    def write(kind: str, key: str, body: bytes, expect: int) -> DocumentWrite:
+        return DocumentWrite(kind=kind, key=key, body=body, expect=expect)
+
+    async def found() -> list[tuple[str, str, bytes, int] | None]:
+        return [_plain(await store.document(kind, key)) for kind, key in (("one", "b"), ("two", "a"))]
+
+    law(await store.put_documents([]), "nothing is always written")
+    law(await store.put_documents([write("two", "a", b"1", 0), write("one", "b", b"2", 0)]), "several are created")
+    law.equal(await found(), [("one", "b", b"2", 1), ("two", "a", b"1", 1)], "each with its own body")
+    law(not await store.put_documents([write("one", "b", b"3", 1), write("two", "a", b"3", 0)]), "the last is refused")
+    law(not await store.put_documents([write("one", "b", b"3", 2), write("two", "a", b"3", 1)]), "the first is refused")
+    law(not await store.put_documents([write("one", "b", b"3", 1), write("two", "c", b"3", 1)]), "one does not exist")
+    law.equal(
+        await found(), [("one", "b", b"2", 1), ("two", "a", b"1", 1)], "one that is refused leaves all as they were"
+    )
+    law.equal(await store.document("two", "c"), None, "and makes none")
+    law(
+        await store.put_documents([write("one", "b", b"", 1), write("two", "a", b"\x00" * 100_000, 1)]),
+        "others are written",
+    )
+    law.equal(
+        await found(), [("one", "b", b"", 2), ("two", "a", b"\x00" * 100_000, 2)], "bodies are bytes of any length"
+    )
+
+    async def count(first: str, second: str) -> None:
+        while True:
+            before = [await store.document("count", key) for key in (first, second)]
+            new = [(0, 0) if each is None else (int(each.body), each.version) for each in before]
+            pair = zip((first, second), new, strict=True)
+            if await store.put_documents([write("count", key, b"%d" % (n + 1), version) for key, (n, version) in pair]):
+                return
+
+    await asyncio.gather(*(count(*(("x", "y") if n % 2 else ("y", "x"))) for n in range(8)))
+    law.equal(
+        [each.body for each in await store.documents("count")],
+        [b"8", b"8"],
+        "no write is lost, and none waits for ever",
+    )
 
 
 @laws

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from clicket.model.figures import Figure
-from clicket.ports import Audited, Notices, StoredDocument, ToolHealth, Unstorable
+from clicket.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.postgres.calls import storable
 from clicket.stores.postgres.connection import Param
 from clicket.stores.postgres.membership import Membership
@@ -45,6 +45,8 @@ _DOCUMENTS = """SELECT kind, key, body, version, updated_at FROM papers
 _PUT_DOCUMENT = (
     """SELECT put_paper($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text, $6::text, $7::bytea, $8::bigint)"""
 )
+_PUT_DOCUMENTS = """SELECT put_papers($1::bigint, $2::bigint, $3::bigint, $4::text[], $5::text[], $6::text[], $7::integer[],
+    $8::bytea, $9::bigint[])"""
 _DELETE_DOCUMENT = "SELECT delete_paper($1::bigint, $2::bigint, $3::text, $4::text)"
 _AUDIT = "SELECT add_to_audit($1::bigint, $2::bigint, $3::bigint, $4::integer[], $5::bytea)"
 _AUDITED = """SELECT number, at, body FROM audit WHERE $1::bigint IS NULL OR number < $1::bigint
@@ -109,6 +111,19 @@ class Records:
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         _check(kind, key)
         return bool(await self._write(_PUT_DOCUMENT, _ticket(), kind, _hash(key), key, bytes(body), expect))
+
+    async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
+        if not writes:
+            return True
+        _check(*(name for write in writes for name in (write.kind, write.key)))
+        ordered = sorted(writes, key=lambda write: (write.kind, write.key))  # rows are locked in one order: no deadlock
+        kinds, keys = [write.kind for write in ordered], [write.key for write in ordered]
+        bodies, versions = [write.body for write in ordered], [write.expect for write in ordered]
+        sizes = [len(body) for body in bodies]
+        hashes = [_hash(key) for key in keys]
+        return bool(
+            await self._write(_PUT_DOCUMENTS, _ticket(), kinds, hashes, keys, sizes, b"".join(bodies), versions)
+        )
 
     async def delete_document(self, kind: str, key: str) -> bool:
         if await self.document(kind, key) is None:

@@ -16,6 +16,7 @@ from clicket.ports import (
     CacheEntry,
     CacheStats,
     CallPlace,
+    DocumentWrite,
     Done,
     Found,
     Grant,
@@ -258,6 +259,9 @@ class PostgresStore:
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         return await self._open.records.put_document(kind, key, body, expect)
+
+    async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
+        return await self._open.records.put_documents(writes)
 
     async def delete_document(self, kind: str, key: str) -> bool:
         return await self._open.records.delete_document(kind, key)

@@ -10,7 +10,7 @@ import msgspec
 
 from clicket.errors import StoreUnavailable
 from clicket.model.figures import Figure
-from clicket.ports import Audited, Notices, StoredDocument, ToolHealth, Unstorable
+from clicket.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
 from clicket.stores.redis.session import Session
 from clicket.stores.remote import SharedReads
 
@@ -89,10 +89,18 @@ class Records:
         return None if row[0] is None else self._document(kind, key.encode(), *row)
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
-        arguments: dict[str, Any] = {"kind": kind, "key": key, "ticket": uuid4().hex}
-        if expect is not None:
-            arguments["expect"] = expect
-        return bool(await self._session.write("put_document", arguments, bytes(body)))
+        paper: dict[str, Any] = (
+            {"kind": kind, "key": key} if expect is None else {"kind": kind, "key": key, "expect": expect}
+        )
+        return await self._put([paper], [body])
+
+    async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
+        papers = [{"kind": write.kind, "key": write.key, "expect": write.expect} for write in writes]
+        return await self._put(papers, [write.body for write in writes])
+
+    async def _put(self, papers: list[dict[str, Any]], bodies: list[bytes]) -> bool:
+        arguments = {"papers": papers, "ticket": uuid4().hex}
+        return bool(await self._session.write("put_documents", arguments, *map(bytes, bodies)))
 
     async def delete_document(self, kind: str, key: str) -> bool:
         if await self.document(kind, key) is None:

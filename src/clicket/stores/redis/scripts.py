@@ -62,7 +62,7 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "forget_health": (_SMALL, ("write", "health_of")),
     "figures": (_READS, ("read",)),
     "document": (_READS, ("read", "document_key")),
-    "put_document": (_WRITES, ("write", "document_key")),
+    "put_documents": (_WRITES, ("write", "document_key")),
     "delete_document": (_SMALL, ("write", "document_key")),
     "documents": (_READS, ("read", "document_key")),
     "audit": (_WRITES, ("write",)),

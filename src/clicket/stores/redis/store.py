@@ -28,6 +28,7 @@ from clicket.ports import (
     CacheEntry,
     CacheStats,
     CallPlace,
+    DocumentWrite,
     Done,
     Found,
     Grant,
@@ -412,6 +413,9 @@ class RedisStore:
 
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         return await self._ready().records.put_document(kind, key, body, expect)
+
+    async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
+        return await self._ready().records.put_documents(writes)
 
     async def delete_document(self, kind: str, key: str) -> bool:
         return await self._ready().records.delete_document(kind, key)

@@ -9,7 +9,16 @@ from typing import Any
 import apsw
 
 from clicket.model.figures import Figure
-from clicket.ports import SHARED_PLACE, Append, Audited, HealthEffect, OutcomeStats, StoredDocument, ToolHealth
+from clicket.ports import (
+    SHARED_PLACE,
+    Append,
+    Audited,
+    DocumentWrite,
+    HealthEffect,
+    OutcomeStats,
+    StoredDocument,
+    ToolHealth,
+)
 from clicket.ports.health import HEALTH_LAW, HealthRule, assignments, runs_of_outcomes
 
 __all__ = [
@@ -23,6 +32,7 @@ __all__ = [
     "forget",
     "idle",
     "put_document",
+    "put_documents",
     "put_tool_health",
     "tool_health",
 ]
@@ -253,6 +263,17 @@ def put_document(connection: apsw.Connection, kind: str, key: str, body: bytes, 
         sql = "UPDATE documents SET body = ?, updated_at = ?, version = version + 1 WHERE kind = ? AND key = ? AND version = ?"
         connection.execute(sql, (*values, expect))
     return connection.changes() > 0
+
+
+def put_documents(connection: apsw.Connection, writes: Sequence[DocumentWrite]) -> bool:
+    """In a transaction, so that no version changes between the look and the write."""
+    sql = "SELECT version FROM documents WHERE kind = ? AND key = ?"
+    for write in writes:
+        if (connection.execute(sql, (write.kind, write.key)).get or 0) != write.expect:
+            return False
+    for write in writes:
+        put_document(connection, write.kind, write.key, write.body, write.expect)
+    return True
 
 
 def delete_document(connection: apsw.Connection, kind: str, key: str) -> bool:

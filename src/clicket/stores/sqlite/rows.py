@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from traceback import clear_frames
+from typing import Any, TypeVar
 
 import apsw
 
@@ -11,8 +12,9 @@ from clicket.model import Event, load_call, load_events
 from clicket.ports import Stored
 from clicket.stores.sqlite.schema import EVENT_BITS
 
-__all__ = ["conditions", "read_events", "select", "units_of"]
+__all__ = ["at_one_moment", "conditions", "read_events", "select", "units_of"]
 
+T = TypeVar("T")
 # Text that is not UTF-8 can only be read as bytes.
 _COLUMNS = "key, CAST(id AS BLOB), seq, fence, claims, owner, first_unit, last_unit, last_unit_seq"
 _UNITS = "SELECT row, body FROM events WHERE row >= ? AND row < ? ORDER BY row"
@@ -62,3 +64,15 @@ def units_of(
         number = last_seq or high
         units.insert(sum(1 for other, _ in units if other < number), (number, last))
     return [unit for _, unit in units]
+
+
+def at_one_moment(connection: apsw.Connection, job: Callable[[apsw.Connection], T]) -> T:
+    """Rows and events of one look belong together, whatever is written meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        return job(connection)
+    except BaseException as error:
+        clear_frames(error.__traceback__)  # a cursor that a frame still holds would keep the reader at this moment
+        raise
+    finally:
+        connection.execute("COMMIT")

@@ -7,7 +7,6 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from traceback import clear_frames
 from typing import TypeVar
 
 import apsw
@@ -25,6 +24,7 @@ from clicket.ports import (
     CacheEntry,
     CacheStats,
     CallPlace,
+    DocumentWrite,
     Done,
     Found,
     Grant,
@@ -50,7 +50,7 @@ from clicket.stores.sqlite import cache, listing, owners, queues, records, reten
 from clicket.stores.sqlite.checkpoint import Checkpointer, end_old_log
 from clicket.stores.sqlite.failures import unavailable
 from clicket.stores.sqlite.files import ArtifactFiles, sync
-from clicket.stores.sqlite.rows import conditions, read_events, select
+from clicket.stores.sqlite.rows import at_one_moment, conditions, read_events, select
 from clicket.stores.sqlite.schema import connect, prepare
 from clicket.stores.sqlite.writer import Writer
 from clicket.stores.turns import last_caller
@@ -186,7 +186,7 @@ class SqliteStore:
         if self._writer is None or reader is None:
             raise StoreUnavailable(f"{self.path} is closed.")
         try:
-            return await self._reading.run(lambda: _at_one_moment(reader, job))
+            return await self._reading.run(lambda: at_one_moment(reader, job))
         except apsw.Error as error:
             raise unavailable(self.path, error) from error
         except (msgspec.MsgspecError, ValueError) as error:
@@ -414,6 +414,10 @@ class SqliteStore:
         brief = len(body) <= _BRIEF
         return await self._write(lambda c: records.put_document(c, kind, key, body, expect), brief=brief)
 
+    async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
+        brief = sum(len(write.body) for write in writes) <= _BRIEF
+        return await self._write(lambda c: records.put_documents(c, writes), brief=brief)
+
     async def delete_document(self, kind: str, key: str) -> bool:
         return await self._write(lambda c: records.delete_document(c, kind, key))
 
@@ -447,18 +451,6 @@ class SqliteStore:
     async def size(self) -> int:
         files = [Path(f"{self.path}{suffix}") for suffix in ("", "-wal")]
         return await self._filing.run(lambda: sum(f.stat().st_size for f in files if f.exists()) + self._files.size())
-
-
-def _at_one_moment(connection: apsw.Connection, job: Callable[[apsw.Connection], T]) -> T:
-    """Rows and events of one look belong together, whatever is written meanwhile."""
-    connection.execute("BEGIN")
-    try:
-        return job(connection)
-    except BaseException as error:
-        clear_frames(error.__traceback__)  # a cursor that a frame still holds would keep the reader at this moment
-        raise
-    finally:
-        connection.execute("COMMIT")
 
 
 def _ignore_hint(kind: str, key: int) -> None:

@@ -118,6 +118,32 @@ BEGIN
     RETURN FOUND;
 END $$;
 
+-- Write papers, each over the version that is wanted, or none of them.
+CREATE FUNCTION put_papers(
+    me bigint, my_epoch bigint, my_ticket bigint, kinds text[], hashes text[], keys text[], sizes integer[], bodies bytea, wanted bigint[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    start integer := 1;
+BEGIN
+    PERFORM admit(me, my_epoch);
+    IF EXISTS (
+        SELECT FROM papers p JOIN unnest(kinds, hashes) AS g(kind, hash) ON p.kind = g.kind AND p.hash = decode(g.hash, 'hex')
+        WHERE p.ticket = my_ticket
+    ) THEN
+        RETURN true;
+    END IF;
+    FOR n IN 1 .. cardinality(kinds) LOOP
+        IF NOT put_paper(me, my_epoch, my_ticket, kinds[n], hashes[n], keys[n], substr(bodies, start, sizes[n]), wanted[n]) THEN
+            RAISE SQLSTATE 'CK004'; -- what was written before is undone
+        END IF;
+        start := start + sizes[n];
+    END LOOP;
+    RETURN true;
+EXCEPTION
+    WHEN SQLSTATE 'CK004' THEN
+        RETURN false;
+END $$;
+
 CREATE FUNCTION delete_paper(me bigint, my_epoch bigint, its_kind text, its_hash text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM admit(me, my_epoch);

@@ -1,0 +1,1 @@
+-- Several documents are written in one commit (functions/records.sql: `put_papers`).

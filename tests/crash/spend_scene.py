@@ -12,12 +12,13 @@ import msgspec
 from tests.crash.nest import say_ready
 from tests.crash.settle import Place
 from tests.crash.tools import append_line
+from tests.kit.waiting import eventually
 
 from clicket import Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse, Usage
 
-__all__ = ["ASKED", "COST", "LIMIT", "ROOM", "SCENE", "crowd", "finish", "run_until_killed"]
+__all__ = ["ASKED", "COST", "LIMIT", "ROOM", "SCENE", "books", "crowd", "finish", "pay", "run_until_killed", "sleeper"]
 
 ASKED = 15
 """Tokens of each reply."""
@@ -70,21 +71,19 @@ def run_until_killed(given: dict[str, Any]) -> None:
 
 async def _run(place: Place, number: int, after: bool) -> None:
     async with Runtime([pay], settings=place.settings(budgets=SCENE)) as rt:
-        put, left = rt.store.put_document, number
+        put, left = rt.store.put_documents, number
 
-        async def counted(kind: str, key: str, body: bytes, expect: int | None) -> bool:
+        async def counted(writes: Any) -> bool:
             nonlocal left
-            if kind not in ("spend", "budget"):
-                return await put(kind, key, body, expect)
             left -= 1
             if left == 0 and not after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            done = await put(kind, key, body, expect)
+            done = await put(writes)
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             return done
 
-        rt.store.put_document = counted  # type: ignore[method-assign]
+        rt.store.put_documents = counted  # type: ignore[method-assign]
         await _agent(rt, Path(place.folder)).run("go", thread="t")
 
 
@@ -97,19 +96,11 @@ async def finish(place: Place) -> tuple[int, int, list[tuple[int, int]]]:
             await agent.run("go", thread="t")
         book = rt.engine.book
         await book.sweep(1e9)
-        while [
-            id
-            async for id, account, _ in book.accounts.listed()
-            if any(h.kind == "counted" for h in account.holds.values())
-        ]:
-            calls = [record for record in (await rt.history(thread="t")).items if record.state.is_terminal]
-            for record in calls:
-                await book.call_ended("", "t", record.id, record.created_at)
         assumed = sum(
             [entry.all_tokens async for page in book.ledger.pages() for entry in page.entries.values() if entry.assumed]
         )
         used = [
-            (account.used()[1], sum(hold.tokens for hold in account.holds.values() if hold.kind == "reserved"))
+            (account.used()[1], sum(hold.tokens for hold in account.holds.values()))
             async for _, account, _ in book.accounts.listed()
         ]
         return (await rt.spend.report()).total.tokens, assumed, used
@@ -128,3 +119,37 @@ async def _crowd(place: Place, name: str, runs: int) -> None:
         say_ready()
         results = await asyncio.gather(*(agent.run("go", thread=f"{name}-{number}") for number in range(runs)))
         append_line(folder / "ended", [result.stopped for result in results])
+
+
+def sleeper(given: dict[str, Any]) -> None:
+    """In a child that is stopped: calls whose tool reports its cost after the child woke up."""
+    asyncio.run(_sleep(msgspec.convert(given["place"], Place), given["calls"]))
+
+
+async def _sleep(place: Place, calls: int) -> None:
+    folder, begun = Path(place.folder), 0
+
+    @tool(idempotent=True, max_retries=0)
+    async def pay(ctx: ToolContext) -> str:
+        """Report a cost, once the file `go` exists."""
+        nonlocal begun
+        begun += 1
+        if begun == calls:
+            (folder / "pid").write_text(str(os.getpid()))
+            say_ready()
+        await eventually((folder / "go").exists, timeout=60)
+        ctx.spend(tokens=COST)
+        return "paid late"
+
+    async with Runtime([pay], settings=place.settings(budgets=SCENE)) as rt:
+        handles = [await rt.submit("pay", thread="t", id=f"c{number}") for number in range(calls)]
+        await asyncio.gather(*(handle.result() for handle in handles))
+        (folder / "woke").touch()
+
+
+async def books(place: Place) -> tuple[int, list[tuple[int, int]]]:
+    """The ledger's tokens, and of each account what is used and how many holds it has."""
+    async with Runtime([], settings=place.settings(budgets=SCENE)) as rt:
+        book = rt.engine.book
+        used = [(account.used()[1], len(account.holds)) async for _, account, _ in book.accounts.listed()]
+        return (await rt.spend.report()).total.tokens, used

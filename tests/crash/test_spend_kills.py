@@ -4,6 +4,7 @@ budget is passed."""
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 
@@ -11,13 +12,14 @@ import msgspec
 import pytest
 from tests.crash.nest import Nest
 from tests.crash.settle import Place, read_lines
-from tests.crash.spend_scene import ASKED, COST, ROOM, crowd, finish, run_until_killed
+from tests.crash.spend_scene import ASKED, COST, ROOM, SCENE, books, crowd, finish, pay, run_until_killed, sleeper
 from tests.crash.stores import Fresh, Row
+from tests.kit.waiting import eventually
 
 from clicket import Runtime
 
 _LAST = 40
-"""More commits than a run makes."""
+"""More than twice as many as a run makes commits."""
 
 
 async def killed_at(nest: Nest, place: Place, number: int, *, after: bool) -> bool:
@@ -50,15 +52,15 @@ def _places(served: tuple[Row, Fresh], folder: Path, numbers: list[int]) -> list
 async def test_a_kill_at_every_commit(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
     kills = 0
     for number, place in _places(served, tmp_path, list(range(1, _LAST))):
-        if not await killed_at(nest, place, number, after=number % 2 == 0):
+        if not await killed_at(nest, place, (number + 1) // 2, after=number % 2 == 0):
             break
         kills = number
-    assert 15 < kills < _LAST - 1
+    assert 15 < kills < _LAST - 1  # before and after each commit
 
 
 @pytest.mark.parametrize("served", ["redis", "postgres"], indirect=True)
 async def test_a_kill_at_some_commits_of_other_stores(served: tuple[Row, Fresh], nest: Nest, tmp_path: Path) -> None:
-    for number, place in _places(served, tmp_path, [2, 5, 6, 11]):
+    for number, place in _places(served, tmp_path, [2, 3, 6, 7]):
         assert await killed_at(nest, place, number, after=number % 2 == 0)
 
 
@@ -89,3 +91,22 @@ async def test_a_hundred_runs_in_three_processes_one_of_which_is_killed(place: P
         assert asked <= total.tokens <= ROOM
         assert status.spent_tokens + status.reserved_tokens <= ROOM
         assert status.reserved_tokens == 0
+
+
+@pytest.mark.parametrize("served", ["sqlite", "redis", "postgres"], indirect=True)
+async def test_a_process_that_was_stopped_past_its_lease_counts_no_cost_again(place: Place, nest: Nest) -> None:
+    place, calls = msgspec.structs.replace(place, lease=0.3), 3
+    folder = Path(place.folder)
+    given = {"place": msgspec.to_builtins(place), "calls": calls}
+    child = asyncio.create_task(nest.raise_child(sleeper, given, signals=[(0.0, signal.SIGSTOP)], ready=True))
+    await eventually((folder / "pid").exists, timeout=60)
+    async with Runtime([pay], settings=place.settings(budgets=SCENE)) as rt:
+        for number in range(calls):  # taken over once the lease has run out
+            result = await (await rt.submit("pay", thread="t", id=f"c{number}")).result()
+            assert result.output == "paid"
+    assert await books(place) == (calls * COST, [(calls * COST, 0)] * 2)
+    (folder / "go").touch()
+    os.kill(int((folder / "pid").read_text()), signal.SIGCONT)
+    assert (await child).code == 0
+    assert (folder / "woke").exists()
+    assert await books(place) == (calls * COST, [(calls * COST, 0)] * 2)

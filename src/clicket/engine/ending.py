@@ -46,7 +46,6 @@ class Ending:
         degraded: Collection[object],
         give_slot: Callable[[str], None],
         release: Callable[[Call], None],
-        on_cost_final: Callable[[Call], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._journal = journal
@@ -61,7 +60,6 @@ class Ending:
         self._degraded = degraded
         self._give_slot = give_slot
         self._release = release
-        self._on_cost_final = on_cost_final
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
         self.wake = Wakeups().fulfil
@@ -153,8 +151,8 @@ class Ending:
             return
         attempt = call.attempt
         if attempt is not None:
-            if attempt.sink is not None:
-                self._close_sink(call, attempt.sink)
+            if attempt.sink is not None and attempt.sink.spool is not None:
+                attempt.sink.spool.close()
             if attempt.abandoned:
                 self.abandoned.add(call)
                 return
@@ -162,12 +160,6 @@ class Ending:
             self._release(call)
         else:
             self._limiter.release(call)
-
-    def _close_sink(self, call: Call, sink: Any) -> None:
-        if sink.spool is not None:
-            sink.spool.close()
-        if sink.costs is not None:
-            self._on_cost_final(call)
 
     # Removing a call from this process.
 

@@ -152,7 +152,7 @@ class Engine:
         credential_book = CredentialBook(store, vault, clock, credentials, audit=audit.kept, spawn=spawn)
         connecting = Connecting(credential_book, store, clock, registry.uses_credential)
         lent = LentCredentials(credential_book)
-        hub, costs = Hub(registry, store, clock, slots, spawn), ToolCosts(book, spawn)
+        hub, costs = Hub(registry, store, clock, slots, spawn), ToolCosts(book, journal, clock, spawn)
         entry = WorkerEntry(
             store, clock, owner,
             id=worker, role=role, labels=labels, load=self._load, on_state=lambda state: draining.apply(state), spawn=spawn,
@@ -225,7 +225,7 @@ class Engine:
         ending = Ending(
             journal, store, live, limiter, timers, requests,
             on_left=flights.left, on_ended=hub.ended, degraded=hub.degraded, give_slot=slots.give, release=gate.release,
-            on_cost_final=costs.ended, spawn=spawn,
+            spawn=spawn,
         )  # fmt: skip
         handover = HandOver(
             journal, store, pipeline, live, timers, ending, stored_calls, placement,

@@ -270,7 +270,7 @@ class Recovery:
         if stored.taken_from is not None:
             note = {"text": "Taken over: the former owner is gone.", "claims": stored.claims}
             self._journal.record(entry, "note", note)
-            self._on_taken_over(call)
+        self._on_taken_over(call)
         if deaths >= most:
             text = f"its worker died {deaths} times; it is not tried again. Look at the tool, then submit a new call."
             self._fail(call, "outcome_unknown", text)

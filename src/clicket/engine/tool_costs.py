@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from clicket.call import Call
 from clicket.errors import ClicketError
+from clicket.journal import Fenced, Journal
 from clicket.model import Event
 from clicket.model.chat import Usage
-from clicket.ports import Stored
+from clicket.ports import Clock, Stored
 from clicket.spend import SpendBook, spender_of_turn
-from clicket.tools.costs import Costs, costs_in
+from clicket.tools.costs import cost_in
 
 __all__ = ["ToolCosts"]
 
@@ -26,16 +28,22 @@ logger = logging.getLogger("clicket.spend")
 
 
 class ToolCosts:
-    def __init__(self, book: SpendBook, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    def __init__(
+        self, book: SpendBook, journal: Journal, clock: Clock, spawn: Callable[[Coroutine[Any, Any, None]], object]
+    ) -> None:
         self._book = book
+        self._journal = journal
+        self._clock = clock
         self._spawn = spawn
         self._writing: dict[Call, asyncio.Future[None]] = {}
-        self._latest: dict[Call, Costs] = {}
+        self._newer: set[Call] = set()
+        """Calls that reported something while an earlier report was being written."""
 
-    def report(self, call: Call, costs: Costs) -> None:
-        """A tool reported a cost; `costs` are all that its call has reported."""
-        self._latest[call] = costs
-        if call not in self._writing:
+    def report(self, call: Call) -> None:
+        """A tool reported a cost, which is an event of its call."""
+        if call in self._writing:
+            self._newer.add(call)
+        else:
             self._writing[call] = asyncio.get_running_loop().create_future()
             self._spawn(self._write(call))
 
@@ -44,27 +52,21 @@ class ToolCosts:
         writing = self._writing.get(call)
         return None if writing is None else asyncio.shield(writing)
 
-    def ended(self, call: Call) -> None:
-        """The outcome of a call that reported costs is durable."""
-        if self._book.budgets:
-            self._spawn(self._close(call))
-
     def taken_over(self, call: Call) -> None:
         """A dead process may have left costs that are only in the call's events."""
-        costs = costs_in(call.entry.events)
-        if costs:
-            self.report(call, costs)
+        if cost_in(call.entry.events) is not None:
+            self.report(call)
 
     async def keep(self, calls: Sequence[Stored]) -> None:
         """Calls and turns are about to be removed: the ledger gets what it does not have of them."""
         for stored in calls:
             if stored.damaged is None and stored.events:
                 first = stored.events[0]
-                costs = costs_in(stored.events)
+                cost = cost_in(stored.events)
                 caller, thread = str(first.data.get("caller", "")), str(first.data.get("thread", ""))
-                if costs:
+                if cost is not None:
                     await self._book.keep_call(
-                        caller, thread, stored.id, str(first.data.get("tool", "")), first.at, costs
+                        caller, thread, stored.id, str(first.data.get("tool", "")), first.at, cost
                     )
                 elif str(first.data.get("tool", "")).startswith("agent:"):
                     await self._keep_turn(caller, stored.events)
@@ -76,30 +78,33 @@ class ToolCosts:
         agent = str(events[0].data["tool"]).removeprefix("agent:")
         spender = spender_of_turn(caller, str(given.get("thread", "")), agent, given["turn"])
         for step, note, usage in replies_in(events):
-            self._book.settle(spender, step, {**note, "reserved": False}, usage)
+            settling = self._book.settle(spender, step, note, usage)
+            if settling is not None:
+                await settling
         await self._book.flush(spender)
 
     async def _write(self, call: Call) -> None:
-        entry = call.entry
         try:
-            while (costs := self._latest.pop(call, None)) is not None:
-                await self._book.count_call(entry.caller, entry.thread, entry.id, entry.tool, entry.created_at, costs)
-        except ClicketError as error:  # the events have it: it is counted later
-            logger.warning("call %s: its cost could not be counted yet: %s", entry.id, error)
+            await self._count(call)
+            while call in self._newer:
+                self._newer.discard(call)
+                await self._count(call)
+        except ClicketError as error:
+            logger.warning("call %s: its cost could not be counted yet: %s", call.entry.id, error)
         finally:
-            self._latest.pop(call, None)
+            self._newer.discard(call)
             done = self._writing.pop(call)
             if not done.done():
                 done.set_result(None)
 
-    async def _close(self, call: Call) -> None:
-        while (writing := self.pending(call)) is not None:
-            await writing
+    async def _count(self, call: Call) -> None:
+        """Count what the call has on record. What a process reports that lost the call is not on record, and not counted."""
         entry = call.entry
-        try:
-            await self._book.call_ended(entry.caller, entry.thread, entry.id, entry.created_at)
-        except ClicketError as error:
-            logger.info("call %s: its cost stays listed in its budgets: %s", entry.id, error)
+        with suppress(Fenced):
+            await self._journal.flush(entry)
+            cost = cost_in(entry.events)
+            if cost is not None:
+                await self._book.count_call(entry.caller, entry.thread, entry.id, entry.tool, entry.created_at, cost)
 
 
 def replies_in(events: Sequence[Event]) -> list[tuple[int, dict[str, Any], Usage]]:

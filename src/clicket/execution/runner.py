@@ -41,7 +41,6 @@ from clicket.journal import Journal
 from clicket.kernel import State
 from clicket.ports import Store
 from clicket.tools import Options, Pending, Tool
-from clicket.tools.costs import Costs
 from clicket.tools.nested import NestedCalls
 from clicket.tools.question import InputNeeded
 from clicket.vault import Vault, hide_error, hide_text
@@ -68,7 +67,7 @@ def lane_of(tool: Tool, *, prefer_sync: bool = False) -> str:
 
 class Runner:
     """`abandon` ends a call whose body does not stop in its grace; `on_returned` is called when such a body has returned.
-    `on_cost` is called with all costs that a call has reported, whenever it reports one. `nest`: what makes the calls of a call.
+    `on_cost` is called whenever a call reports a cost. `nest`: what makes the calls of a call.
     `max_wait`: seconds that a call waits for resources of the Ray cluster."""
 
     def __init__(
@@ -85,7 +84,7 @@ class Runner:
         max_wait: float | None,
         abandon: Callable[[Call], None],
         on_returned: Callable[[Call, Late | None], None],
-        on_cost: Callable[[Call, Costs], None],
+        on_cost: Callable[[Call], None],
         credentials: LentCredentials,
         nest: Callable[[Call], NestedCalls],
         spawn: Callable[[Coroutine[Any, Any, None]], None],

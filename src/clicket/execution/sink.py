@@ -61,7 +61,7 @@ class CallSink:
         store: Store,
         vault: Vault,
         call: Call,
-        on_cost: Callable[[Call, Costs], None] = lambda call, costs: None,
+        on_cost: Callable[[Call], None] = lambda call: None,
         credentials: LentCredentials | None = None,
         limit: Callable[[Call, float], None] = lambda call, seconds: None,
         nest: Callable[[Call], NestedCalls] | None = None,
@@ -227,7 +227,7 @@ class CallSink:
         shown = {"key": key, "usd": usd(amount[0]), "tokens": amount[1]}
         self._journal.record(call.entry, "note", {"text": hide_text(clean(text), call.secrets), COST: shown})
         self._journal.commit(call.entry)
-        self._on_cost(call, dict(self.costs))
+        self._on_cost(call)
 
     async def drain(self) -> None:
         entry = self._call.entry

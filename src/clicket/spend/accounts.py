@@ -1,42 +1,53 @@
-"""What is spent and reserved of a budget: one document of the store for each account, changed only over the version that was read. So
-however many processes reserve at once, what is spent and reserved never passes the limit of a budget that stops.
+"""What is spent and reserved of a budget: one document of the store for each account.
 
-A hold is an amount with an id. `reserved`: a request to a model is under way. `assumed`: nothing is known of that request, because its
-process died or it was stopped; the model may have been asked, so the amount counts as spent. `counted`: a call that has not ended
-reported it; a later report replaces it.
+An account and the page of the ledger are written in one commit, over the versions that were read. So an account always has what the ledger
+has, and on top of it the holds: amounts that are reserved for requests to models that are under way. However many processes reserve at
+once, what is spent and reserved never passes the limit of a budget that stops.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Literal, TypeVar
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
 
 import msgspec
 
 from clicket.errors import StoreUnavailable
-from clicket.model.spend import NANO, BudgetStatus, Run, usd
-from clicket.ports import Records
+from clicket.model.spend import NANO, BudgetStatus, Run, Spender, usd
+from clicket.ports import DocumentWrite, Records
 from clicket.spend.budgets import AccountId, Budget
+from clicket.spend.ledger import KIND as LEDGER
+from clicket.spend.ledger import Ledger, LedgerEntry, LedgerPage, day_of, read_page
 
-__all__ = ["KIND", "Account", "Accounts", "Hold", "Raise", "Reached", "Short", "fits", "limits_of", "status_of"]
+__all__ = [
+    "KIND",
+    "Account",
+    "Accounts",
+    "Books",
+    "Hold",
+    "PageId",
+    "Raise",
+    "Reached",
+    "fits",
+    "limits_of",
+    "status_of",
+]
 
 T = TypeVar("T")
 KIND = "budget"
 _PAGE = 500
 _TRIES = 500
-_MAX_HOLDS = 2_000
-"""Of holds that are not reserved. Older ones become spent for good."""
-HoldKind = Literal["reserved", "assumed", "counted"]
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`owner`: the process that reserved it. The rest is for the ledger, should that process die."""
+    """An amount that is reserved for a request to a model. `owner`: the process that sends it. The rest is for the ledger, should that
+    process die."""
 
     nano: int
     tokens: int
     at: float
-    kind: HoldKind = "reserved"
     owner: str = ""
     model: str = ""
     input: int = 0
@@ -45,8 +56,6 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     caller: str = ""
     runs: tuple[Run, ...] = ()
     step: int = 0
-    last: str = ""
-    """The key of the account in which it was reserved last. While that one does not have it, the model was not asked."""
 
 
 class Raise(msgspec.Struct, frozen=True, array_like=True):
@@ -64,7 +73,7 @@ class Reached(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`nano` and `tokens` are settled; holds come on top."""
+    """`nano` and `tokens` are spent, as the ledger has it; holds come on top."""
 
     scope: str
     period: str
@@ -84,29 +93,45 @@ class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
         own = [each for each in self.raises.values() if each.budget == budget.title]
         return sum(each.nano for each in own), sum(each.tokens for each in own)
 
-    def settle(self, id: str, nano: int, tokens: int) -> None:
-        """Replace a hold by what was really used. Without a hold it was settled before: nothing changes."""
-        if self.holds.pop(id, None) is not None:
-            self.nano += nano
-            self.tokens += tokens
-
-    def fold_old(self) -> None:
-        """Bound the document: the oldest holds that no process will settle become spent for good."""
-        old = [id for id, hold in self.holds.items() if hold.kind != "reserved"]
-        for id in old[: max(len(old) - _MAX_HOLDS, 0)]:
-            hold = self.holds[id]
-            self.settle(id, hold.nano, hold.tokens)
+    def charge(self, id: str, before: LedgerEntry | None, after: LedgerEntry | None) -> None:
+        """The ledger's entry changes. What was reserved under its id is spent, or released, by that; else the difference is spent."""
+        was_reserved = self.holds.pop(id, None) is not None
+        counted = None if was_reserved else before
+        self.nano = max(self.nano + _nano(after) - _nano(counted), 0)
+        self.tokens = max(self.tokens + _tokens(after) - _tokens(counted), 0)
 
 
-class Short(msgspec.Struct, frozen=True):
-    """A budget that a request does not fit into."""
+class PageId(msgspec.Struct, frozen=True):
+    """The page of the ledger that has a spender's entries."""
 
-    budget: Budget
-    account: AccountId
-    status: BudgetStatus
-    wanted_nano: int | None
-    """None: the model has no price, so nobody can tell whether the request fits."""
-    wanted_tokens: int
+    key: str
+    spender: Spender
+
+
+class Books(msgspec.Struct, kw_only=True):
+    """A page of the ledger and accounts, as they were read. What is changed in them is written in one commit."""
+
+    entries: dict[str, LedgerEntry]
+    accounts: dict[AccountId, Account]
+
+    def put(self, id: str, entry: LedgerEntry | None) -> None:
+        """Make this the ledger's entry of an id, and charge the accounts. Done twice, it changes nothing the second time."""
+        before = self.entries.get(id)
+        after = entry if entry is None or entry.replaces(before) else before
+        if after is None:
+            self.entries.pop(id, None)
+        else:
+            self.entries[id] = after
+        for account in self.accounts.values():
+            account.charge(id, before, after)
+
+
+def _nano(entry: LedgerEntry | None) -> int:
+    return 0 if entry is None else entry.nano or 0
+
+
+def _tokens(entry: LedgerEntry | None) -> int:
+    return 0 if entry is None else entry.all_tokens
 
 
 _account = msgspec.json.Decoder(Account)
@@ -122,6 +147,7 @@ def limits_of(account: Account, budget: Budget) -> tuple[int | None, int | None]
 
 
 def fits(account: Account, budget: Budget, nano: int | None, tokens: int) -> bool:
+    """Does an amount fit into what is left? `nano` None: it is not known."""
     used_nano, used_tokens = account.used()
     most_nano, most_tokens = limits_of(account, budget)
     if most_nano is not None and (nano is None or used_nano + nano > most_nano):
@@ -133,14 +159,12 @@ def status_of(account: Account, budget: Budget) -> BudgetStatus:
     most_nano, most_tokens = limits_of(account, budget)
     used_nano, used_tokens = account.used()
     raised_nano, raised_tokens = account.raised(budget)
-    held = [hold for hold in account.holds.values() if hold.kind == "reserved"]
-    reserved_nano, reserved_tokens = sum(hold.nano for hold in held), sum(hold.tokens for hold in held)
     reached = account.reached.get(budget.title)
     return BudgetStatus(
         name=budget.title, scope=account.scope, period=account.period, on_reached=budget.on_reached,
         limit_usd=budget.limit_usd, limit_tokens=budget.limit_tokens,
-        spent_usd=usd(used_nano - reserved_nano), spent_tokens=used_tokens - reserved_tokens,
-        reserved_usd=usd(reserved_nano), reserved_tokens=reserved_tokens,
+        spent_usd=usd(account.nano), spent_tokens=account.tokens,
+        reserved_usd=usd(used_nano - account.nano), reserved_tokens=used_tokens - account.tokens,
         raised_usd=usd(raised_nano), raised_tokens=raised_tokens,
         left_usd=None if most_nano is None else usd(max(most_nano - used_nano, 0)),
         left_tokens=None if most_tokens is None else max(most_tokens - used_tokens, 0),
@@ -149,56 +173,92 @@ def status_of(account: Account, budget: Budget) -> BudgetStatus:
 
 
 class Accounts:
-    def __init__(self, records: Records) -> None:
+    """The only writer of accounts."""
+
+    def __init__(self, records: Records, ledger: Ledger) -> None:
         self._records = records
+        self._ledger = ledger
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
         self._changing: set[asyncio.Future[Any]] = set()
 
     async def change(self, id: AccountId, change: Callable[[Account], T]) -> T:
-        """Apply a change to an account, once. `change` may be called several times, each time with the account as it is then."""
+        """Apply a change to one account, once. `change` may be called several times, each time with the account as it is then."""
+        return await self.commit((id,), None, lambda books: change(books.accounts[id]))
+
+    async def commit(self, ids: Sequence[AccountId], page: PageId | None, change: Callable[[Books], T]) -> T:
+        """Apply a change to accounts and a page of the ledger in one commit, once. `change` may be called several times, each time with
+        all of them as they are then; what it changes nothing of is not written."""
         # A write that is under way is not abandoned: what follows a cancelled reservation must find it.
-        work = asyncio.ensure_future(self._alone(id, change))
+        work = asyncio.ensure_future(self._alone(ids, page, change))
         self._changing.add(work)
         work.add_done_callback(self._changing.discard)
         return await asyncio.shield(work)
 
-    async def _alone(self, id: AccountId, change: Callable[[Account], T]) -> T:
-        lock, users = self._locks.get(id.key) or (asyncio.Lock(), 0)
-        self._locks[id.key] = (lock, users + 1)
-        try:
-            async with lock:  # one process competes with others once, not with each of its runs
-                return await self._change(id, change)
-        finally:
-            lock, users = self._locks[id.key]
-            if users == 1:
-                del self._locks[id.key]
-            else:
-                self._locks[id.key] = (lock, users - 1)
+    async def _alone(self, ids: Sequence[AccountId], page: PageId | None, change: Callable[[Books], T]) -> T:
+        """One process competes with others once, not with each of its runs."""
+        keys = sorted({id.key for id in ids})  # all runs take them in the same order
+        keys += [] if page is None else [f"{LEDGER}/{page.key}"]
+        async with AsyncExitStack() as stack:
+            for key in keys:
+                lock, users = self._locks.get(key) or (asyncio.Lock(), 0)
+                self._locks[key] = (lock, users + 1)
+                stack.callback(self._forget, key)
+                await stack.enter_async_context(lock)
+            return await self._commit(ids, page, change)
 
-    async def _change(self, id: AccountId, change: Callable[[Account], T]) -> T:
+    def _forget(self, key: str) -> None:
+        lock, users = self._locks[key]
+        if users == 1:
+            del self._locks[key]
+        else:
+            self._locks[key] = (lock, users - 1)
+
+    async def _commit(self, ids: Sequence[AccountId], page: PageId | None, change: Callable[[Books], T]) -> T:
         for _ in range(_TRIES):
-            found = await self._records.document(KIND, id.key)
-            account = Account(scope=id.scope, period=id.period) if found is None else _read(found.body)
-            before = msgspec.json.encode(account)
-            answer = change(account)
-            account.fold_old()
-            body = msgspec.json.encode(account)
-            if body == before:
+            # Accounts first: while an account has the version that was read, no entry that it was charged with is newer than the page.
+            found = {id: await self._records.document(KIND, id.key) for id in ids}
+            written = None if page is None else await self._records.document(LEDGER, page.key)
+            known = None if written is None else read_page(written.body)
+            if page is not None and known is None:
+                known = LedgerPage(caller=page.spender.caller, runs=page.spender.runs, entries={})
+            accounts = {
+                id: await self._new(id) if document is None else _read(document.body) for id, document in found.items()
+            }
+            before = {id: msgspec.json.encode(account) for id, account in accounts.items()}
+            entries = {} if known is None else dict(known.entries)
+            books = Books(entries=entries, accounts=accounts)
+            answer = change(books)
+            writes = []
+            if page is not None and known is not None and entries != known.entries:
+                body = msgspec.json.encode(LedgerPage(caller=known.caller, runs=known.runs, entries=entries))
+                version = 0 if written is None else written.version
+                writes.append(DocumentWrite(kind=LEDGER, key=page.key, body=body, expect=version))
+            for id, document in found.items():
+                body = msgspec.json.encode(accounts[id])
+                if body != before[id]:
+                    version = 0 if document is None else document.version
+                    writes.append(DocumentWrite(kind=KIND, key=id.key, body=body, expect=version))
+            if not writes or await self._records.put_documents(writes):
                 return answer
-            if await self._records.put_document(KIND, id.key, body, 0 if found is None else found.version):
-                return answer
-        raise StoreUnavailable(f"the budget account {id.scope!r} changed all the time. Try again.", transient=True)
+        raise StoreUnavailable("the accounts of budgets changed all the time. Try again.", transient=True)
+
+    async def _new(self, id: AccountId) -> Account:
+        """A new account begins with what the ledger has of its scope and period, so that a new budget counts what was spent before it.
+        Accounts of threads and runs begin with nothing."""
+        account = Account(scope=id.scope, period=id.period)
+        if id.scope.partition(":")[0] == "thread" or id.period == "run":
+            return account
+        async for page in self._ledger.pages():
+            if not _in_scope(id.scope, page.caller, [run.agent for run in page.runs]):
+                continue
+            for entry in page.entries.values():
+                if id.period == "total" or day_of(entry.at).startswith(id.period):
+                    account.nano, account.tokens = account.nano + _nano(entry), account.tokens + entry.all_tokens
+        return account
 
     async def read(self, id: AccountId) -> Account:
         found = await self._records.document(KIND, id.key)
         return Account(scope=id.scope, period=id.period) if found is None else _read(found.body)
-
-    async def exists(self, id: AccountId) -> bool:
-        return await self._records.document(KIND, id.key) is not None
-
-    async def create(self, id: AccountId, account: Account) -> bool:
-        """False: another process was faster."""
-        return await self._records.put_document(KIND, id.key, msgspec.json.encode(account), 0)
 
     async def listed(self, periods: Sequence[str] = ("",)) -> AsyncIterator[tuple[AccountId, Account, float]]:
         """Every account, or those of some periods, and when each was written last."""
@@ -228,3 +288,8 @@ def _read(body: bytes) -> Account:
             "the account of a budget cannot be read: another program wrote into the store, or it is damaged. Remove the document "
             f"of kind {KIND!r} to begin anew. ({error})"
         ) from error
+
+
+def _in_scope(scope: str, caller: str, agents: list[str]) -> bool:
+    kind, _, name = scope.partition(":")
+    return kind == "all" or (kind == "caller" and name == caller) or (kind == "agent" and name in agents)

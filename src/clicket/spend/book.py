@@ -1,8 +1,9 @@
 """Reserves before a model is asked, and settles when it has answered.
 
-Order of the writes: reserve in every account; ask the model; record the reply in the turn's journal; write the ledger; settle the
-accounts. A process that dies in between leaves a reservation, which counts as spent. The turn that continues settles it if the reply is
-on record; else `sweep` turns it into an assumed entry of the ledger, because the model may have been asked.
+A reservation is one commit: a hold in every account. So is a settlement: the entry of the ledger, and the hold replaced by its amount. In
+between the model is asked, and its reply recorded in the turn's journal. A process that dies there leaves a reservation, which counts as
+spent. The turn that continues settles it if the reply is on record; else `sweep` turns it into an assumed entry of the ledger, because the
+model may have been asked.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,27 +21,24 @@ from clicket.model.chat import ChatRequest, Usage
 from clicket.model.ids import new_id
 from clicket.model.spend import BudgetStatus, Refusal, Spender, SpendReport
 from clicket.ports import Clock, Owner, Store, sleep
-from clicket.spend.accounts import Account, Accounts, Hold, Raise, Short, status_of
+from clicket.spend.accounts import Account, Accounts, Books, Hold, PageId, Raise, status_of
 from clicket.spend.budget_notices import BudgetNotices
 from clicket.spend.budgets import AccountId, Budget, accounts_of
-from clicket.spend.ledger import Ledger, LedgerEntry, day_of
+from clicket.spend.ledger import Ledger, LedgerEntry, page_key
 from clicket.spend.lineage import spender_of_call
 from clicket.spend.prices import PriceTable, nano_of
 from clicket.spend.prompt_size import prompt_tokens
 from clicket.spend.reader import SpendReader
 from clicket.spend.report import spend_report
 from clicket.spend.reserving import refusal_of, take
+from clicket.tools.costs import Cost
 
 __all__ = ["Reservation", "SpendBook"]
 
 logger = logging.getLogger("clicket.spend")
 _ANSWER = 4_096
 """Tokens of an answer, where neither the request nor the price says how long it may be. Such a request is sent with this limit."""
-_MAX_SEEDED = 10_000
 _MAX_UNPRICED = 100
-_PAUSE = 1.0
-"""Seconds, less than a lease."""
-_ROUNDS = 3
 _RETRY_FIRST = 0.2
 _RETRY_MOST = 10.0
 _DAY = 86_400.0
@@ -54,6 +53,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     spender: Spender
     step: int
     hold: Hold
+    page: PageId
     accounts: tuple[AccountId, ...]
     request: ChatRequest
     left: tuple[BudgetStatus, ...] = ()
@@ -79,11 +79,10 @@ class SpendBook:
         self._spawn = spawn
         self.budgets = tuple(budgets)
         self.ledger = Ledger(store, clock, spawn)
-        self.accounts = Accounts(store)
+        self.accounts = Accounts(store, self.ledger)
         self.notices = BudgetNotices(self.accounts, clock, spawn)
         self.reader = SpendReader(self.ledger, self.accounts, self.budgets, clock.now)
         self.closed = False
-        self._seeded: set[str] = set()
         self._unpriced: set[str] = set()
         """Models without a price that the log has named."""
 
@@ -109,52 +108,23 @@ class SpendBook:
         hold = Hold(
             nano=nano or 0, tokens=usage.total, at=at, owner=self._owner, model=name, input=usage.input_tokens,
             unpriced=nano is None, caller=spender.caller, runs=spender.runs, step=step,
-            last=[*charged][-1].key,
         )  # fmt: skip
         id = f"{step}:{new_id()}"
-        short: Short | None = None
-        left: list[BudgetStatus] = []
+        page = PageId(page_key(spender, step, at), spender)
         try:
-            for _ in range(_ROUNDS):
-                started = self._clock.monotonic()
-                short, left = await self._take_all(charged, id, hold, nano, spender)
-                # After a pause another process may have taken this one for dead, and dropped the first holds: look again.
-                if short is not None or self._clock.monotonic() - started < _PAUSE:
-                    break
+            taken = await self.accounts.commit(tuple(charged), page, lambda books: take(books, charged, id, hold, nano))
         except BaseException:
-            self._spawn(self._let_go(id, tuple(charged)))
+            self._spawn(self._surely(lambda: self._release(id, page, tuple(charged))))
             raise
-        if short is not None:
-            await self._let_go(id, tuple(charged))
-            return refusal_of(short)
+        for account, new in taken.reached.items():
+            self.notices.tell(account, new, spender, at)
+        if taken.short is not None:
+            return refusal_of(taken.short)
         request = msgspec.structs.replace(request, max_tokens=most)
         return Reservation(
-            id=id,
-            at=at,
-            spender=spender,
-            step=step,
-            hold=hold,
-            accounts=tuple(charged),
-            request=request,
-            left=tuple(left),
-        )
-
-    async def _take_all(
-        self, charged: dict[AccountId, list[Budget]], id: str, hold: Hold, nano: int | None, spender: Spender
-    ) -> tuple[Short | None, list[BudgetStatus]]:
-        """Reserve in one account after the other, until one has no room."""
-        left: list[BudgetStatus] = []
-        for account, budgets in charged.items():
-            await self._seed(account)
-            short, new, told = await self.accounts.change(
-                account,
-                lambda found, account=account, budgets=budgets: take(found, account, budgets, id, hold, nano),  # type: ignore[misc]
-            )
-            left += told
-            self.notices.tell(account, new, spender, hold.at)
-            if short is not None:
-                return short, left
-        return None, left
+            id=id, at=at, spender=spender, step=step, hold=hold, page=page, accounts=tuple(charged), request=request,
+            left=tuple(taken.left),
+        )  # fmt: skip
 
     def _warn_unpriced(self, model: str, charged: dict[AccountId, list[Budget]]) -> None:
         """Say once that a model's requests cannot be counted in money, though a budget is in money."""
@@ -210,42 +180,29 @@ class SpendBook:
         except (KeyError, TypeError, ValueError):  # another program wrote into the store
             logger.warning("a reply of run %s has no readable spend, and is not counted", spender.run.name)
             return None
-        key = self.ledger.add(spender, step, id, entry)
-        return self._settle_reserved(spender, key, id, entry) if note.get("reserved") else None
-
-    def _settle_reserved(self, spender: Spender, key: str, id: str, entry: LedgerEntry) -> Awaitable[None]:
-        accounts = tuple(accounts_of(self.budgets, spender, entry.at))
-        return self._surely(lambda: self._settle(key, id, accounts, entry.nano or 0, entry.all_tokens))
-
-    async def _settle(self, key: str, id: str, accounts: Sequence[AccountId], nano: int, tokens: int) -> None:
-        await self.ledger.flush(key)
-        for account in accounts:
-            await self.accounts.change(account, lambda found: found.settle(id, nano, tokens))
+        accounts = tuple(accounts_of(self.budgets, spender, at)) if self.budgets else ()
+        if not accounts:
+            self.ledger.add(spender, step, id, entry)
+            return None
+        page = PageId(page_key(spender, step, at), spender)
+        return self._surely(lambda: self.accounts.commit(accounts, page, lambda books: books.put(id, entry)))
 
     async def release(self, reservation: Reservation) -> None:
         """The model refused the request, or could not be reached: nothing was spent."""
-        await self._let_go(reservation.id, reservation.accounts)
+        await self._surely(lambda: self._release(reservation.id, reservation.page, reservation.accounts))
+
+    async def _release(self, id: str, page: PageId, accounts: Sequence[AccountId]) -> None:
+        def drop(books: Books) -> None:
+            known = books.entries.get(id)  # after a pause, another process may have assumed that it was spent
+            books.put(id, known if known is not None and not known.assumed else None)
+
+        await self.accounts.commit(accounts, page, drop)
 
     def assume(self, reservation: Reservation) -> None:
         """Count what was reserved as spent: the request was stopped, and it is unknown whether the model was asked."""
-        self._spawn(self._surely(lambda: self._assume(reservation.id, reservation.hold, reservation.accounts)))
-
-    async def _assume(self, id: str, hold: Hold, accounts: Sequence[AccountId]) -> None:
-        entry = LedgerEntry(
-            at=hold.at, kind="model", name=hold.model, input=hold.input, output=hold.tokens - hold.input,
-            nano=None if hold.unpriced else hold.nano, assumed=True,
-        )  # fmt: skip
-        await self.ledger.flush(self.ledger.add(Spender(hold.caller, hold.runs), hold.step, id, entry))
-        for account in accounts:
-            await self.accounts.change(account, lambda found: _mark_assumed(found, id))
-
-    async def _let_go(self, id: str, accounts: Sequence[AccountId]) -> None:
-        async def drop() -> None:
-            for account in accounts:
-                await self.accounts.change(account, lambda found: found.holds.pop(id, None))
-
-        if accounts:
-            await self._surely(drop)
+        id, page, entry = reservation.id, reservation.page, _assumed(reservation.hold)
+        put = partial(self.accounts.commit, reservation.accounts, page, lambda books: books.put(id, entry))
+        self._spawn(self._surely(put))
 
     async def _surely(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do it now; if the store cannot be reached, go on trying in the background."""
@@ -279,35 +236,19 @@ class SpendBook:
     # What tools report.
 
     async def count_call(
-        self, caller: str, thread: str, call_id: str, tool: str, created_at: float, reports: dict[str, tuple[int, int]]
+        self, caller: str, thread: str, call_id: str, tool: str, created_at: float, cost: Cost
     ) -> None:
-        """Count the cost that a call has reported so far. It replaces what the same call had reported before."""
-        spender, step = spender_of_call(caller, thread, call_id)
-        nano, tokens = sum(each[0] for each in reports.values()), sum(each[1] for each in reports.values())
-        id = f"call:{call_id}"
-        hold = Hold(
-            nano=nano, tokens=tokens, at=created_at, kind="counted", caller=caller, runs=spender.runs, step=step
-        )
-        for account in accounts_of(self.budgets, spender, created_at):
-            await self._seed(account)  # before the ledger has this entry
-            await self.accounts.change(account, lambda found: found.holds.__setitem__(id, hold))
-        await self.keep_call(caller, thread, call_id, tool, created_at, reports)
+        """Count the cost that a call has on record. It replaces what was counted of the same call before; an older report, or the same
+        one again, changes nothing."""
+        spender, page, id, entry = _of_call(caller, thread, call_id, tool, created_at, cost)
+        accounts = tuple(accounts_of(self.budgets, spender, created_at))
+        await self.accounts.commit(accounts, page, lambda books: books.put(id, entry))
 
-    async def keep_call(
-        self, caller: str, thread: str, call_id: str, tool: str, created_at: float, reports: dict[str, tuple[int, int]]
-    ) -> None:
-        """The ledger gets the cost of a call that is about to be removed, if it does not have it. Accounts are left as they are."""
-        spender, step = spender_of_call(caller, thread, call_id)
-        nano, tokens = sum(each[0] for each in reports.values()), sum(each[1] for each in reports.values())
-        entry = LedgerEntry(at=created_at, kind="tool", name=tool, tokens=tokens, nano=nano)
-        await self.ledger.flush(self.ledger.add(spender, step, f"call:{call_id}", entry))
-
-    async def call_ended(self, caller: str, thread: str, call_id: str, created_at: float) -> None:
-        """The call reports no more: its cost needs no memory of its own."""
-        spender, _ = spender_of_call(caller, thread, call_id)
-        id = f"call:{call_id}"
-        for account in accounts_of(self.budgets, spender, created_at):
-            await self.accounts.change(account, lambda found: _close(found, id))
+    async def keep_call(self, caller: str, thread: str, call_id: str, tool: str, created_at: float, cost: Cost) -> None:
+        """As `count_call`, for a call that is about to be removed, and whose cost was counted long ago as a rule."""
+        _, page, id, entry = _of_call(caller, thread, call_id, tool, created_at, cost)
+        if not await self.ledger.has(page.key, id, entry):
+            await self.count_call(caller, thread, call_id, tool, created_at, cost)
 
     # Budgets.
 
@@ -340,28 +281,6 @@ class SpendBook:
         found = await spend_report(self.ledger.pages(), "run", caller=spender.caller, thread=run.thread)
         return msgspec.structs.replace(found, budgets=await self.left(spender))
 
-    async def _seed(self, account: AccountId) -> None:
-        """A new account begins with what the ledger has of its scope and period, so that a new budget counts what was spent before it.
-        Accounts of threads and runs begin with nothing."""
-        kind = account.scope.partition(":")[0]
-        if kind == "thread" or account.period == "run" or account.key in self._seeded:
-            return
-        if len(self._seeded) >= _MAX_SEEDED:
-            self._seeded.clear()
-        self._seeded.add(account.key)
-        if await self.accounts.exists(account):
-            return
-        nano = tokens = 0
-        async for page in self.ledger.pages():
-            if not _in_scope(account.scope, page.caller, [run.agent for run in page.runs]):
-                continue
-            for entry in page.entries.values():
-                if account.period == "total" or day_of(entry.at).startswith(account.period):
-                    nano, tokens = nano + (entry.nano or 0), tokens + entry.all_tokens
-        await self.accounts.create(
-            account, Account(scope=account.scope, period=account.period, nano=nano, tokens=tokens)
-        )
-
     async def sweep(self, retention: float) -> int:
         """Reservations of dead processes become assumed entries, listeners that were not told are told, old accounts and pages of the
         ledger are removed. Returns how many reservations there were."""
@@ -373,7 +292,7 @@ class SpendBook:
         alive = {self._owner, *(_identity(each.owner) for each in await self._store.owners() if each.alive)}
         for id, account, updated in found:
             for hold_id, hold in account.holds.items():
-                if hold.kind == "reserved" and hold.owner not in alive:
+                if hold.owner not in alive:
                     lost += 1
                     await self._end_reservation(id, hold_id, hold)
             self.notices.tell_again(id, account, self.budgets)
@@ -383,34 +302,34 @@ class SpendBook:
         return lost
 
     async def _end_reservation(self, account: AccountId, id: str, hold: Hold) -> None:
-        """The process that reserved it is dead. Accounts are reserved, settled and released in the order of their keys: if the last one
-        does not have it, the process died while it reserved, and the model was not asked."""
-        last = AccountId(account.scope, account.period, hold.last)
-        if account.key != hold.last and id not in (await self.accounts.read(last)).holds:
-            await self._let_go(id, (account,))
-        else:
-            await self._assume(id, hold, (account,))
+        """The process that reserved it is dead. It counts as spent, unless it was settled or released meanwhile."""
+        spender = Spender(hold.caller, hold.runs)
+        accounts = tuple({account: None, **accounts_of(self.budgets, spender, hold.at)})
+
+        def end(books: Books) -> None:
+            if id in books.accounts[account].holds:
+                books.put(id, _assumed(hold))
+
+        await self.accounts.commit(accounts, PageId(page_key(spender, hold.step, hold.at), spender), end)
 
     async def close(self) -> None:
         self.closed = True
         await self.ledger.close()
 
 
-def _mark_assumed(found: Account, id: str) -> None:
-    hold = found.holds.get(id)
-    if hold is not None and hold.kind == "reserved":
-        found.holds[id] = msgspec.structs.replace(hold, kind="assumed")
+def _assumed(hold: Hold) -> LedgerEntry:
+    return LedgerEntry(
+        at=hold.at, kind="model", name=hold.model, input=hold.input, output=hold.tokens - hold.input,
+        nano=None if hold.unpriced else hold.nano, assumed=True,
+    )  # fmt: skip
 
 
-def _close(found: Account, id: str) -> None:
-    hold = found.holds.get(id)
-    if hold is not None:
-        found.settle(id, hold.nano, hold.tokens)
-
-
-def _in_scope(scope: str, caller: str, agents: list[str]) -> bool:
-    kind, _, name = scope.partition(":")
-    return kind == "all" or (kind == "caller" and name == caller) or (kind == "agent" and name in agents)
+def _of_call(
+    caller: str, thread: str, call_id: str, tool: str, created_at: float, cost: Cost
+) -> tuple[Spender, PageId, str, LedgerEntry]:
+    spender, step = spender_of_call(caller, thread, call_id)
+    entry = LedgerEntry(at=created_at, kind="tool", name=tool, tokens=cost.tokens, nano=cost.nano, seq=cost.seq)
+    return spender, PageId(page_key(spender, step, created_at), spender), f"call:{call_id}", entry
 
 
 def _name(model: Any) -> str:

@@ -2,7 +2,8 @@
 
 An entry has an id that is the same whenever it is written again, so it counts once. The entries of a run on one day are one small
 document of the store, changed only over the version that was read. An entry is written within a second, and before its run or its call
-ends. What was assumed after a crash is replaced when the real amount is known, and never the other way round.
+ends; one that budgets count is written with their accounts, in one commit (`accounts.py`). What was assumed after a crash is replaced when
+the real amount is known, and never the other way round.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from clicket.model.codec import canonical
 from clicket.model.spend import Run, Spender
 from clicket.ports import Clock, Records
 
-__all__ = ["KIND", "Ledger", "LedgerEntry", "LedgerPage", "day_of"]
+__all__ = ["KIND", "Ledger", "LedgerEntry", "LedgerPage", "day_of", "page_key", "read_page"]
 
 logger = logging.getLogger("clicket.spend")
 KIND = "spend"
@@ -50,10 +51,17 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     nano: int | None = None
     assumed: bool = False
     """The amount that was reserved for a request of which nothing is known."""
+    seq: int = 0
+    """The event in which a tool reported it last."""
 
     @property
     def all_tokens(self) -> int:
         return self.input + self.output + self.tokens
+
+    def replaces(self, known: LedgerEntry | None) -> bool:
+        """Is this newer than what is known under the same id? What was assumed never replaces what is known, and an older report of a
+        tool never a later one."""
+        return known is None or (self.seq >= known.seq and (known.assumed or not self.assumed))
 
 
 class LedgerPage(msgspec.Struct, kw_only=True):
@@ -165,7 +173,7 @@ class Ledger:
     async def _put(self, key: str, spender: Spender, entries: dict[str, LedgerEntry]) -> None:
         for _ in range(_TRIES):
             found = await self._records.document(KIND, key)
-            page = None if found is None else _read(found.body)
+            page = None if found is None else read_page(found.body)
             if page is None:
                 page = LedgerPage(caller=spender.caller, runs=spender.runs, entries={})
             changed = False
@@ -180,6 +188,13 @@ class Ledger:
             "an entry of the ledger could not be written: its page changed all the time.", transient=True
         )
 
+    async def has(self, key: str, id: str, entry: LedgerEntry) -> bool:
+        """True if a page has this entry, or a newer one under its id."""
+        found = await self._records.document(KIND, key)
+        page = None if found is None else read_page(found.body)
+        known = None if page is None else page.entries.get(id)
+        return known == entry or not entry.replaces(known)
+
     async def pages(self, since: float | None = None, until: float | None = None) -> AsyncIterator[LedgerPage]:
         """The pages of the days from `since` up to `until`. Their entries may still lie outside."""
         after = "" if since is None else f"{day_of(since)}/"
@@ -189,7 +204,7 @@ class Ledger:
             for document in found:
                 if last is not None and document.key > last:
                     return
-                page = _read(document.body)
+                page = read_page(document.body)
                 if page is not None:
                     yield page
             if len(found) < _PAGE:
@@ -210,13 +225,13 @@ class Ledger:
 
 def _merge(entries: dict[str, LedgerEntry], id: str, entry: LedgerEntry) -> bool:
     known = entries.get(id)
-    if known is not None and (known == entry or (entry.assumed and not known.assumed)):
+    if known == entry or not entry.replaces(known):
         return False
     entries[id] = entry
     return True
 
 
-def _read(body: bytes) -> LedgerPage | None:
+def read_page(body: bytes) -> LedgerPage | None:
     """None: another program wrote it, or it is damaged."""
     try:
         return _page.decode(body)

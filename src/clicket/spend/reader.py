@@ -29,7 +29,7 @@ class SpendReader:
         """A reader of a store that no runtime has open here."""
         clock = SystemClock()
         ledger = Ledger(records, clock, lambda work: work.close())
-        return cls(ledger, Accounts(records), budgets, clock.now)
+        return cls(ledger, Accounts(records, ledger), budgets, clock.now)
 
     async def report(
         self,

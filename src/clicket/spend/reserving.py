@@ -1,42 +1,84 @@
-"""Does a request fit into the budgets of an account? If not: which one forbids it, in words, and what a person may add."""
+"""Does a request fit into the budgets of its accounts? If not: which one forbids it, in words, and what a person may add."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from clicket.model.spend import BudgetStatus, Refusal
-from clicket.spend.accounts import Account, Hold, Reached, Short, fits, limits_of, status_of
+from clicket.spend.accounts import Account, Books, Hold, Reached, fits, limits_of, status_of
 from clicket.spend.budgets import AccountId, Budget
 
-__all__ = ["in_words", "refusal_of", "take"]
+__all__ = ["Short", "Taken", "in_words", "refusal_of", "take"]
 
 
-def take(
-    found: Account, account: AccountId, budgets: Sequence[Budget], id: str, hold: Hold, nano: int | None
-) -> tuple[Short | None, list[BudgetStatus], list[BudgetStatus]]:
-    """Reserve, or say which budget forbids it; which budgets are reached for the first time; and what is left of those that the model
-    may know of."""
-    told = [status_of(found, budget) for budget in budgets if budget.tell_model]
-    if id in found.holds:  # a lost answer: it was reserved
-        return None, [], told
-    short = [budget for budget in budgets if not fits(found, budget, nano, hold.tokens)]
-    new: list[BudgetStatus] = []
-    for budget in short:
-        if nano is None and fits(found, budget, 0, hold.tokens):  # it is not reached: the request has no price
-            continue
-        limits = limits_of(found, budget)
-        known = found.reached.get(budget.title)
-        if known is None or known.limits != limits:
-            found.reached[budget.title] = Reached(hold.at, False, limits)
-            new.append(status_of(found, budget))
+class Short(msgspec.Struct, frozen=True):
+    """A budget that a request does not fit into."""
+
+    budget: Budget
+    account: AccountId
+    status: BudgetStatus
+    wanted_nano: int | None
+    """None: the model has no price, so it cannot be said whether the request fits."""
+    wanted_tokens: int
+
+
+class Taken(msgspec.Struct, kw_only=True):
+    """What became of a reservation. It was made unless there is `short`."""
+
+    short: Short | None = None
+    reached: dict[AccountId, list[BudgetStatus]] = {}
+    """Budgets that are reached for the first time."""
+    left: list[BudgetStatus] = []
+    """What is left of the budgets that the model may know of."""
+
+
+def take(books: Books, charged: Mapping[AccountId, Sequence[Budget]], id: str, hold: Hold, nano: int | None) -> Taken:
+    """Reserve in every account, or in none."""
+    left = [status_of(books.accounts[account], each) for account, each in _watching(charged) if each.tell_model]
+    if id in books.entries or any(id in account.holds for account in books.accounts.values()):
+        return Taken(left=left)  # a lost answer: it was reserved, and may have been assumed as spent since
+    over = [
+        (account, budget)
+        for account, budget in _watching(charged)
+        if not fits(books.accounts[account], budget, nano, hold.tokens)
+    ]
     forbids = sorted(
-        (budget for budget in short if budget.on_reached != "warn"), key=lambda budget: budget.on_reached != "stop"
+        (each for each in over if each[1].on_reached != "warn"), key=lambda each: each[1].on_reached != "stop"
     )
+    reached: dict[AccountId, list[BudgetStatus]] = {}
+    for account, budget in over:
+        found = books.accounts[account]
+        if _reach(found, budget, hold, nano):
+            reached.setdefault(account, []).append(status_of(found, budget))
     if forbids:
-        return Short(forbids[0], account, status_of(found, forbids[0]), nano, hold.tokens), new, told
-    found.holds[id] = hold
-    return None, new, told
+        return Taken(short=_short(books, forbids[0], nano, hold), reached=reached, left=left)
+    for found in books.accounts.values():
+        found.holds[id] = hold
+    return Taken(reached=reached, left=left)
+
+
+def _watching(charged: Mapping[AccountId, Sequence[Budget]]) -> Iterator[tuple[AccountId, Budget]]:
+    return ((account, budget) for account, budgets in charged.items() for budget in budgets)
+
+
+def _reach(found: Account, budget: Budget, hold: Hold, nano: int | None) -> bool:
+    """Record that a budget is reached; False: it is known, or it is not reached: the request has no price."""
+    if nano is None and fits(found, budget, 0, hold.tokens):
+        return False
+    limits = limits_of(found, budget)
+    known = found.reached.get(budget.title)
+    if known is not None and known.limits == limits:
+        return False
+    found.reached[budget.title] = Reached(hold.at, False, limits)
+    return True
+
+
+def _short(books: Books, which: tuple[AccountId, Budget], nano: int | None, hold: Hold) -> Short:
+    account, budget = which
+    return Short(budget, account, status_of(books.accounts[account], budget), nano, hold.tokens)
 
 
 def refusal_of(short: Short) -> Refusal:

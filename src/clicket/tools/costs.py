@@ -6,21 +6,31 @@ attempt, so an attempt that is repeated replaces what the one before it reported
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any
+
+import msgspec
 
 from clicket.errors import UsageError
 from clicket.model import Event
 from clicket.model.spend import NANO
 
-__all__ = ["COST", "Costs", "cost_note", "costs_in", "read_cost"]
+__all__ = ["COST", "Cost", "Costs", "cost_in", "cost_note", "costs_in", "read_cost"]
 
+_MAX_KEY = 100
 COST = "spend"
 """The field of a note that holds a cost."""
 Costs = dict[str, tuple[int, int]]
 """Billionths of a dollar and tokens, by key."""
-_MAX_KEY = 100
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call has cost, as of the event `seq`. `nano`: billionths of a dollar."""
+
+    nano: int
+    tokens: int
+    seq: int
 
 
 def cost_note(usd: float, tokens: int, key: str) -> dict[str, Any]:
@@ -49,10 +59,23 @@ def read_cost(data: Mapping[str, Any]) -> tuple[str, tuple[int, int]] | None:
 
 def costs_in(events: Iterable[Event]) -> Costs:
     """What a call has reported, from its events."""
-    found: Costs = {}
+    return {key: amount for _, key, amount in _reports(events)}
+
+
+def cost_in(events: Iterable[Event]) -> Cost | None:
+    """What a call has cost, from its events; None: it has reported nothing."""
+    found, last = Costs(), 0
+    for seq, key, amount in _reports(events):
+        found[key], last = amount, seq
+    if not found:
+        return None
+    nano, tokens = (sum(each) for each in zip(*found.values(), strict=True))
+    return Cost(nano=nano, tokens=tokens, seq=last)
+
+
+def _reports(events: Iterable[Event]) -> Iterator[tuple[int, str, tuple[int, int]]]:
     for event in events:
         if event.type == "note" and COST in event.data and len(event.data) == 2:  # beside its text nothing else
             cost = read_cost(event.data)
             if cost is not None:
-                found[cost[0]] = cost[1]
-    return found
+                yield event.seq, *cost

@@ -18,13 +18,14 @@ from tests.unit.models.kit import anthropic_model, openai_model, says
 from clicket import Runtime, ToolContext, tool
 from clicket.agents import ReActAgent
 from clicket.client import Client
-from clicket.errors import PermissionDenied, RetryableError, UsageError
+from clicket.errors import PermissionDenied, RetryableError, StoreUnavailable, UsageError
+from clicket.kernel import State
 from clicket.model.chat import ChatReply, ChatRequest, Usage
 from clicket.spend import BudgetReached
 from clicket.spend.prices import PRICES_DATE
 from clicket.sync import Runtime as SyncRuntime
 from clicket.telemetry.prometheus import scrape
-from clicket.testing import ScriptedModel
+from clicket.testing import ScriptedModel, StepClock
 
 PRICES = [{"model": "scripted", "input": 1.0, "output": 1.0}]
 """A dollar for a million tokens."""
@@ -349,6 +350,45 @@ async def test_a_call_is_counted_once_however_often_it_is_tried(store: str) -> N
         while [id async for id, account, _ in rt.engine.book.accounts.listed() if account.holds]:
             await asyncio.sleep(0)
         assert (await rt.spend.budgets())[0].spent_usd == pytest.approx(5.1)
+
+
+async def test_a_call_whose_cost_meets_an_outage_completes_when_it_is_counted(store: str) -> None:
+    clock, made = StepClock(), make([costly], store=store, budgets=[budget(limit_usd=100.0)])
+    made._clock = clock
+    async with made as rt:
+        tries = 0
+
+        async def down(*given: Any) -> bool:
+            nonlocal tries
+            tries += 1
+            raise StoreUnavailable("down", transient=True)
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("put_document", "put_documents"):
+                patch.setattr(rt.store, name, down)
+            handle = await rt.submit("costly", id="one", thread="t")
+            while tries < 3:
+                await asyncio.sleep(0.001)
+                clock.advance(1.0)
+            assert (await rt.get("one", thread="t")).state is State.RUNNING
+        result = asyncio.create_task(handle.result())
+        while not result.done():
+            await asyncio.sleep(0.001)
+            clock.advance(1.0)
+        assert result.result().success
+        assert (await rt.spend.report("thread")).total.usd == 0.5
+        assert (await rt.spend.budgets())[0].spent_usd == 0.5
+
+
+async def test_a_damaged_account_does_not_keep_a_call_from_completing(
+    store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with make([costly], store=store, budgets=[budget(limit_usd=100.0)]) as rt:
+        await rt.call("costly", id="one", thread="t")
+        (document,) = await rt.store.documents("budget")
+        await rt.store.put_document("budget", document.key, b"{]", None)
+        assert (await rt.call("costly", id="two", thread="t")).success
+    assert "cannot be read" in caplog.text
 
 
 async def test_a_note_of_that_name_is_no_cost_and_secrets_are_hidden() -> None:

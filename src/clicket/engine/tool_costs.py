@@ -1,8 +1,9 @@
 """Costs that tools report with `ctx.spend`: from the calls' events into the ledger and the budgets' accounts.
 
-Each report is an event of its call. The ledger gets it while the call runs, and has it before the call completes. A call that a dead
-process left is counted from its events when it is taken over; a call that ended otherwise, and whose cost did not reach the ledger, when
-retention removes it. A call's cost replaces what was counted of it before, so it counts once.
+Each report is an event of its call. Once the event is on record, the ledger gets it, and has it before the call completes, also if the
+store cannot be reached for a while. A call that a dead process left is counted from its events when it is taken over; a call that ended
+otherwise, and whose cost did not reach the ledger, when retention removes it. A call's cost replaces what was counted of it before, so it
+counts once.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from clicket.errors import ClicketError
 from clicket.journal import Fenced, Journal
 from clicket.model import Event
 from clicket.model.chat import Usage
-from clicket.ports import Clock, Stored
+from clicket.ports import Clock, Stored, Unstorable, sleep
 from clicket.spend import SpendBook, spender_of_turn
+from clicket.spend.accounts import DamagedAccount
 from clicket.tools.costs import cost_in
 
 __all__ = ["ToolCosts"]
 
 logger = logging.getLogger("clicket.spend")
+_RETRY_FIRST, _RETRY_MOST = 0.1, 5.0
+"""Seconds between two tries to write a cost."""
 
 
 class ToolCosts:
@@ -85,17 +89,34 @@ class ToolCosts:
 
     async def _write(self, call: Call) -> None:
         try:
-            await self._count(call)
+            await self._surely(call)
             while call in self._newer:
                 self._newer.discard(call)
-                await self._count(call)
+                await self._surely(call)
         except ClicketError as error:
-            logger.warning("call %s: its cost could not be counted yet: %s", call.entry.id, error)
+            logger.warning("call %s: its cost is in its events, and cannot be counted: %s", call.entry.id, error)
         finally:
             self._newer.discard(call)
             done = self._writing.pop(call)
             if not done.done():
                 done.set_result(None)
+
+    async def _surely(self, call: Call) -> None:
+        """Count what the call has on record, as soon as the store can be written: the call does not complete before. A runtime that closes
+        meanwhile leaves the call to the next one, which counts it from its events."""
+        delay = _RETRY_FIRST
+        while True:
+            try:
+                await self._count(call)
+            except (DamagedAccount, Unstorable):
+                raise
+            except ClicketError as error:
+                if delay == _RETRY_FIRST:
+                    logger.warning("call %s completes once its cost is counted: %s", call.entry.id, error)
+            else:
+                return
+            await sleep(self._clock, delay)
+            delay = min(delay * 2, _RETRY_MOST)
 
     async def _count(self, call: Call) -> None:
         """Count what the call has on record. What a process reports that lost the call is not on record, and not counted."""

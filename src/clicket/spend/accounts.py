@@ -26,6 +26,7 @@ __all__ = [
     "Account",
     "Accounts",
     "Books",
+    "DamagedAccount",
     "Hold",
     "PageId",
     "Raise",
@@ -39,6 +40,10 @@ T = TypeVar("T")
 KIND = "budget"
 _PAGE = 500
 _TRIES = 500
+
+
+class DamagedAccount(StoreUnavailable):
+    """An account cannot be read. A budget that cannot be read must not be taken for an empty one, and no second try helps."""
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -283,8 +288,7 @@ def _read(body: bytes) -> Account:
     try:
         return _account.decode(body)
     except (msgspec.MsgspecError, ValueError) as error:
-        # A budget that cannot be read must not be taken for an empty one.
-        raise StoreUnavailable(
+        raise DamagedAccount(
             "the account of a budget cannot be read: another program wrote into the store, or it is damaged. Remove the document "
             f"of kind {KIND!r} to begin anew. ({error})"
         ) from error

@@ -1,1 +1,0 @@
--- Several documents are written in one commit (functions/records.sql: `put_papers`).

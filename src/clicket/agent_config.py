@@ -24,6 +24,7 @@ _UNBOUND = "max_calls max_tokens max_repeats max_cost max_seconds".split()
 _OPTIONS: dict[str, Any] = {
     "system": str,
     "tools": list[str],
+    "on_change": str,
     "retry_delay": float,
     "window": int,
     "tool_search": bool,

@@ -276,8 +276,9 @@ def _add_tool_search(engine: Engine, registry: Registry, *, by_text: TextSimilar
         hub = ThreadHub(engine.hub, thread, caller, forbids=authorize.forbidding(thread, caller, scopes))
         return await hub.offered(lately=True)
 
-    def only_of(agent: str) -> frozenset[str] | None:
-        return getattr(registry.get(f"agent:{agent}"), "only", None)
+    def only_of(agent: str, caller: str, thread: str) -> frozenset[str] | None:
+        tools_of = getattr(registry.get(f"agent:{agent}"), "tools_of", None)
+        return None if tools_of is None else tools_of(caller, thread)
 
     if by_text is None:
         registry.lend_later(FIND_TOOLS, lambda: FindTools(registry, offered_to, only_of))

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec
 __all__ = [
     "MAX_PROBLEMS",
     "AgentBusy",
+    "AgentChanged",
     "ApprovalDenied",
     "ClicketError",
     "Conflict",
@@ -93,6 +94,12 @@ class AgentBusy(ClicketError):
     """The thread has a turn under way; no second one was begun."""
 
     code = "agent_busy"
+
+
+class AgentChanged(ClicketError):
+    """An interrupted turn was begun by an agent of this name that could do something else, and this one refuses to continue it."""
+
+    code = "agent_changed"
 
 
 class QueueFull(ClicketError):

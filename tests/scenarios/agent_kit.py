@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
+from clicket.agent_host import Host
 from clicket.agents import AgentEvent, AgentResult, AgentState
 from clicket.kernel import AGENT
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Delta, ToolUse, Usage
 
 __all__ = [
     "Gate",
+    "Joins",
     "Says",
     "Streams",
     "asks",
@@ -75,6 +79,24 @@ class Gate:
 
     def open(self) -> None:
         self.opened.set()
+
+
+class Joins:
+    """Counts the callers that have found a turn which was taken over, and continue it or wait for its end."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._callers = asyncio.Semaphore(0)
+        look = Host.is_unattended
+
+        async def counted(host: Host, id: str, thread: str) -> bool:
+            found = await look(host, id, thread)
+            self._callers.release()
+            return found
+
+        monkeypatch.setattr(Host, "is_unattended", counted)
+
+    async def next(self) -> None:
+        await self._callers.acquire()
 
 
 def asks(*calls: tuple[str, Any] | ToolUse, text: str = "", usage: Usage | None = None) -> ChatReply:

@@ -62,7 +62,9 @@ class Conversation:
 
     def made(self, model: Any, **limits: Any) -> Agent:
         make_one: Any = self.kind
-        agent: Agent = make_one(self.rt, model, name="chaos", retry_delay=0, on_state_changed=self.note, **limits)
+        agent: Agent = make_one(
+            self.rt, model, name="chaos", retry_delay=0, on_state_changed=self.note, replace=True, **limits
+        )
         return agent
 
     def note(self, before: AgentState, after: AgentState) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.kit.tools import echo
 from tests.kit.waiting import eventually
-from tests.scenarios.agent_kit import Gate, Says, asks, assert_events_in_order, called, check_legal, check_pairs
+from tests.scenarios.agent_kit import Gate, Joins, Says, asks, assert_events_in_order, called, check_legal, check_pairs
 from tests.scenarios.kit import make
 
 from clicket import Runtime, tool
@@ -270,7 +270,9 @@ async def _over(agent: ReActAgent, thread: str) -> Any:
     return view if view.turns and view.state is not AgentState.RUNNING else None
 
 
-async def test_the_same_message_continues_an_interrupted_turn_and_another_waits_for_its_end(sqlite: str) -> None:
+async def test_the_same_message_continues_an_interrupted_turn_and_another_waits_for_its_end(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for message in ("go", f"the key is {SECRET}"):
         gate = Gate()
 
@@ -293,8 +295,9 @@ async def test_the_same_message_continues_an_interrupted_turn_and_another_waits_
             agent = ReActAgent(after, Says(answer))
             other = asyncio.create_task(agent.run("something else", thread=thread))
             await waiting.reached.wait()
+            joins = Joins(monkeypatch)
             same = asyncio.create_task(agent.run(message, thread=thread))
-            await asyncio.sleep(0)
+            await joins.next()
             assert not other.done()
             waiting.open()
             result = await same

@@ -129,7 +129,9 @@ async def test_a_call_repeated_over_the_limit_ends_the_run(store: str) -> None:
         assert (result.stopped, result.state, result.steps, result.calls) == ("repeated", IDLE, 4, 3)
         assert result.text == "Terminated: Repeated 'echo' with the same arguments over 3 times"
         check_pairs(result.messages)
-        again = await ReActAgent(rt, ScriptedModel([[("echo", {"text": "a"})], "ok"])).run("again", thread="t")
+        again = await ReActAgent(rt, ScriptedModel([[("echo", {"text": "a"})], "ok"]), replace=True).run(
+            "again", thread="t"
+        )
         assert again.stopped == "finished"
 
 

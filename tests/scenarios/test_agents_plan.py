@@ -124,7 +124,9 @@ async def test_forks_side_by_side_do_not_pass_the_limit_of_steps(store: str) -> 
             assert (result.stopped, result.state) == ("max_steps", AgentState.IDLE)
             assert result.steps == most
             check_pairs(result.messages)
-            assert (await PlanExecuteAgent(rt, ScriptedModel(["fine"])).run("again", thread=f"t{most}")).text == "fine"
+            assert (
+                await PlanExecuteAgent(rt, ScriptedModel(["fine"]), replace=True).run("again", thread=f"t{most}")
+            ).text == "fine"
 
 
 async def test_a_task_has_a_limit_of_its_own(store: str) -> None:

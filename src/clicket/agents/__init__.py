@@ -8,7 +8,8 @@ and stopped from any process, and continues after a crash.
 An agent of your own is `Agent` with a drive: a coroutine function that takes a `Turn` and returns how it ended.
 
     react, plan_execute         `ReActAgent`, `PlanExecuteAgent`, and their loops
-    agent                       `Agent`: run, follow, stop and read turns
+    agent, turn_tool            `Agent`: run, follow, stop and read turns; the tool whose calls are turns
+    identity                    what an agent may do, as it is recorded with each turn
     turn, turn_lifecycle        one running turn; its states from begin to end
     model_step, tool_step       ask the model and record its reply; run its tool calls and record their results
     context_window, read_result requests that fit the model; reading on in a long result

@@ -8,20 +8,22 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, nullcontext, suppress
 from typing import Any, Protocol, Self
 
+import msgspec
+
 from clicket.agents.agent_result import AgentEvent, AgentResult, ThreadView
 from clicket.agents.event_feed import FeedReader
-from clicket.agents.event_stream import EventStreams, position_of
-from clicket.agents.frontend_tool import FrontendTool, offers_in, offers_on_record
-from clicket.agents.memory import Memory, Page
+from clicket.agents.event_stream import position_of
+from clicket.agents.frontend_tool import FrontendTool, offers_on_record
+from clicket.agents.identity import Identity
+from clicket.agents.memory import Page
 from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
 from clicket.agents.threads import Threads, turn_id
 from clicket.agents.transcript import storable
-from clicket.agents.turn import Turn
-from clicket.agents.turn_lifecycle import Drive, Hook, TurnLifecycle, with_thread
+from clicket.agents.turn_lifecycle import Drive, Hook, OnChange, StateChanged, TurnLifecycle, with_thread
 from clicket.agents.turn_limits import Limits
+from clicket.agents.turn_tool import TurnTool
 from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError, known_keywords
-from clicket.execution import turn_log_of
 from clicket.kernel import AgentState
 from clicket.model.chat import ChatMessage, ToolOffer
 from clicket.model.codec import encode
@@ -32,29 +34,12 @@ from clicket.model.spend import SpendReport
 from clicket.ports import AgentHost, Taken
 from clicket.spend import spender_of_turn
 from clicket.tool_search import FIND_TOOLS
-from clicket.tools import Options, ToolContext, Traits
-from clicket.tools.defaults import ToolDefaults
 
 __all__ = ["Agent", "HasHost"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_MESSAGE = 512 * 1024
 _MAX_BYTES = 1_000_000  # together with the other arguments of a turn below the limit of a call
-_TAG = 8
-"""Characters of a run's id in the ids of its tool calls."""
-_TEXT = {"type": "string"}
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "message": _TEXT,
-        "thread": _TEXT,
-        "turn": {"type": "integer"},
-        "run": _TEXT,
-        "frontend": {"type": "array"},
-    },
-    "required": ["message", "thread", "turn", "run"],
-    "additionalProperties": False,
-}
 
 
 class HasHost(Protocol):
@@ -64,41 +49,16 @@ class HasHost(Protocol):
     def host(self) -> Any: ...
 
 
-class TurnTool(ToolDefaults):
-    """The internal tool whose calls are turns, and the state that agents of one name on one runtime share."""
-
-    traits = Traits(internal=True, holds_slot=False)
-    is_async = True
-    description = "One turn of an agent."
-    input_schema: Mapping[str, Any] = _SCHEMA
-    options = Options(timeout=None, max_retries=0, recovery="rerun")
-
-    def __init__(self, agent: Agent) -> None:
-        self.name = f"agent:{agent.name}"
-        self.agent = agent
-        """Continues turns that a crash interrupted: the agent that was made last."""
-        self.starting: dict[str, Agent] = {}
-        """Turns that an agent has started and whose body has not run yet, by run id."""
-        self.only: frozenset[str] | None = None
-        """Names of the tools that its models may find and call; None: all that the hub offers."""
-        self.memory = Memory(agent.name)
-        self.turns: dict[tuple[str, str], Turn] = {}
-        self.streams = EventStreams(self.turns)
-
-    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return arguments
-
-    async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
-        agent = self.starting.pop(bound["run"], None)
-        return await (agent or self.agent)._run_turn(bound, ctx)
-
-
 class Agent:
     """`drive(turn)` runs a turn to its end, and returns why it ended and its final text.
 
-    `tools`: names of tools that the runtime must have. `only`: names of the tools that `find_tools` may find for it; None: all that the
-    hub offers. `on_state_changed(before, after, thread)` is called for every change of state;
-    override it, or pass a function. A function of two arguments is called without the thread.
+    An agent is its name on one store. `tools`: names of tools that the runtime must have. `only`: names of the tools that it may call, and
+    that `find_tools` may find for it; None: all that the hub offers. `kind`, `only` and `limits` say what it may do, `more_limits` adds
+    limits of its kind; `system` and `model` are recorded with each turn. A second agent of this name on one runtime must be able to do the
+    same, or take the place of the first (`replace=True`). `on_change`: what becomes of an interrupted turn that an agent of this name
+    began which could do something else: `continue` with the tools that both may use, or `refuse` (`AgentChanged`).
+    `on_state_changed(before, after, thread)` is called for every change of state; override it, or pass a function. A function of two
+    arguments is called without the thread.
     """
 
     @known_keywords
@@ -111,6 +71,12 @@ class Agent:
         limits: Limits,
         tools: Iterable[str] = (),
         only: frozenset[str] | None = None,
+        kind: str = "",
+        system: str = "",
+        model: str = "",
+        more_limits: Mapping[str, Any] | None = None,
+        replace: bool = False,
+        on_change: OnChange = "continue",
         on_state_changed: Hook | None = None,
     ) -> None:
         if not hasattr(rt, "host"):
@@ -121,28 +87,33 @@ class Agent:
             )
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is no name for an agent: up to 64 letters, digits, '_' or '-'.")
+        if on_change not in ("continue", "refuse"):
+            raise UsageError(f"on_change is 'continue' or 'refuse', not {on_change!r}.")
         self.name: str = name
         self.limits: Limits = limits
         self._host: AgentHost = rt.host
         self._host.refuse_unknown(set(tools) - {read_result.name, FIND_TOOLS})
         self._hook = None if on_state_changed is None else with_thread(on_state_changed)
-        self._endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
-        """Outcomes of turns that `run` waits for, by run id; None while the turn runs."""
         installed = self._host.installed(f"agent:{name}")
-        if isinstance(installed, TurnTool):
-            self._tool = installed
-            installed.agent = self
-        else:
-            self._tool = TurnTool(self)
+        self._tool = installed if isinstance(installed, TurnTool) else TurnTool(name, self._host)
+        self._memory = self._tool.memory
+        self._streams = self._tool.streams
+        identity = Identity.of(
+            name=name,
+            kind=kind or _kind_of(drive),
+            tools=only,
+            limits={**msgspec.to_builtins(limits), **(more_limits or {})},
+            system=system,
+            model=model,
+        )
+        self._lifecycle = TurnLifecycle(
+            identity, self._memory, drive, limits, self._state_hook(), self._tool.turns, on_change=on_change
+        )
+        self._in_use = self._tool.add(self._lifecycle, replace=replace)
+        if installed is None:
             self._host.install(self._tool)
         if self._host.installed(FRONTEND) is None:
             self._host.install(FrontendTool())
-        self._tool.only = only
-        self._memory = self._tool.memory
-        self._streams = self._tool.streams
-        self._lifecycle = TurnLifecycle(
-            name, self._memory, drive, limits, with_thread(self.on_state_changed), self._tool.turns
-        )
         self._host.lend(read_result)
         self._threads = Threads(self._host, self._memory, self._tool.name, limits)
 
@@ -152,6 +123,13 @@ class Agent:
     def on_state_changed(self, before: AgentState, after: AgentState, thread: str) -> Any:
         """Called for every change of state of every thread; may be async. An exception is logged and has no other effect."""
         return None if self._hook is None else self._hook(before, after, thread)
+
+    def _state_hook(self) -> StateChanged:
+        """What the lifecycle calls. It holds the agent only if the agent overrides the method: an agent that its program has dropped
+        must not count as one in use."""
+        if type(self).on_state_changed is not Agent.on_state_changed:
+            return with_thread(self.on_state_changed)
+        return self._hook or _ignore
 
     def acting_for(self, rt: HasHost) -> Self:
         """This agent on behalf of a caller; `rt` is a runtime that acts for the caller."""
@@ -184,8 +162,8 @@ class Agent:
         message, threads = _checked(message, thread), self._threads
         while True:
             number, run = await threads.next(thread), new_id()
-            self._tool.starting[run] = self
-            self._endings[run] = None
+            self._tool.starting[run] = self._lifecycle
+            self._tool.endings[run] = None
             try:
                 arguments = {"message": message, "thread": thread, "turn": number, "run": run}
                 await self._host.conduct(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
@@ -197,7 +175,7 @@ class Agent:
                 continue
             finally:
                 self._tool.starting.pop(run, None)
-                ending = self._endings.pop(run, None)
+                ending = self._tool.endings.pop(run, None)
             if ending is None:
                 return await threads.ended(thread, number)
             if isinstance(ending[1], Exception):
@@ -231,14 +209,16 @@ class Agent:
                     f"this would be turn {number} of thread {thread!r}, not {turn}: another message came first. Read the thread "
                     "again, then send your message as its next turn."
                 )
-            self._tool.starting[run] = self
+            is_first = run not in self._tool.starting  # else the same request came twice at once
+            self._tool.starting.setdefault(run, self._lifecycle)
             try:
                 arguments: dict[str, Any] = {"message": message, "thread": thread, "turn": number, "run": run}
                 if frontend:
                     arguments["frontend"] = offers_on_record(frontend)
                 await self._host.begin(self._tool.name, arguments, id=turn_id(number), thread=threads.inner(thread))
             except Taken:
-                self._tool.starting.pop(run, None)
+                if is_first:
+                    self._tool.starting.pop(run, None)
                 try:
                     if not await threads.join(message, thread, number, request):
                         continue
@@ -416,27 +396,15 @@ class Agent:
             raise AgentBusy(f"turn {number} of thread {thread!r} is running; end it with agent.stop({thread!r}) first.")
         return await self._memory.forget(self._host, thread)
 
-    async def _run_turn(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
-        """The body of a turn's call."""
-        log, thread, number = turn_log_of(ctx), bound["thread"], bound["turn"]
-        try:
-            host = self._host.acting_for(ctx.caller, log.scopes, log.requesters)
-        except UsageError:  # the runtime closes
-            log.hand_back()
-        key = (host.caller, thread)
-        try:
-            result, raised = await self._lifecycle.run(
-                host, log, self._streams.feed(*key),
-                thread=thread, number=number, message=bound["message"], tag=bound["run"][-_TAG:],
-                frontend=offers_in(bound.get("frontend", ())),
-            )  # fmt: skip
-        finally:
-            self._streams.release(*key)
-        if bound["run"] in self._endings:
-            self._endings[bound["run"]] = (result, raised)
-        if raised is not None:
-            raise raised
-        return {"turn": number, "state": str(result.state), "stopped": result.stopped, "steps": result.steps}
+
+def _kind_of(drive: Drive) -> str:
+    """A name for what a drive of your own does: that of the function, or of its class."""
+    named: Any = drive if hasattr(drive, "__qualname__") else type(drive)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _ignore(before: AgentState, after: AgentState, thread: str) -> None:
+    pass
 
 
 def _checked(message: Any, thread: str) -> str:

@@ -1,4 +1,5 @@
-"""The recorded entries of a turn (`begun`, `reply`, `summary`, `results`, `news`, `plan`, `ended`), and the events for readers."""
+"""The recorded entries of a turn (`begun`, `changed`, `reply`, `summary`, `results`, `news`, `plan`, `ended`), and the events that readers
+get for them."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from clicket.vault import holds_secret
 
 __all__ = [
     "begun",
+    "changed",
     "ended",
     "events_of",
     "message_of",
@@ -36,9 +38,17 @@ Entry = dict[str, Any]
 # Writing.
 
 
-def begun(turn: int, message: str, states: Iterable[tuple[AgentState, AgentState]], at: float) -> Entry:
+def begun(
+    turn: int, message: str, states: Iterable[tuple[AgentState, AgentState]], at: float, identity: Entry | None = None
+) -> Entry:
+    """`identity`: who began it, see `Identity.on_record`."""
     changes = [[str(before), str(after)] for before, after in states]
-    return {"e": "begun", "turn": turn, "message": message, "states": changes, "at": at}
+    return {"e": "begun", "turn": turn, "message": message, "states": changes, "at": at, **(identity or {})}
+
+
+def changed(what: Entry, digest: str, at: float) -> Entry:
+    """The turn goes on with an agent of this digest, which differs in `what` from the one that began it."""
+    return {"e": "changed", "what": what, "digest": digest, "at": at}
 
 
 def call_id(mark: str, tag: str, step: int, place: int, use_id: str) -> str:
@@ -103,7 +113,15 @@ def plan(step: int, body: Entry, at: float) -> Entry:
 
 
 def ended(
-    state: AgentState, stopped: str, text: str, steps: int, calls: int, usage: Usage, at: float, error: str = ""
+    state: AgentState,
+    stopped: str,
+    text: str,
+    steps: int,
+    calls: int,
+    usage: Usage,
+    at: float,
+    error: str = "",
+    code: str = "",
 ) -> Entry:
     entry: Entry = {
         "e": "ended",
@@ -115,7 +133,11 @@ def ended(
         "usage": _usage(usage),
         "at": at,
     }
-    return {**entry, "error": error} if error else entry
+    if error:
+        entry["error"] = error
+    if code:
+        entry["code"] = code
+    return entry
 
 
 def _usage(usage: Usage) -> Entry:

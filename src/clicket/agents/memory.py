@@ -59,6 +59,8 @@ class TurnDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     calls: int = 0
     usage: Usage = Usage()
     error: str = ""
+    code: str = ""
+    """Of the error, if it is one of clicket's own."""
     plan: dict[str, Any] | None = None
     at: float = 0.0
 

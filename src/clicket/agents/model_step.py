@@ -36,13 +36,15 @@ class OutOfTime(ClicketError):
 
 
 class Thinker:
-    """Asks one model. `retries` and `retry_delay` work as those of a tool: exponential backoff with jitter, not before Retry-After."""
+    """Asks one model. `system`: the agent's instructions; `role`: those of this part of it, which follow. `retries` and `retry_delay` work
+    as those of a tool: exponential backoff with jitter, not before Retry-After."""
 
     def __init__(
         self,
         model: ChatModel,
         *,
         system: str = "",
+        role: str = "",
         max_tokens: int | None = None,
         retries: int = 3,
         retry_delay: float = 1.0,
@@ -58,12 +60,18 @@ class Thinker:
         if isinstance(retry_delay, bool) or not isinstance(retry_delay, int | float) or not 0 <= retry_delay < inf:
             raise UsageError(f"retry_delay must be a number of seconds of at least 0, not {retry_delay!r}.")
         self.model = model
-        self._system = (ChatMessage(role="system", content=system),) if system else ()
+        self.name: str = str(getattr(model, "name", "") or type(model).__name__)
+        self._role = role
+        self._system = self._instructions(system)
         self._max_tokens = max_tokens
         self._policy = Options(max_retries=retries, retry_delay=retry_delay)
         self._chance = random.Random()  # jitter, not secrets
         self._window = window
         self._streams = isinstance(model, StreamingModel)
+
+    def _instructions(self, system: str) -> tuple[ChatMessage, ...]:
+        text = f"{system}\n\n{self._role}" if system and self._role else system or self._role
+        return (ChatMessage(role="system", content=text),) if text else ()
 
     async def think(self, turn: Turn, offers: tuple[ToolOffer, ...], *, tool_choice: Any = "auto") -> ChatMessage:
         """The next message of the model: the recorded one after a crash, else a new one, which has then been recorded."""
@@ -82,8 +90,9 @@ class Thinker:
         if turn.must_stop:
             turn.give_in()
         messages = tuple(turn.messages)
+        system = self._system if turn.system is None else self._instructions(turn.system)
         request = ChatRequest(
-            messages=self._system + messages if self._system else messages,
+            messages=system + messages if system else messages,
             tools=offers,
             tool_choice=tool_choice,
             max_tokens=self._max_tokens,

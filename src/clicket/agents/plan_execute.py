@@ -20,7 +20,7 @@ from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.transcript import storable
 from clicket.agents.turn import Turn
-from clicket.agents.turn_lifecycle import Hook
+from clicket.agents.turn_lifecycle import Hook, OnChange
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, check_counts
 from clicket.errors import ClicketError, InvalidInput, known_keywords
 from clicket.kernel import PlanStep
@@ -72,12 +72,13 @@ class PlanExecuteAgent(Agent):
         window: Window | int | None = None,
         tool_search: bool = False,
         max_offered: int | None = None,
+        replace: bool = False,
+        on_change: OnChange = "continue",
         on_state_changed: Hook | None = None,
     ) -> None:
         def thinker(of: ChatModel, role: str) -> Thinker:
-            prompt = f"{system}\n\n{role}" if system else role
             return Thinker(
-                of, system=prompt, max_tokens=max_answer_tokens, retries=model_retries, retry_delay=retry_delay,
+                of, system=system, role=role, max_tokens=max_answer_tokens, retries=model_retries, retry_delay=retry_delay,
                 window=window_of(window, of),
             )  # fmt: skip
 
@@ -101,6 +102,12 @@ class PlanExecuteAgent(Agent):
             limits=limits,
             tools=loop.only or (),
             only=loop.only,
+            kind="plan",
+            system=system,
+            model=planner.name,
+            more_limits={"max_task_steps": max_task_steps, "max_parallel": max_parallel},
+            replace=replace,
+            on_change=on_change,
             on_state_changed=on_state_changed,
         )
 

@@ -11,7 +11,7 @@ from clicket.agents.read_result import READ_OFFER
 from clicket.agents.tool_search import ToolChoice
 from clicket.agents.tool_step import Actor
 from clicket.agents.turn import Turn
-from clicket.agents.turn_lifecycle import Hook
+from clicket.agents.turn_lifecycle import Hook, OnChange
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits
 from clicket.errors import UsageError, known_keywords
 from clicket.model.chat import ToolOffer
@@ -28,7 +28,9 @@ class ReActAgent(Agent):
     name on one store share their threads. `max_steps`, `max_calls`, `max_tokens`, `max_cost`, `max_seconds` and `max_repeats` limit
     one run. `max_observation`: characters of a result that the model reads at once. `window`: the approximate maximum of tokens in a
     request, or a `ContextWindow`. `tool_search`: if there are more than `max_offered` tools (20), the model is offered that many and
-    the tool `find_tools`; the tools that it finds are offered from the next step on. `max_offered` alone turns it on, too.
+    the tool `find_tools`; the tools that it finds are offered from the next step on. `max_offered` alone turns it on, too. `replace`: put
+    it in the place of another agent of its name on this runtime that has other tools or limits. `on_change`: what becomes of an
+    interrupted turn that an agent of this name with other tools or limits began: `continue` with the tools that both may use, or `refuse`.
     """
 
     @known_keywords
@@ -54,6 +56,8 @@ class ReActAgent(Agent):
         window: Window | int | None = None,
         tool_search: bool = False,
         max_offered: int | None = None,
+        replace: bool = False,
+        on_change: OnChange = "continue",
         on_state_changed: Hook | None = None,
     ) -> None:
         thinker = Thinker(
@@ -75,7 +79,18 @@ class ReActAgent(Agent):
         )
         loop = Loop(thinker, actor, tools, ToolChoice.of(model, tool_search, max_offered))
         super().__init__(
-            rt, loop, name=name, limits=limits, tools=loop.only or (), only=loop.only, on_state_changed=on_state_changed
+            rt,
+            loop,
+            name=name,
+            limits=limits,
+            tools=loop.only or (),
+            only=loop.only,
+            kind="react",
+            system=system,
+            model=thinker.name,
+            replace=replace,
+            on_change=on_change,
+            on_state_changed=on_state_changed,
         )
 
 
@@ -96,7 +111,7 @@ class Loop:
         self._choice = choice
 
     async def __call__(self, turn: Turn) -> Ending:
-        turn.allowed_tools = self.only
+        turn.allow(self.only)
         while True:
             await self.actor.collect(turn)
             offers = await self.offers(turn)
@@ -116,8 +131,9 @@ class Loop:
     async def offers(self, turn: Turn) -> tuple[ToolOffer, ...]:
         """The tools for the next request. The hub's offer changes with the outcomes of tool calls, so it is read for each step."""
         offers = await turn.host.offers(turn.thread)
-        if self.only is not None:
-            offers = tuple(offer for offer in offers if offer.name in self.only)
+        allowed = turn.allowed_tools
+        if allowed is not None:
+            offers = tuple(offer for offer in offers if offer.name in allowed)
         if self._choice is not None:
             offers = self._choice.of_turn(turn, offers)
         if turn.frontend:

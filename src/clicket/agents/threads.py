@@ -15,14 +15,24 @@ from clicket.agents.background import news_message
 from clicket.agents.memory import Head, Memory, TurnDocument
 from clicket.agents.transcript import paired
 from clicket.agents.turn_limits import NO_STEPS, Limits, Repeats, Spent
-from clicket.errors import AgentBusy, ClicketError, NotFound
+from clicket.errors import AgentBusy, AgentChanged, ClicketError, NotFound
 from clicket.kernel import AgentState, State
 from clicket.model import Event, Record
 from clicket.model.chat import ChatMessage, Usage
 from clicket.ports import AgentHost, sleep
 from clicket.spend import RAISE_BUDGET
 
-__all__ = ["Threads", "document_of", "inner_thread", "recorded_ending", "result_of", "turn_id"]
+__all__ = [
+    "Threads",
+    "document_of",
+    "ended_document",
+    "ending_of",
+    "failure_of",
+    "inner_thread",
+    "recorded_ending",
+    "result_of",
+    "turn_id",
+]
 
 Entry = dict[str, Any]
 Place = Literal["here", "elsewhere"]
@@ -160,7 +170,7 @@ class Threads:
                 raise NotFound(f"thread {thread!r} has no turn {number}.")
             document = await self._save_ended(thread, number, record)
         if document.state is AgentState.ERROR:
-            raise ClicketError(f"turn {number} of thread {thread!r} failed: {document.error}")
+            raise failure_of(document, f"turn {number} of thread {thread!r}")
         return result_of(document, thread, await self.memory.until(self.host, thread, number))
 
     async def _save_ended(self, thread: str, number: int, record: Record) -> TurnDocument:
@@ -169,19 +179,8 @@ class Threads:
         ending = next((entry for entry in on_record if entry.get("e") == "ended"), None)
         if ending is None:
             cancelled = record.state is State.CANCELLED
-            steps = sum(entry.get("e") == "reply" for entry in on_record)
-            ending = entries.ended(
-                AgentState.IDLE if cancelled else AgentState.ERROR,
-                "cancelled" if cancelled else "",
-                "" if not cancelled else "Terminated: Cancelled" if steps else NO_STEPS,
-                steps,
-                _calls_in(on_record, self._limits),
-                sum(
-                    (entries.usage_of(e.get("usage")) for e in on_record if e.get("e") in ("reply", "summary")), Usage()
-                ),
-                record.updated_at,
-                "" if cancelled else str(record.error or "it ended without a result"),
-            )
+            error = "" if cancelled else str(record.error or "it ended without a result")
+            ending = ending_of(on_record, self._limits, record.updated_at, error)
         document = document_of(number, self._message(record, thread, number), on_record, ending)
         return await self.memory.save(self.host, thread, document)
 
@@ -196,6 +195,31 @@ class Threads:
         begun = next((entry for entry in on_record if entry.get("e") == "begun"), None)
         arguments = record.arguments if isinstance(record.arguments, dict) else {}
         return str((begun or arguments).get("message", ""))
+
+
+def ending_of(on_record: Sequence[Entry], limits: Limits, at: float, error: str, code: str = "") -> Entry:
+    """The entry `ended` of a turn that ends without its agent, from its recorded entries. No error: it was cancelled."""
+    replies = [entry for entry in on_record if entry.get("e") == "reply"]
+    return entries.ended(
+        AgentState.ERROR if error else AgentState.IDLE,
+        "" if error else "cancelled",
+        "" if error else "Terminated: Cancelled" if replies else NO_STEPS,
+        len(replies),
+        _calls_in(on_record, limits),
+        sum(
+            (entries.usage_of(entry.get("usage")) for entry in on_record if entry.get("e") in ("reply", "summary")),
+            Usage(),
+        ),
+        at,
+        error,
+        code,
+    )
+
+
+def failure_of(document: TurnDocument, name: str) -> ClicketError:
+    """The error to raise for a turn that failed."""
+    kind = AgentChanged if document.code == AgentChanged.code else ClicketError
+    return kind(f"{name} failed: {document.error}")
 
 
 def _calls_in(on_record: Sequence[Entry], limits: Limits) -> int:
@@ -244,6 +268,7 @@ def ended_document(number: int, messages: Iterable[ChatMessage], plan: Entry | N
         calls=ending["calls"],
         usage=entries.usage_of(ending["usage"]),
         error=ending.get("error", ""),
+        code=ending.get("code", ""),
         plan=plan,
         at=ending["at"],
     )

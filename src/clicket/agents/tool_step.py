@@ -10,6 +10,7 @@ from typing import Any
 from clicket.agents import entries
 from clicket.agents.background import started_text
 from clicket.agents.frontend_tool import frontend_arguments
+from clicket.agents.identity import both
 from clicket.agents.read_result import READ_RESULT, note_of
 from clicket.agents.stopwatch import Stopwatch
 from clicket.agents.task_waits import ended_before, wait_all
@@ -318,9 +319,12 @@ def _denial(turn: Turn, use: ToolUse) -> str | None:
         return turn.denied[use.id]
     if use.id in turn.masked_uses or (not turn.sensitive.is_empty and turn.sensitive.is_masked(use)):
         return f"its arguments hold {MASK} where a value is needed. It is not kept: ask the user for it"
-    if turn.allowed_tools is None or use.name in turn.allowed_tools or use.name in turn.frontend or use.name in _OWN:
+    allowed = turn.allowed_tools
+    if turn.tools is not None and allowed is not turn.tools:  # a drive of your own may have set the other
+        allowed = both(allowed, turn.tools)
+    if allowed is None or use.name in allowed or use.name in turn.frontend or use.name in _OWN:
         return None
-    names = sorted(turn.allowed_tools)
+    names = sorted(allowed)
     more = f" and {len(names) - _MAX_NAMED:,} more; find them with find_tools" if len(names) > _MAX_NAMED else ""
     return f"this agent has {', '.join(names[:_MAX_NAMED]) or 'no tools'}{more}"
 

@@ -17,6 +17,7 @@ from clicket.agents import entries
 from clicket.agents.agent_result import AgentEvent, AgentEventType
 from clicket.agents.background import OpenCalls, news_message, result_message
 from clicket.agents.event_feed import EventFeed
+from clicket.agents.identity import both
 from clicket.agents.sensitive_values import SensitiveValues
 from clicket.agents.transcript import assistant_message, paired
 from clicket.agents.turn_limits import Ending, Limits, Repeats, Spent, Stopped, counted
@@ -56,7 +57,7 @@ class Turn:
         "_ids", "_log", "_news", "_plans", "_repeats", "_replayed", "_replies", "_results", "agent", "allowed_tools", "begins",
         "clock", "denied", "feed", "fork", "frontend", "has_references", "host", "journaled", "limits", "mark", "masked_uses",
         "max_steps", "message", "messages", "must_stop", "number", "open_calls", "plan", "resumed", "sensitive", "spender",
-        "spending", "spent", "steps", "tag", "thread",
+        "spending", "spent", "steps", "system", "tag", "thread", "tools",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +77,8 @@ class Turn:
         spent: Spent | None = None,
         sensitive: SensitiveValues | None = None,
         frontend: Sequence[ToolOffer] = (),
+        tools: frozenset[str] | None = None,
+        system: str | None = None,
     ) -> None:
         self.host: AgentHost = host
         self.clock: Clock = host.clock
@@ -93,8 +96,12 @@ class Turn:
         self.fork: str = fork
         self.has_references: bool = _has_reference(history)
         """Some result was cut: the model is offered the tool `read_result`."""
-        self.allowed_tools: frozenset[str] | None = None
-        """Names of the tools that may be called; None: all of the runtime."""
+        self.tools: frozenset[str] | None = tools
+        """Names of the tools that its agent may use, and the agent that began it; None: all of the runtime."""
+        self.allowed_tools: frozenset[str] | None = tools
+        """Names of the tools that may be called now: a part of `tools`, see `allow`. None: all of the runtime."""
+        self.system: str | None = system
+        """The instructions with which it began, if its agent has others by now; they hold to its end."""
         self.frontend: dict[str, ToolOffer] = {offer.name: offer for offer in frontend}
         """Tools that the caller's own program runs, by name."""
         self.journaled: bool = True
@@ -128,14 +135,7 @@ class Turn:
         """Makes the ids of its tool calls unique in the store; empty for a turn that an older version began."""
         if spent is None:
             self.spent.ahead = sum(entry.get("e") == "reply" for entry in log.entries)
-        self._results: dict[int, list[Entry]] = {}
-        for entry in mine:
-            if entry.get("e") == "results":
-                self._results.setdefault(entry["step"], []).append(entry)
-        self._news: dict[int, list[Entry]] = {}
-        for entry in mine:
-            if entry.get("e") == "news":
-                self._news.setdefault(entry["step"], []).extend(entry["items"])
+        self._results, self._news = _by_step(mine)
         self._plans: deque[Entry] = deque(entry for entry in mine if entry.get("e") == "plan")
         self._ids = {use.id for message in history for use in message.uses}
         self._replayed: Entry | None = None
@@ -365,12 +365,27 @@ class Turn:
         """The id of the call that asks a person to raise a budget before the next step; `number` counts those of a step, from 0."""
         return entries.call_id(self.mark, self.tag, self.steps + 1, int(f"9{number:03d}"), "")
 
+    async def cancel_open_calls(self, why: str) -> None:
+        """Cancel the tool calls on record that have no recorded result, of this turn and its forks."""
+        replies = [entry for entry in self._log.entries if entry.get("e") == "reply" and entry.get("mark")]
+        ended = {item["call"] for entry in self._log.entries if entry.get("e") == "results" for item in entry["items"]}
+        for entry in replies:
+            for place, use in enumerate(entries.message_of(entry).uses, start=1):
+                id = entries.call_id(entry["mark"], entry.get("tag", ""), entry["step"], place, use.id)
+                known = None if id in ended else await self.host.made(id, self.thread)
+                if known is not None:
+                    await known.cancel(why)
+
     # Limits.
 
     def count_call(self, use: ToolUse) -> Ending | None:
         """Count a tool call; or return why it is forbidden and the turn ends. Recorded calls are counted too, in the same order, so
         that the outcome is the same after a crash."""
         return self.spent.count_call(use, self.limits, self._repeats)
+
+    def allow(self, only: frozenset[str] | None) -> None:
+        """Let it call these of its tools from now on; None: all of them."""
+        self.allowed_tools = both(only, self.tools)
 
     def over(self) -> Ending | None:
         """The limit that forbids another request to the model, or None."""
@@ -388,7 +403,7 @@ class Turn:
             self.host, self._log, self.feed,
             thread=self.thread, number=self.number, mark=f"{self.mark}.{name}", message=message,
             history=self.messages, limits=self.limits, tag=self.tag, fork=name, spent=self.spent, sensitive=self.sensitive,
-            frontend=tuple(self.frontend.values()),
+            frontend=tuple(self.frontend.values()), tools=self.tools, system=self.system,
         )  # fmt: skip
         fork.max_steps = max_steps
         return fork
@@ -397,6 +412,18 @@ class Turn:
         """Append the messages of a fork."""
         self.messages += paired(fork.messages[fork.begins :])
         self._ids |= fork._ids
+
+
+def _by_step(recorded: Sequence[Entry]) -> tuple[dict[int, list[Entry]], dict[int, list[Entry]]]:
+    """The entries `results`, and the items of the entries `news`, by the number of their step."""
+    results: dict[int, list[Entry]] = {}
+    news: dict[int, list[Entry]] = {}
+    for entry in recorded:
+        if entry.get("e") == "results":
+            results.setdefault(entry["step"], []).append(entry)
+        elif entry.get("e") == "news":
+            news.setdefault(entry["step"], []).extend(entry["items"])
+    return results, news
 
 
 def _has_reference(messages: Sequence[ChatMessage]) -> bool:

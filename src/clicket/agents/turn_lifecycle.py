@@ -9,18 +9,19 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from clicket.agents import entries
 from clicket.agents.agent_result import AgentResult
 from clicket.agents.event_feed import EventFeed
+from clicket.agents.identity import Identity, begun_in, both
 from clicket.agents.memory import Head, Memory, TurnDocument
 from clicket.agents.model_spend import count_summaries
-from clicket.agents.threads import document_of, ended_document, recorded_ending, result_of
+from clicket.agents.threads import document_of, ended_document, ending_of, failure_of, recorded_ending, result_of
 from clicket.agents.transcript import paired
 from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, Ending, Limits, Stopped
-from clicket.errors import ClicketError
+from clicket.errors import AgentChanged, ClicketError
 from clicket.execution import TurnLog
 from clicket.kernel import AGENT, AgentState
 from clicket.model.chat import ToolOffer
@@ -28,7 +29,7 @@ from clicket.model.codec import clean
 from clicket.ports import AgentHost
 from clicket.vault import hide_text
 
-__all__ = ["Drive", "Hook", "StateChanged", "TurnLifecycle", "with_thread"]
+__all__ = ["Drive", "Hook", "OnChange", "StateChanged", "TurnLifecycle", "with_thread"]
 
 logger = logging.getLogger("clicket.agents")
 
@@ -36,6 +37,8 @@ Drive = Callable[[Turn], Awaitable[Ending]]
 Hook = Callable[..., Any]
 """`(before, after)` or `(before, after, thread)`; it may be async."""
 StateChanged = Callable[[AgentState, AgentState, str], Any]
+OnChange = Literal["continue", "refuse"]
+"""What becomes of an interrupted turn whose agent could do something else than the present one of its name."""
 _MAX_ERROR = 4_000
 
 
@@ -44,15 +47,19 @@ class TurnLifecycle:
 
     def __init__(
         self,
-        name: str,
+        identity: Identity,
         memory: Memory,
         drive: Drive,
         limits: Limits,
         hook: StateChanged,
         turns: dict[tuple[str, str], Turn],
+        *,
+        on_change: OnChange = "continue",
     ) -> None:
         self.turns = turns
-        self._name = name
+        self.identity = identity
+        self._on_change = on_change
+        self._on_record = identity.on_record()
         self._memory = memory
         self._drive = drive
         self._limits = limits
@@ -82,19 +89,51 @@ class TurnLifecycle:
         if done is not None:  # it had ended when its process died
             done = await self._memory.save(host, thread, done)
             known = await self._memory.load(host, thread)
-            return result_of(done, thread, known.messages), _failure(done)
+            failed = done.state is AgentState.ERROR
+            return result_of(done, thread, known.messages), failure_of(done, f"turn {number}") if failed else None
+        identity = self.identity
+        began = (Identity.in_entry(begun_in(log.entries)) if log.entries else None) or identity
         turn = Turn(
             host, log, feed,
-            thread=thread, number=number, mark=f"{self._name}.{number}", message=message,
+            thread=thread, number=number, mark=f"{identity.name}.{number}", message=message,
             history=known.messages, limits=self._limits, tag=tag, frontend=frontend,
+            tools=both(began.tools, identity.tools), system=began.system_in_place_of(identity.system),
         )  # fmt: skip
         place = (host.caller, thread)
         self.turns[place] = turn
         try:
+            if began.digest != identity.digest:
+                what = began.changes_to(identity)
+                if self._on_change == "refuse":
+                    return await self._refuse(turn, log, message, what)
+                self._record_change(turn, log, what)
             return await self._drive_to_end(turn, known.head, message)
         finally:
             if self.turns.get(place) is turn:
                 del self.turns[place]
+
+    def _record_change(self, turn: Turn, log: TurnLog, what: dict[str, Any]) -> None:
+        digest = self.identity.digest
+        last = next((entry for entry in reversed(log.entries) if entry.get("e") == "changed"), None)
+        if last is None or last.get("digest") != digest:
+            text = f"The agent has changed since the turn began ({', '.join(what)}): it goes on with the tools that both may use."
+            turn.write(text, entries.changed(what, digest, turn.clock.now()))
+
+    async def _refuse(
+        self, turn: Turn, log: TurnLog, message: str, what: dict[str, Any]
+    ) -> tuple[AgentResult, BaseException | None]:
+        """End the turn as an error. Its tool calls that have not ended are cancelled."""
+        await turn.cancel_open_calls("the agent has changed")
+        refused = AgentChanged(
+            f"the agent {self.identity.name!r} has changed since turn {turn.number} of thread {turn.thread!r} began ({', '.join(what)}), "
+            "and on_change='refuse' does not let it continue the turn. Send the message again."
+        )
+        on_record = log.shown_entries
+        ending = ending_of(on_record, self._limits, turn.clock.now(), refused.message, refused.code)
+        turn.write(f"Turn {turn.number} ends: {refused.code}.", ending)
+        document = document_of(turn.number, message, on_record, ending)
+        document = await self._saved(turn, document, AGENT.advance(AgentState.RUNNING, AgentState.ERROR))
+        return result_of(document, turn.thread, [*turn.messages[: turn.begins], *document.messages]), refused
 
     async def _begin(self, turn: Turn, head: Head, message: str) -> None:
         if turn.recorded("begun") is not None:
@@ -105,8 +144,8 @@ class TurnLifecycle:
         changes = [(before, AGENT.advance(before, after)) for before, after in pairwise(states)]
         turn.write(
             f"Turn {turn.number} begins.",
-            entries.begun(turn.number, message, changes, turn.clock.now()),
-            (message,),
+            entries.begun(turn.number, message, changes, turn.clock.now(), self._on_record),
+            (message, self.identity.system) if self.identity.system else (message,),
             soon=True,
         )
         await self._report(changes, turn.thread)
@@ -140,8 +179,9 @@ class TurnLifecycle:
     ) -> AgentResult:
         spent, mask = turn.spent, turn.sensitive
         error = "" if state is not AgentState.ERROR or raised is None else mask.text(_error_text(raised))
+        code = raised.code if error and isinstance(raised, ClicketError) else ""
         ending = entries.ended(
-            state, stopped or "", text, spent.steps, spent.calls, spent.usage, turn.clock.now(), error
+            state, stopped or "", text, spent.steps, spent.calls, spent.usage, turn.clock.now(), error, code
         )
         messages = paired(turn.messages[turn.begins :])
         if not mask.is_empty:
@@ -231,9 +271,3 @@ def _error_text(error: BaseException) -> str:
     except Exception:  # `__str__` of a foreign exception may raise
         text = type(error).__name__
     return hide_text(clean(text), None)[:_MAX_ERROR]
-
-
-def _failure(document: TurnDocument) -> BaseException | None:
-    if document.state is AgentState.ERROR:
-        return ClicketError(f"turn {document.turn} failed: {document.error}")
-    return None

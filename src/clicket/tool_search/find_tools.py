@@ -42,8 +42,8 @@ OfferedTo = Callable[[str, frozenset[str], str], Awaitable[Sequence[Tool]]]
 
 
 class FindTools(ToolDefaults):
-    """`tools`: every registered tool. `only_of(agent)`: the names to which an agent is limited; None: to none. `by_text`: compares whole
-    texts, too, once `prepare` has encoded the tools."""
+    """`tools`: every registered tool. `only_of(agent, caller, thread)`: the names to which the thread's turn is limited; None: to none.
+    `by_text`: compares whole texts, too, once `prepare` has encoded the tools."""
 
     name = FIND_TOOLS
     description = _DESCRIPTION
@@ -75,7 +75,7 @@ class FindTools(ToolDefaults):
         self,
         tools: Iterable[Tool],
         offered_to: OfferedTo,
-        only_of: Callable[[str], Collection[str] | None] = lambda agent: None,
+        only_of: Callable[[str, str, str], Collection[str] | None] = lambda agent, caller, thread: None,
         *,
         by_text: TextSimilarity | None = None,
     ) -> None:
@@ -92,7 +92,7 @@ class FindTools(ToolDefaults):
         offered = await self._offered_to(ctx.caller, turn_log_of(ctx).scopes, ctx.thread)
         by_name = {tool.name: tool for tool in offered}
         agent = agent_of(ctx.call_id)
-        only = self._only_of(agent) if agent else None
+        only = self._only_of(agent, ctx.caller, ctx.thread) if agent else None
         among = by_name.keys() if only is None else by_name.keys() & set(only)
         await self.prepare()
         names = self.ranked(bound["query"], among, bound.get("limit", 5))

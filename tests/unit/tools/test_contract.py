@@ -12,9 +12,9 @@ from langchain_core.tools import tool as langchain_tool
 
 from clicket import NativeTool, tool
 from clicket.adapters.langchain import from_langchain
-from clicket.agents.agent import TurnTool
 from clicket.agents.read_result import read_result
 from clicket.agents.subagents import AgentTool
+from clicket.agents.turn_tool import TurnTool
 from clicket.errors import UsageError
 from clicket.interpreter import code_interpreter
 from clicket.mcp.imported_tool import ImportedTool
@@ -96,7 +96,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "web": question,
     "interpreter": lambda: code_interpreter,
     "search": lambda: deep_search,
-    "turn of an agent": lambda: TurnTool(AGENT),
+    "turn of an agent": lambda: TurnTool("ann", AGENT),
     "agent": lambda: AgentTool(AGENT, "ann", "", lambda *_: AGENT),
     "read_result": lambda: read_result,
     "from outside": lambda: as_tool(Basic()),

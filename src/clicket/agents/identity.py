@@ -1,0 +1,119 @@
+"""What an agent is on record. An agent is its name on one store; its digest says what it may do: its kind, its tools and its limits.
+
+The entry `begun` of a turn has all of it. After a crash an agent of the same name and digest continues the turn. One with another digest
+continues it with the recorded instructions, and with the tools that both may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from clicket.model.codec import canonical
+from clicket.vault import MASK
+
+__all__ = ["Identity", "begun_in", "both"]
+
+Entry = dict[str, Any]
+_DIGEST = 16
+_MAX_NAMED = 50
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """`tools`: names of the tools that it may use; None: all that the hub offers. `system` and `model` are what it uses, not what it may
+    do: they are no part of the digest."""
+
+    name: str
+    kind: str
+    tools: frozenset[str] | None
+    limits: dict[str, Any]
+    system: str = ""
+    model: str = ""
+    digest: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        name: str,
+        kind: str,
+        tools: frozenset[str] | None,
+        limits: Mapping[str, Any],
+        system: str = "",
+        model: str = "",
+    ) -> Identity:
+        bounds = {each: bound for each, bound in limits.items() if bound is not None}
+        may = {"kind": kind, "tools": None if tools is None else sorted(tools), "limits": bounds}
+        digest = sha256(canonical(may)).hexdigest()[:_DIGEST]
+        return cls(name=name, kind=kind, tools=tools, limits=bounds, system=system, model=model, digest=digest)
+
+    def on_record(self) -> Entry:
+        """As fields of the entry `begun`."""
+        entry: Entry = {"agent": self.name, "kind": self.kind, "model": self.model, "limits": self.limits}
+        if self.system:
+            entry["system"] = self.system
+        if self.tools is not None:
+            entry["tools"] = sorted(self.tools)
+        return {**entry, "digest": self.digest}
+
+    @classmethod
+    def in_entry(cls, begun: Mapping[str, Any] | None) -> Identity | None:
+        """The identity that `begun` has on record; None for a turn that an older version began."""
+        if begun is None or type(begun.get("digest")) is not str:
+            return None
+        tools, limits = begun.get("tools"), begun.get("limits")
+        return cls(
+            name=str(begun.get("agent", "")),
+            kind=str(begun.get("kind", "")),
+            tools=None if tools is None else frozenset(map(str, tools)),
+            limits=limits if type(limits) is dict else {},
+            system=str(begun.get("system", "")),
+            model=str(begun.get("model", "")),
+            digest=begun["digest"],
+        )
+
+    def system_in_place_of(self, present: str) -> str | None:
+        """The recorded instructions, if they are not the present ones; None also if they hold a secret that is masked here."""
+        return None if self.system == present or MASK in self.system else self.system
+
+    def changes_to(self, present: Identity) -> Entry:
+        """What differs between the recorded agent and the present one, for the entry `changed`."""
+        what: Entry = {}
+        if self.kind != present.kind:
+            what["kind"] = [self.kind, present.kind]
+        if self.tools != present.tools:
+            what["tools"] = _difference(self.tools, present.tools)
+        limits = {
+            name: [self.limits.get(name), present.limits.get(name)]
+            for name in sorted({*self.limits, *present.limits})
+            if self.limits.get(name) != present.limits.get(name)
+        }
+        if limits:
+            what["limits"] = limits
+        if self.model != present.model:
+            what["model"] = [self.model, present.model]
+        if self.system_in_place_of(present.system) is not None:
+            what["system"] = "the recorded text is used"
+        return what
+
+
+def begun_in(entries: Iterable[Entry]) -> Entry | None:
+    return next((entry for entry in entries if entry.get("e") == "begun"), None)
+
+
+def both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """The names that are in both; None is all names."""
+    return other if one is None else one if other is None else one & other
+
+
+def _difference(before: frozenset[str] | None, now: frozenset[str] | None) -> Entry:
+    if before is None or now is None:
+        return {"before": _named(before), "now": _named(now)}
+    return {"gone": _named(before - now), "new": _named(now - before)}
+
+
+def _named(names: Iterable[str] | None) -> Sequence[str]:
+    return "all" if names is None else sorted(names)[:_MAX_NAMED]

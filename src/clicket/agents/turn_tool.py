@@ -1,0 +1,147 @@
+"""The internal tool whose calls are the turns of all agents of one name on one runtime, and what these agents share.
+
+Agents of one name with one digest may stand beside each other. An interrupted turn is continued by one with its digest; if there is none,
+by the agent that was made last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+from weakref import WeakSet
+
+from clicket.agents.agent_result import AgentResult
+from clicket.agents.event_stream import EventStreams
+from clicket.agents.frontend_tool import offers_in
+from clicket.agents.identity import Identity, begun_in, both
+from clicket.agents.memory import Memory
+from clicket.agents.turn import Turn
+from clicket.agents.turn_lifecycle import TurnLifecycle
+from clicket.errors import UsageError
+from clicket.execution import turn_log_of
+from clicket.ports import AgentHost
+from clicket.tools import Options, ToolContext, Traits
+from clicket.tools.defaults import ToolDefaults
+
+__all__ = ["InUse", "TurnTool"]
+
+_TAG = 8
+"""Characters of a run's id in the ids of its tool calls."""
+_TEXT = {"type": "string"}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "message": _TEXT,
+        "thread": _TEXT,
+        "turn": {"type": "integer"},
+        "run": _TEXT,
+        "frontend": {"type": "array"},
+    },
+    "required": ["message", "thread", "turn", "run"],
+    "additionalProperties": False,
+}
+
+
+class InUse:
+    """Exists as long as an agent, or a view of it for a caller, does."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Standing:
+    """Agents of one digest. `lifecycle` is that of the last one; it continues their turns also when no agent is in use any more."""
+
+    __slots__ = ("in_use", "lifecycle", "replaced")
+
+    def __init__(self, lifecycle: TurnLifecycle) -> None:
+        self.lifecycle = lifecycle
+        self.in_use: WeakSet[InUse] = WeakSet()
+        self.replaced = False
+
+
+class TurnTool(ToolDefaults):
+    traits = Traits(internal=True, holds_slot=False)
+    is_async = True
+    description = "One turn of an agent."
+    input_schema: Mapping[str, Any] = _SCHEMA
+    options = Options(timeout=None, max_retries=0, recovery="rerun")
+
+    def __init__(self, name: str, host: AgentHost) -> None:
+        self.name = f"agent:{name}"
+        self._host = host
+        self._standing: dict[str, _Standing] = {}
+        """By digest; the agent that was made last is of the last one."""
+        self.starting: dict[str, TurnLifecycle] = {}
+        """Turns that an agent has started and whose body has not run yet, by run id."""
+        self.endings: dict[str, tuple[AgentResult, BaseException | None] | None] = {}
+        """Outcomes of turns that `run` waits for, by run id; None while the turn runs."""
+        self.memory = Memory(name)
+        self.turns: dict[tuple[str, str], Turn] = {}
+        self.streams = EventStreams(self.turns)
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return arguments
+
+    def add(self, lifecycle: TurnLifecycle, *, replace: bool) -> InUse:
+        """Add an agent. `UsageError`: one of this name that may do something else is in use, and this one does not replace it."""
+        identity = lifecycle.identity
+        others = [
+            each
+            for digest, each in self._standing.items()
+            if digest != identity.digest and each.in_use and not each.replaced
+        ]
+        if others and not replace:
+            raise UsageError(_refusal(others[-1].lifecycle.identity, identity))
+        for each in others:
+            each.replaced = True
+        self._standing = {digest: each for digest, each in self._standing.items() if each.in_use}
+        standing = self._standing.pop(identity.digest, None) or _Standing(lifecycle)
+        standing.lifecycle, standing.replaced = lifecycle, False
+        self._standing[identity.digest] = standing
+        in_use = InUse()
+        standing.in_use.add(in_use)
+        return in_use
+
+    def tools_of(self, caller: str, thread: str) -> frozenset[str] | None:
+        """Names of the tools that a thread's running turn may use; None: all that the hub offers."""
+        turn = self.turns.get((caller, thread))
+        if turn is not None:
+            return both(turn.allowed_tools, turn.tools)
+        # A call of the turn was recovered before the turn itself: what each of the agents that may continue it may use.
+        return reduce(both, (each.lifecycle.identity.tools for each in self._standing.values()))
+
+    def _to_continue(self, entries: Sequence[dict[str, Any]]) -> TurnLifecycle:
+        begun = begun_in(entries)
+        standing = None if begun is None else self._standing.get(str(begun.get("digest")))
+        return (standing or next(reversed(self._standing.values()))).lifecycle
+
+    async def run(self, bound: dict[str, Any], ctx: ToolContext) -> Any:
+        log, thread, number, run = turn_log_of(ctx), bound["thread"], bound["turn"], bound["run"]
+        lifecycle = self.starting.pop(run, None) or self._to_continue(log.entries)
+        try:
+            host = self._host.acting_for(ctx.caller, log.scopes, log.requesters)
+        except UsageError:  # the runtime closes
+            log.hand_back()
+        key = (host.caller, thread)
+        try:
+            result, raised = await lifecycle.run(
+                host, log, self.streams.feed(*key),
+                thread=thread, number=number, message=bound["message"], tag=run[-_TAG:],
+                frontend=offers_in(bound.get("frontend", ())),
+            )  # fmt: skip
+        finally:
+            self.streams.release(*key)
+        if run in self.endings:
+            self.endings[run] = (result, raised)
+        if raised is not None:
+            raise raised
+        return {"turn": number, "state": str(result.state), "stopped": result.stopped, "steps": result.steps}
+
+
+def _refusal(known: Identity, given: Identity) -> str:
+    names = [name for name in known.changes_to(given) if name in ("kind", "tools", "limits")]
+    return (
+        f"this runtime has an agent {given.name!r} already, and the two differ in {' and '.join(names)}. After a crash one would continue "
+        f"the turns of the other. Give this agent a name of its own (name=…), or put it in the place of the other one (replace=True)."
+    )

@@ -166,3 +166,23 @@ async def test_stopped_while_all_are_dead(
     for document in found.documents:
         paired(document.messages)
     assert len(found.asked) == asked, "the model is not called any more"
+
+
+@pytest.mark.parametrize("write", [8, 13, 18, 23])
+@pytest.mark.parametrize("served", ["sqlite"], indirect=True)
+async def test_a_called_agent_goes_on_at_once_after_a_kill(
+    served: tuple[Row, Fresh], nest: Nest, tmp_path: Path, write: int
+) -> None:
+    """The owner was a process of this host, so its lease says nothing: here it is longer than the test may take. The agents are made
+    after the runtime has opened, so the recovery at its opening knows neither their turns nor the tool that calls one."""
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    place = Place(store=served[1](tmp_path), folder=str(folder), lease=600.0)
+    life = Life(place=place, kind="sub", death=Death(at=write, side="after"))
+    assert (await nest.raise_child(live, msgspec.to_builtins(life))).signal == signal.SIGKILL
+    async with (
+        asyncio.timeout(PATIENCE),
+        Runtime(tools_at(folder), settings=place.settings()) as rt,
+    ):
+        result = await team_of(rt, place, "sub").run(MESSAGE, thread=thread_of(place))
+        assert (result.stopped, result.text, result.turn) == ("finished", "boss is done.", 1)

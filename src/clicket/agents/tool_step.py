@@ -243,6 +243,10 @@ class _ToolStep:
     async def _outcome(self, known: Handle, call_id: str) -> ToolResult:
         """Wait for a call that was made before this process ran the turn."""
         turn, watch = self.turn, self.watch
+        if not turn.host.lives(call_id, turn.thread):
+            # Its owner may have died with the turn's. The recovery when the runtime opened left it if its tool came later.
+            await turn.host.recover()
+            known = await turn.host.made(call_id, turn.thread) or known
         asked = await turn.host.waiting(turn.thread)
         if call_id in asked:
             turn.report_waiting()

@@ -17,7 +17,9 @@ from clicket.journal import Entry, Fenced
 from clicket.model import Arguments, CallOptions, Event, Record, ToolCall, ToolResult, fold, read
 from clicket.model.chat import ToolOffer
 from clicket.model.codec import decode, encode
+from clicket.model.names import AGENT_TAG
 from clicket.model.request import checked
+from clicket.model.waits import PEOPLE
 from clicket.ports import Clock, Duplicate, Query, Records, Store
 from clicket.ports.host import Taken, Watch
 from clicket.spend import SpendBook
@@ -31,6 +33,8 @@ logger = logging.getLogger("clicket.hub")
 _DOCUMENT = "paper"
 _SEALED = b'{"sealed":"'
 _NOTHING: frozenset[str] = frozenset()
+_MAX_OPEN = 100
+"""Open calls of one thread that are looked at."""
 
 
 class _Runtime(Protocol):
@@ -157,6 +161,24 @@ class Host:
     async def waiting(self, thread: str, waiting_for: str = "approval") -> list[str]:
         query = Query(thread=thread, caller=self.caller, waiting_for=waiting_for, limit=100)
         return [stored.id for stored in await self._engine.store.history(query)]
+
+    async def waits_for_people(self, thread: str) -> list[tuple[str, str]]:
+        from clicket.agents.task_threads import thread_of_task  # a runtime without agents does not load them
+
+        store, registry = self._engine.store, self._runtime._registry
+        found, threads = [], [thread]
+        for place in threads:  # grows by the threads of called agents
+            query = Query(thread=place, caller=self.caller, active=True, limit=_MAX_OPEN)
+            for stored in await store.history(query):
+                if stored.damaged is not None:
+                    continue
+                record = read(stored.id, stored.events)
+                tool = registry.get(record.tool)
+                if record.waiting_for in PEOPLE:
+                    found.append((place, record.id))
+                elif tool is not None and AGENT_TAG in tool.options.tags:
+                    threads.append(thread_of_task(place, record.id))
+        return found
 
     async def keep(self, data: bytes) -> str:
         engine = self._engine

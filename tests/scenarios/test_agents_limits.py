@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 from tests.kit.tools import echo
+from tests.kit.waiting import eventually
 from tests.scenarios.agent_kit import Gate, Says, asks, check_pairs
 from tests.scenarios.kit import make
 
-from clicket import Policy, tool
+from clicket import Policy, ToolContext, tool
 from clicket.agents import AgentState, Limits, ReActAgent
+from clicket.agents.stopwatch import Stopwatch
 from clicket.errors import UsageError
 from clicket.external_calls import complete_own
 from clicket.model.chat import ChatReply, ChatRequest, ToolOffer, Usage
-from clicket.testing import ScriptedModel, StepClock, memory_runtime
+from clicket.testing import ScriptedModel, StepClock, memory_runtime, with_clock
 
 IDLE = AgentState.IDLE
 
@@ -104,6 +106,115 @@ async def test_waiting_for_a_person_is_not_counted_as_time() -> None:
         assert not run.done()
         assert await rt.approve("react.1.1.1", thread="t")
         assert (await run).stopped == "finished"
+
+
+def nested(
+    rt: Any, depth: int, *, asks: tuple[str, dict[str, Any]] = ("echo", {"text": "x"}), **limits: Any
+) -> ReActAgent:
+    """An agent that gives its task to another one, and so on; the last one calls a tool."""
+    agent = ReActAgent(rt, ScriptedModel([[asks], "done"]), name=f"a{depth}", **(limits if depth == 0 else {}))
+    for level in reversed(range(depth)):
+        rt.add(agent.as_tool(f"ask{level + 1}"))
+        model = ScriptedModel([[(f"ask{level + 1}", {"task": "do it"})], "done"])
+        agent = ReActAgent(rt, model, name=f"a{level}", **(limits if level == 0 else {}))
+    return agent
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_a_wait_for_a_person_inside_a_called_agent_is_shown_and_not_counted_as_time(depth: int) -> None:
+    clock = StepClock()
+    async with memory_runtime([echo], clock=clock, policy=Policy(ask=["echo"])) as rt:
+        agent = nested(rt, depth, max_seconds=5)
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        await clock.settle()
+        await clock.run(60)
+        assert not run.done()
+        [asked] = (await agent.look("t")).waiting_for
+        assert (await rt.get(asked)).thread == "/".join(["t", *(f"a{level}.1.1.1" for level in range(depth))])
+        assert await rt.approve(asked)
+        assert (await run).stopped == "finished"
+        assert (await agent.look("t")).waiting_for == []
+
+
+async def test_a_called_agent_that_works_counts_as_time() -> None:
+    clock, gate = StepClock(), Gate()
+
+    @tool(timeout=None)
+    async def slow() -> str:
+        await gate()
+        return "late"
+
+    async with memory_runtime([slow], clock=clock) as rt:
+        run = asyncio.create_task(nested(rt, 1, asks=("slow", {}), max_seconds=5).run("go", thread="t"))
+        await gate.reached.wait()
+        await clock.run(5.1)
+        assert (await run).stopped == "budget"
+
+
+async def test_a_wait_for_a_credential_inside_a_called_agent_is_shown_and_not_counted_as_time() -> None:
+    @tool(credentials=["github"], timeout=None)
+    async def star(ctx: ToolContext) -> str:
+        return ctx.credential("github")[:2]
+
+    clock = StepClock()
+    async with memory_runtime([star], clock=clock, secret_key="the key of the credentials of this test") as rt:
+        agent = nested(rt, 1, asks=("star", {}), max_seconds=5)
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        await clock.settle()
+        await clock.run(60)
+        assert not run.done()
+        [waiting] = (await agent.look("t")).waiting_for
+        assert (await rt.get(waiting)).waiting_for == "credential"
+        await rt.credentials.put("github", "gh-1")
+        await clock.settle()
+        assert (await run).stopped == "finished"
+
+
+async def test_a_wait_for_a_budget_inside_a_called_agent_is_not_counted_as_time() -> None:
+    clock = StepClock()
+    budget = {"scope": "agent:a1", "limit_tokens": 1, "period": "total", "on_reached": "ask"}
+    async with memory_runtime([echo], clock=clock, budgets=[budget]) as rt:
+        agent = nested(rt, 1, max_seconds=5)
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        await clock.settle()
+        await clock.run(60)
+        assert not run.done()
+        [asked] = (await agent.look("t")).waiting_for
+        assert (await rt.get(asked)).tool == "raise_budget"
+        assert await rt.deny(asked)
+        assert (await run).stopped == "finished"
+
+
+async def test_a_wait_inside_a_called_agent_that_began_before_a_restart_is_not_counted_as_time(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = asyncio.Event()
+
+    class Watched(Stopwatch):
+        def wait(self, thread: str, call_id: str) -> None:
+            super().wait(thread, call_id)
+            found.set()
+
+    policy = Policy(ask=["echo"])
+    async with make([echo], sqlite, policy=policy, close_timeout=0.0) as rt:
+        agent = nested(rt, 2, max_seconds=5)
+        await agent.begin("go", thread="t")
+        await eventually(lambda: _waits(agent))
+    clock = StepClock()
+    monkeypatch.setattr("clicket.agents.tool_step.Stopwatch", Watched)
+    async with with_clock(make([echo], sqlite, policy=policy), clock) as rt:
+        agent = nested(rt, 2, max_seconds=5)
+        run = asyncio.create_task(agent.run("go", thread="t"))
+        await found.wait()
+        await clock.run(60)
+        assert not run.done()
+        [asked] = (await agent.look("t")).waiting_for
+        assert await rt.approve(asked)
+        assert (await run).stopped == "finished"
+
+
+async def _waits(agent: ReActAgent) -> list[str]:
+    return (await agent.look("t")).waiting_for
 
 
 async def test_the_time_of_a_frontend_tool_is_not_counted() -> None:

@@ -315,7 +315,7 @@ class Agent:
             error=head.error,
             plan=plan,
             updated_at=head.updated_at if record is None else record.updated_at,
-            waiting_for=[] if record is None else await host.waiting(thread),
+            waiting_for=[] if record is None else [id for _, id in await host.waits_for_people(thread)],
         )
 
     async def spend(self, thread: str = "default") -> SpendReport:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from hashlib import sha256
 from typing import Any, Protocol
 
 from clicket.agents.agent_result import AgentEvent, ThreadView
+from clicket.agents.task_threads import agents_above, thread_of_task
 from clicket.agents.turn_limits import Limits
 from clicket.errors import ProgramFailed
 from clicket.execution import turn_log_of
-from clicket.model.ids import alias_of
+from clicket.model.names import AGENT_TAG
 from clicket.tools import Options, ToolContext, Traits
 from clicket.tools.defaults import ToolDefaults
 from clicket.tools.function import name_of
 
-__all__ = ["AgentTool", "AskedAgent", "thread_of_task"]
+__all__ = ["AgentTool", "AskedAgent"]
 
-_MAX_NAME = 512
-_ASKING = re.compile(r"/([A-Za-z0-9_-]{1,64})\.\d+(?:\.\d+-\d+)*\.\d+\.\d+(?:\.u\d+)?(?=/|\Z)")
-"""Finds the calling agents in the name of such a thread, which holds the ids of their calls."""
 _SCHEMA = {
     "type": "object",
     "properties": {"task": {"type": "string", "minLength": 1, "description": "What is to be done, with all that is needed for it."}},
@@ -43,15 +39,6 @@ class AskedAgent(Protocol):
     async def look(self, thread: str) -> ThreadView: ...
 
 
-def thread_of_task(thread: str, call_id: str) -> str:
-    """The thread in which an agent works on the task of a call. `thread` is the calling agent's."""
-    name = f"{thread}/{alias_of(call_id)}"  # short, because threads are nested
-    if len(name) <= _MAX_NAME:
-        return name
-    # The shortened name still lists the calling agents, so that a recursion is detected.
-    return f"~{sha256(name.encode()).hexdigest()}{''.join(f'/{asking}.0.0.0' for asking in _ASKING.findall(name))}"
-
-
 class AgentTool(ToolDefaults):
     """Its output is the agent's answer. It holds no slot of the runtime: the agent's tool calls do. It may always run again, because it
     continues the turn that a crash interrupted."""
@@ -69,7 +56,7 @@ class AgentTool(ToolDefaults):
     ) -> None:
         self.name: str = name_of(name, agent.name, f"agent {agent.name!r}")
         self.description: str = description
-        self.options: Options = Options(timeout=None, max_retries=0, recovery="rerun", tags=frozenset({"agent"}))
+        self.options: Options = Options(timeout=None, max_retries=0, recovery="rerun", tags=frozenset({AGENT_TAG}))
         self.agent: AskedAgent = agent
         self._as_caller = as_caller
         self._max_steps = agent.limits.max_steps
@@ -81,7 +68,7 @@ class AgentTool(ToolDefaults):
         log = turn_log_of(ctx)
         agent = self._as_caller(ctx.caller, log.scopes, log.requesters)
         thread = thread_of_task(ctx.thread, ctx.call_id)
-        if agent.name in _ASKING.findall(thread):  # the limits of each turn do not end a recursion of agents
+        if agent.name in agents_above(thread):  # the limits of each turn do not end a recursion of agents
             raise ProgramFailed(
                 f"the agent {agent.name!r} already works on this task, and cannot be called again within it. Use other tools"
             )

@@ -24,7 +24,6 @@ from clicket.model.chat import ChatMessage, ToolUse
 from clicket.model.codec import clean, encode, without_notes
 from clicket.model.names import FRONTEND
 from clicket.model.record import result_of
-from clicket.model.waits import PEOPLE
 from clicket.ports import Handle
 from clicket.tool_search import FIND_TOOLS
 from clicket.vault import MASK
@@ -114,7 +113,7 @@ class _ToolStep:
         started, since = monotonic(), now()
         left = None if turn.limits.max_seconds is None else turn.spent.seconds_left(turn.limits.max_seconds)
         if left is not None and self.wanted:
-            self.watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread, turn.mark)
+            self.watch = Stopwatch(turn.clock, left, turn.host.caller, turn.thread)
         try:
             if self.wanted and turn.must_stop:
                 await self._cancel_open()
@@ -247,14 +246,12 @@ class _ToolStep:
             # Its owner may have died with the turn's. The recovery when the runtime opened left it if its tool came later.
             await turn.host.recover()
             known = await turn.host.made(call_id, turn.thread) or known
-        asked = await turn.host.waiting(turn.thread)
-        if call_id in asked:
+        waits = await turn.host.waits_for_people(turn.thread)
+        if (turn.thread, call_id) in waits:
             turn.report_waiting()
         if watch is not None:  # waits that began before this process: no event tells of them
-            record = await turn.host.record(call_id, turn.thread)
-            waits = record is not None and record.waiting_for in PEOPLE
-            for id in [*asked, *([call_id] if waits else [])]:
-                watch.wait(id)
+            for thread, id in waits:
+                watch.wait(thread, id)
         try:
             return await known.result()
         except asyncio.CancelledError:

@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterable
 from hashlib import sha256
 
-__all__ = ["FRONTEND", "wire_names"]
+__all__ = ["AGENT_TAG", "FRONTEND", "wire_names"]
 
+AGENT_TAG = "agent"
+"""A tag of tools whose calls are tasks for agents."""
 FRONTEND = "frontend:tool"
 """The inner tool whose calls the caller's own program ends: tools that a client brings to an agent's turn."""
 

@@ -90,6 +90,11 @@ class AgentHost(Protocol):
         """Ids of the thread's calls that wait for a person's approval, or for something else."""
         ...
 
+    async def waits_for_people(self, thread: str) -> list[tuple[str, str]]:
+        """Thread and id of each call that waits for an approval or a credential: of the thread, and of the agents that its calls have
+        called, at any depth."""
+        ...
+
     async def keep(self, data: bytes) -> str:
         """Store a file for as long as threads are kept; returns its name."""
         ...

@@ -13,7 +13,8 @@ import msgspec
 
 from clicket.agents import Agent, AgentEvent, AgentState
 from clicket.agents.event_feed import FeedReader
-from clicket.agents.subagents import AgentTool, thread_of_task
+from clicket.agents.subagents import AgentTool
+from clicket.agents.task_threads import thread_of_task
 from clicket.errors import ClicketError, NotFound
 from clicket.model import Record
 from clicket.model.ids import is_use_of

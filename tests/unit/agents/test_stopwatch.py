@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clicket.agents.stopwatch import Stopwatch
+from clicket.agents.task_threads import thread_of_task
 from clicket.kernel import State
 from clicket.model import Event
 from clicket.model.ids import asked_id, use_id
@@ -12,7 +13,7 @@ from clicket.testing import StepClock
 
 
 def watch(clock: StepClock, bound: float = 10.0) -> Stopwatch:
-    return Stopwatch(clock, bound, "ann", "t", "react.1")
+    return Stopwatch(clock, bound, "ann", "t")
 
 
 def event(kind: str, **data: object) -> Event:
@@ -106,11 +107,49 @@ async def test_a_program_does_not_count_while_a_use_waits_for_a_person(ending: E
     assert counted.seconds == 4, "a use that was left does not hold a later program"
 
 
+@pytest.mark.parametrize(
+    "thread", ["t/react.1.1.1", "t/react.1.1.1/sub.1.2.1", "t/react.1.1.1.u2", "t/react.1.1.1.u2/a.1.1.1"]
+)
+async def test_a_called_agent_does_not_count_while_a_call_below_it_waits_for_a_person(thread: str) -> None:
+    clock = StepClock()
+    counted = watch(clock)
+    counted.begin(asked_id("toolu_01", "react.1.1.1", "3f9c"))
+    counted("ann", thread, asked_id("", "sub.1.1.1", "77aa"), [event("approval_requested")])
+    clock.advance(3_600)
+    assert counted.seconds == 0
+    counted.begin("react.1.1.2")
+    clock.advance(3)
+    counted.end("react.1.1.2")
+    counted("ann", thread, asked_id("", "sub.1.1.1", "77aa"), [event("approval_given")])
+    clock.advance(2)
+    assert counted.seconds == 5
+    counted.wait(thread, asked_id("", "sub.1.2.1", "77aa"))
+    clock.advance(3_600)
+    assert counted.seconds == 5
+
+
+async def test_a_called_agent_below_a_thread_with_a_long_name_is_followed() -> None:
+    clock, long = StepClock(), "t" * 505
+    counted = Stopwatch(clock, 10.0, "ann", long)
+    counted.begin("react.1.1.1")
+    counted("ann", thread_of_task(long, "react.1.1.1"), "sub.1.1.1", [event("approval_requested")])
+    clock.advance(3_600)
+    assert counted.seconds == 0
+
+
 async def test_calls_of_others_are_not_looked_at() -> None:
     clock = StepClock()
     counted = watch(clock)
     counted.begin("react.1.1.1")
-    for caller, thread, id in (("bob", "t", "react.1.1.1"), ("ann", "u", "react.1.1.1"), ("ann", "t", "react.11.1.1")):
+    for caller, thread, id in (
+        ("bob", "t", "react.1.1.1"),
+        ("ann", "u", "react.1.1.1"),
+        ("ann", "t", "react.11.1.1"),
+        ("bob", "t/react.1.1.1", "sub.1.1.1"),
+        ("ann", "t/react.1.1.10", "sub.1.1.1"),
+        ("ann", "t/react.1.1.2", "sub.1.1.1"),
+        ("ann", "agent:sub/t/react.1.1.1", "turn-1"),
+    ):
         counted(caller, thread, id, [event("approval_requested")])
     counted("ann", "t", "react.1.1.1", [event("progress")])
     clock.advance(9.5)

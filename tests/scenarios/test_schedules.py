@@ -206,6 +206,23 @@ async def test_years_of_missed_minutes_are_on_record_and_cost_little(tmp_path: P
         assert schedule.log[2].outcome == "fired"
 
 
+async def test_a_long_list_of_times_leaves_the_loop_to_others() -> None:
+    async with at_midnight() as (rt, _):
+        await rt.schedule("rare", "0 0 29 2 *", "work")
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        assert len(await rt.schedules.next("rare", 1_000)) == 1_000
+        counting.cancel()
+        assert turns >= 15
+
+
 async def test_pause_resume_remove_and_next() -> None:
     async with at_midnight() as (rt, clock):
         await rt.schedule("each", "0 * * * *", "work")

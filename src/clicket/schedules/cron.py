@@ -9,8 +9,9 @@ Where a clock is set forward or back:
 from __future__ import annotations
 
 from bisect import bisect_right
+from calendar import monthrange
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta
+from datetime import MAXYEAR, MINYEAR, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from clicket.errors import UsageError
@@ -35,9 +36,10 @@ _SHORT = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_HORIZON = 366 * 9
-"""Days within which every form fires that ever does: the 29th of February may be eight years away."""
+_HORIZON = 10
+"""Years within which every form fires that ever does: the 29th of February may be eight years away."""
 _KEPT_DAYS = 16
+_KEPT_MONTHS = 128
 _HOUR = timedelta(hours=1)
 
 
@@ -72,12 +74,13 @@ class Cron:
             _parsed(field, *limits) for field, limits in zip(fields, _FIELDS, strict=True)
         )
         self._minutes, self._hours = sorted(minutes), sorted(hours)
-        self._days, self._months = days, months
+        self._days, self._months = days, sorted(months)
         self._weekdays = {day % 7 for day in weekdays}
         self._by_wall = fields[1].startswith("*")
         self._any_day, self._any_weekday = fields[2].startswith("*"), fields[4].startswith("*")
         self._offsets = [timedelta(hours=hour, minutes=minute) for hour in self._hours for minute in self._minutes]
         self._cache: dict[date, list[float]] = {}
+        self._fitting_days: dict[tuple[int, int], list[int]] = {}
         if not any(True for _ in self._matching(date(2000, 1, 1), 1)):
             raise UsageError(f"{self.text!r:.100} never fires: there is no such day.")
 
@@ -111,19 +114,35 @@ class Cron:
         return datetime.fromtimestamp(instant, self._zone).date()
 
     def _matching(self, day: date, step: int) -> Iterator[date]:
-        for _ in range(_HORIZON):
-            if day.month in self._months and self._fits(day):
-                yield day
-            try:
-                day += timedelta(days=step)
-            except OverflowError:
+        """The days that fit, from a day on. Months without such a day are passed over as a whole."""
+        for year in range(day.year, day.year + step * _HORIZON, step):
+            if not MINYEAR < year < MAXYEAR:  # the days around may have to be expressed, too
                 return
+            for month in self._months[::step]:
+                if (year - day.year or month - day.month) * step < 0:
+                    continue
+                for number in self._fitting(year, month)[::step]:
+                    found = date(year, month, number)
+                    if (found - day).days * step >= 0:
+                        yield found
 
-    def _fits(self, day: date) -> bool:
-        of_month, of_week = day.day in self._days, day.isoweekday() % 7 in self._weekdays
-        if self._any_day or self._any_weekday:
-            return of_month and of_week
-        return of_month or of_week
+    def _fitting(self, year: int, month: int) -> list[int]:
+        """The days of a month that fit."""
+        days = self._fitting_days.get((year, month))
+        if days is None:
+            if len(self._fitting_days) >= _KEPT_MONTHS:
+                self._fitting_days.clear()
+            days = self._fitting_days[year, month] = self._found(year, month)
+        return days
+
+    def _found(self, year: int, month: int) -> list[int]:
+        first, length = monthrange(year, month)
+        of_month = {day for day in self._days if day <= length}
+        if self._any_weekday and len(self._weekdays) == 7:
+            return sorted(of_month)
+        # `monthrange` counts days of the week from Monday as 0.
+        of_week = {day for day in range(1, length + 1) if (first + day) % 7 in self._weekdays}
+        return sorted(of_month & of_week if self._any_day or self._any_weekday else of_month | of_week)
 
     def _times(self, day: date) -> list[float]:
         """The instants of a local day, in order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypedDict, Unpack
@@ -39,6 +40,8 @@ __all__ = ["BlockingSchedules", "ScheduleOptions", "Schedules", "schedule", "sch
 _TRIES = 20
 _PAGE = 500
 _MAX_NEXT = 1_000
+_BATCH = 50
+"""Times that are computed before other tasks of the event loop run."""
 _KEPT = ("created_at", "last_due", "waiting", "last_call", "fired", "skipped", "missed", "log", "paused")
 """What a change of a schedule does not change."""
 _DERIVED = (*_KEPT, "updated_at", "next_at")
@@ -176,6 +179,8 @@ class Schedules:
         due = cron.after(max(shown.last_due, self._clock.now()))
         while due is not None and len(times) < count:
             times.append(due)
+            if len(times) % _BATCH == 0:
+                await asyncio.sleep(0)
             due = cron.after(due)
         return times
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -184,3 +185,35 @@ def test_any_text_is_a_form_or_refused(text: str) -> None:
 def test_what_is_no_zone_is_refused(zone: str) -> None:
     with pytest.raises(UsageError, match="time zone"):
         Cron("* * * * *", zone)
+
+
+@pytest.mark.parametrize("text", ["0 0 29 2 *", "0 0 29 2 mon", "0 0 1 1 *", "30 2 31 12 *", "* * * * *"])
+def test_the_work_for_a_time_does_not_depend_on_how_rare_it_is(text: str) -> None:
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    cron = Cron(text, "Europe/Berlin")
+    due, times = cron.after(1_800_000_000.0), 50
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        for _ in range(times):
+            assert due is not None
+            due = cron.after(due)
+        for _ in range(times):
+            assert due is not None
+            due = cron.before(due - 1)
+    finally:
+        sys.setprofile(before)
+    assert calls < 2 * times * 200
+
+
+def test_the_last_years_that_a_date_can_express() -> None:
+    last = datetime(9998, 12, 31, 23, 0, tzinfo=UTC).timestamp()
+    assert Cron("0 0 1 1 *").after(last) is None
+    assert Cron("30 23 31 12 *").after(last) == last + 1_800
+    assert Cron("30 23 31 12 *").after(last + 86_400) is None
+    assert Cron("0 0 29 2 *").before(0) == datetime(1968, 2, 29, tzinfo=UTC).timestamp()

@@ -3,17 +3,20 @@ same topology."""
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 from tests.kit.children import PYTHONPATH, is_running
 from tests.kit.waiting import eventually_sync
+from tests.nats_server import program as nats_program
+from tests.redis_server import free_port
 from typer.main import get_command
 
 from clicket import Settings
@@ -52,7 +57,7 @@ def command_lines() -> Iterator[tuple[str, list[str]]]:
     dockerfile = (DEPLOY / "Dockerfile").read_text()
     yield "Dockerfile", json.loads(re.findall(r"^CMD (.*)$", dockerfile, re.MULTILINE)[-1])
     for name, service in documents(DEPLOY / "compose.yaml")[0]["services"].items():
-        if "command" in service:
+        if service["image"] == "clicket":
             yield f"compose.yaml {name}", service["command"]
     for unit in sorted((DEPLOY / "systemd").glob("*.service")):
         (line,) = re.findall(r"^ExecStart=(.*)$", unit.read_text(), re.MULTILINE)
@@ -99,16 +104,141 @@ def test_every_setting_is_known() -> None:
     assert not unknown
 
 
+def environment_of(container: dict[str, Any]) -> dict[str, str]:
+    """What a container of the manifests gets."""
+    values: dict[tuple[str, str], dict[str, str]] = {
+        (each["kind"], each["metadata"]["name"]): each.get("data") or each["stringData"]
+        for each in documents(DEPLOY / "kubernetes" / "config.yaml")
+    }
+    kinds = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
+    found = [values[kinds[kind], named["name"]] for source in container["envFrom"] for kind, named in source.items()]
+    own = {each["name"]: each["value"] for each in container.get("env", [])}
+    return {name: value for each in (*found, own) for name, value in each.items()}
+
+
+def environment_in(name: str) -> dict[str, str]:
+    """A file of variables for systemd or compose."""
+    lines = (DEPLOY / name).read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
 def test_the_values_of_the_manifests_are_accepted() -> None:
-    config, secret = documents(DEPLOY / "kubernetes" / "config.yaml")
     for _, pod in pods():
         for container in pod["containers"]:
-            own = {each["name"]: each["value"] for each in container.get("env", [])}
-            environ = {**config["data"], **secret["stringData"], **own}
-            assert Settings.load(environ=environ, file=None).store.startswith("postgresql://")
-    lines = (DEPLOY / "systemd" / "environment").read_text().splitlines()
-    environ = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+            assert Settings.load(environ=environment_of(container), file=None).store.startswith("postgresql://")
+    environ = environment_in("systemd/environment")
     assert Settings.load(environ=environ).tools == ("/srv/clicket/tools.py",)
+    assert Settings.load(environ={**environ, **environment_in("systemd/server-environment")}).allowed_hosts
+
+
+# What each process needs, and no more.
+
+
+def test_only_servers_get_the_keys_of_callers() -> None:
+    for document, pod in pods():
+        for container in pod["containers"]:
+            is_server = container["args"][0] == "serve"
+            assert ("CLICKET_API_KEYS" in environment_of(container)) is is_server, document["metadata"]["name"]
+    services = documents(DEPLOY / "compose.yaml")[0]["services"]
+    assert [name for name, each in services.items() if "CLICKET_API_KEYS" in each.get("environment", {})] == ["server"]
+    assert "CLICKET_API_KEYS" not in (DEPLOY / "systemd" / "environment").read_text()
+    units = {path.name: path.read_text() for path in (DEPLOY / "systemd").glob("*.service")}
+    assert [name for name, text in units.items() if "server-environment" in text] == ["clicket-server.service"]
+
+
+def test_pods_meet_the_restricted_standard_and_have_no_token_of_kubernetes() -> None:
+    for document, pod in pods():
+        name = document["metadata"]["name"]
+        assert pod["automountServiceAccountToken"] is False, name
+        assert pod["enableServiceLinks"] is False, name
+        whole = pod["securityContext"]
+        assert whole["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert whole["runAsNonRoot"] is True, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys(), name
+        assert all("emptyDir" in volume for volume in pod["volumes"]), name
+        for container in pod["containers"]:
+            own = container["securityContext"]
+            assert own["allowPrivilegeEscalation"] is False, name
+            assert own["readOnlyRootFilesystem"] is True, name
+            assert own["capabilities"] == {"drop": ["ALL"]}, name
+
+
+def test_every_pod_has_a_network_policy_that_names_what_it_talks_to() -> None:
+    policies = documents(DEPLOY / "kubernetes" / "network.yaml")
+    for document, pod in pods():
+        spec = document["spec"]
+        label = (spec.get("template") or spec["jobTargetRef"]["template"])["metadata"]["labels"]["app"]
+        (policy,) = [each["spec"] for each in policies if _selects(each["spec"]["podSelector"], label)]
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+        named = {port["name"] for container in pod["containers"] for port in container.get("ports", [])}
+        for rule in policy["ingress"]:
+            assert rule["from"], "from all the world"
+            assert {port["port"] for port in rule["ports"]} <= named or not named
+        reached = set()
+        for rule in policy["egress"]:
+            assert rule["to"], "to all the world"
+            reached |= {port["port"] for port in rule["ports"]}
+            for to in rule["to"]:
+                if "ipBlock" in to:
+                    blocked = [ipaddress.ip_network(each) for each in to["ipBlock"]["except"]]
+                    for inside in ("10.96.0.1", "169.254.169.254", "172.20.0.1", "192.168.1.1", "127.0.0.1"):
+                        assert any(ipaddress.ip_address(inside) in each for each in blocked), inside
+        assert reached == {53, 443, 4222, 5432}
+
+
+def _selects(selector: dict[str, Any], label: str) -> bool:
+    wanted = [selector.get("matchLabels", {}).get("app")]
+    wanted += [value for each in selector.get("matchExpressions", ()) for value in each["values"]]
+    return label in wanted
+
+
+def test_postgres_and_nats_are_reached_by_clicket_alone_and_with_a_password() -> None:
+    compose = documents(DEPLOY / "compose.yaml")[0]
+    services = compose["services"]
+    assert compose["networks"]["backend"] == {"internal": True}
+    for name in ("postgres", "nats"):
+        assert services[name]["networks"] == ["backend"]
+        assert "ports" not in services[name]
+        assert services[name]["security_opt"] == ["no-new-privileges:true"]
+    for name in ("server", "worker"):
+        assert services[name]["networks"] == ["default", "backend"]
+    environment = services["worker"]["environment"]
+    assert "${NATS_PASSWORD:?" in environment["CLICKET_NOTICES"]
+    assert "${NATS_PASSWORD:?" in services["nats"]["environment"]["NATS_PASSWORD"]
+    assert {"POSTGRES_PASSWORD", "NATS_PASSWORD", "CLICKET_API_KEYS"} == environment_in("example.env").keys()
+    assert not any(environment_in("example.env").values()), "there are no secrets by default"
+    (mounted,) = services["nats"]["volumes"]
+    assert (DEPLOY / mounted.split(":")[0]).exists()
+    for _, pod in pods():
+        for container in pod["containers"]:
+            assert "@" in environment_of(container)["CLICKET_NOTICES"]
+    assert "@" in environment_in("systemd/environment")["CLICKET_NOTICES"]
+
+
+def test_nats_refuses_clients_without_the_password() -> None:
+    port, password = free_port(), "b0b7c4a0a1d94e7e"
+    process = subprocess.Popen(
+        [nats_program(), "--config", str(DEPLOY / "nats.conf"), "--addr", "127.0.0.1", "--port", str(port)],
+        env={"NATS_PASSWORD": password}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        answer = eventually_sync(lambda: _greeted(port, {"user": "clicket", "pass": password}), timeout=60)
+        assert answer.startswith("PONG")
+        for wrong in ({}, {"user": "clicket", "pass": "wrong"}, {"user": "other", "pass": password}):
+            assert "Authorization Violation" in _greeted(port, wrong)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _greeted(port: int, client: dict[str, str]) -> str:
+    """What NATS answers to a client's first lines; empty: it does not listen."""
+    with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), timeout=30) as line:
+        read = line.makefile("r")
+        assert read.readline().startswith("INFO")
+        line.sendall(f"CONNECT {json.dumps({'verbose': False, **client})}\r\nPING\r\n".encode())
+        return read.readline()
+    return ""
 
 
 def test_probes_ask_what_the_processes_serve_on_ports_that_they_open() -> None:

@@ -50,7 +50,7 @@ from clicket.server.health import HealthHandlers
 from clicket.server.host_check import HostCheck
 from clicket.server.mcp import McpRoute, mcp_route
 from clicket.server.middleware import AccessMiddleware
-from clicket.server.operations import Operation
+from clicket.server.operations import Operation, PublicPaths
 from clicket.server.options import Options, with_settings
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.protected_resource import ProtectedResourceHandlers
@@ -141,6 +141,7 @@ def create_app(
         challenges=parts.challenges,
         shutdown=parts.shutdown,
         routes=_fixed_routes(routes),
+        public=PublicPaths(parts.operations),
         logs=options.access_log,
         log=options.access_lines,
     )

@@ -24,12 +24,11 @@ from clicket.server.challenges import Challenges
 from clicket.server.host_check import is_loopback
 from clicket.server.problems import Refused
 
-__all__ = ["Authenticator", "Principal", "principal_of", "with_challenge"]
+__all__ = ["UNAUTHENTICATED", "Authenticator", "Principal", "principal_of", "with_challenge"]
 
 _EVERYTHING = frozenset(keys.SCOPES)
 _CHECK_EVERY = 1.0
 _MAX_CACHED = 1_000
-_LINK_HOLDER = "approval link"
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +61,18 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes
+
+
+class _NoRuntime:
+    """In place of the runtime of a caller: everything that a handler asks of it is refused."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Refused("unauthorized", "this request was sent to a route that needs no key, so it acts for no caller.")
+
+
+_NO_RUNTIME: Any = _NoRuntime()
+UNAUTHENTICATED = Principal(id="", name="no key", scopes=frozenset(), own=_NO_RUNTIME, sees=_NO_RUNTIME)
+"""The principal of requests to public routes. It has no scope. What a token in the path or a link allows, its handler decides."""
 
 
 class Authenticator:
@@ -141,19 +152,10 @@ class Authenticator:
         return self._principal(key)
 
     def anonymous(self) -> Principal:
-        """The principal of requests that need no key: the runtime itself, with every scope."""
+        """The principal of requests while authentication is off: the runtime itself, with every scope."""
         if self._anonymous is None:
             self._anonymous = Principal(id="", name="", scopes=_EVERYTHING, own=self._runtime, sees=self._runtime)
         return self._anonymous
-
-    def token_holder(self) -> Principal:
-        """The principal of requests that a token in their path authorises: it has no scope."""
-        return Principal(id="", name="", scopes=frozenset(), own=self._runtime, sees=self._runtime)
-
-    def link_holder(self) -> Principal:
-        """The principal of requests by an approval link: it has no scope and no calls."""
-        nothing = self._runtime.acting_for(_LINK_HOLDER)
-        return Principal(id=_LINK_HOLDER, name=_LINK_HOLDER, scopes=frozenset(), own=nothing, sees=nothing)
 
     def _of_token(self, token: AccessToken) -> Principal:
         """The principal of an access token. Its subject is a name of the person, as the holder of a key is."""

@@ -15,7 +15,7 @@ import msgspec
 
 from clicket.model.version import version
 from clicket.server.authentication import Authenticator
-from clicket.server.operations import Operation, ResponseSpec, tagged
+from clicket.server.operations import ANY_SCOPE, Operation, ResponseSpec, tagged
 from clicket.server.request import Request
 from clicket.server.responses import Response, json_response
 
@@ -129,6 +129,7 @@ class ConsoleHandlers:
                 route="GET /whoami",
                 description="The key of this request, and its scopes.",
                 handler=self.whoami,
+                scopes=ANY_SCOPE,
                 responses={200: ResponseSpec(description="The key.", model=Whoami)},
             ),
         )

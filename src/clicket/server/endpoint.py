@@ -28,7 +28,7 @@ class Endpoint:
         self._path = operation.path
         self._shutdown = shutdown
         self._scopes = frozenset(operation.scopes) | {"admin"}
-        self._open = operation.public or not operation.scopes
+        self._open = operation.public
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         operation = self.operation

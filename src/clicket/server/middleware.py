@@ -10,10 +10,11 @@ from typing import Any
 from clicket.errors import ClicketError
 from clicket.server import access_log
 from clicket.server.access_log import AccessLog
-from clicket.server.authentication import Authenticator, with_challenge
-from clicket.server.challenges import MCP, WELL_KNOWN, Challenges
+from clicket.server.authentication import UNAUTHENTICATED, Authenticator, with_challenge
+from clicket.server.challenges import MCP, Challenges
 from clicket.server.cors import preflight_headers, with_cors
 from clicket.server.host_check import HostCheck
+from clicket.server.operations import PublicPaths
 from clicket.server.problems import Refused, problem_of_error
 from clicket.server.request import route_path
 from clicket.server.responses import Response
@@ -21,15 +22,6 @@ from clicket.server.shutdown import Shutdown
 
 __all__ = ["AccessMiddleware"]
 
-_PUBLIC = frozenset(
-    {
-        "/", "/console/app.js", "/console/app.css", "/console/icon.svg", "/healthz", "/readyz", WELL_KNOWN, WELL_KNOWN + MCP,
-    }
-)  # fmt: skip
-_EXTERNAL = "/external/"
-"""Below it the token in the path authorises. No other route begins with it."""
-_LINKS = ("/approvals/", "/connect/")
-"""Pages whose links carry what their holders may do; a key would not add anything."""
 _ALIVE = frozenset({"/healthz", "/readyz"})
 _NOT_STARTED = (
     "clicket's application was not started. Frameworks do not start an application that is mounted in another: give the outer one its "
@@ -40,7 +32,7 @@ logger = logging.getLogger("clicket.server")
 
 class AccessMiddleware:
     """The only ASGI middleware. `routes` are the endpoints of paths without parameters, by method and path: they are called without
-    the router. `log` writes the access log; None: the logger `clicket.access` does."""
+    the router. `public`: the paths that need no key. `log` writes the access log; None: the logger `clicket.access` does."""
 
     def __init__(
         self,
@@ -51,6 +43,7 @@ class AccessMiddleware:
         challenges: Challenges,
         shutdown: Shutdown,
         routes: Mapping[tuple[str, str], Any],
+        public: PublicPaths,
         logs: bool = True,
         log: AccessLog | None = None,
     ) -> None:
@@ -60,6 +53,7 @@ class AccessMiddleware:
         self._challenges = challenges
         self._shutdown = shutdown
         self._routes = routes
+        self._public = public
         self._logs = logs
         self._log = log
 
@@ -104,12 +98,8 @@ class AccessMiddleware:
             if self._shutdown.begun and path not in _ALIVE:
                 text = "the server is shutting down. Try again in a moment."
                 raise Refused("shutting_down", text, (b"connection", b"close"))
-            if path in _PUBLIC:
-                scope["clicket.principal"] = self._authenticator.anonymous()
-            elif path.startswith(_EXTERNAL):
-                scope["clicket.principal"] = self._authenticator.token_holder()
-            elif path.startswith(_LINKS):
-                scope["clicket.principal"] = self._authenticator.link_holder()
+            if path in self._public:
+                scope["clicket.principal"] = UNAUTHENTICATED
             else:
                 if self._challenges.config is not None and b"access_token=" in scope["query_string"]:
                     text = "a token in the address ends up in logs. Send it as `Authorization: Bearer …`, and get a new one."

@@ -11,7 +11,7 @@ import msgspec
 from clicket.agents import TurnDocument
 from clicket.model import Record, ToolResult
 from clicket.model.chat import ChatMessage, ToolUse, Usage
-from clicket.server.operations import EVENT_STREAM, Operation, ResponseSpec
+from clicket.server.operations import ANY_SCOPE, EVENT_STREAM, Operation, ResponseSpec
 from clicket.server.parameters import Parameter
 from clicket.server.problems import STATUS_OF, Problem
 from clicket.server.request import Request
@@ -168,7 +168,7 @@ def _operation(operation: Operation, *, keyed: bool) -> dict[str, Any]:
         "responses": _responses(operation),
         "security": [] if operation.public else [{"bearer": []}, {"apiKey": []}] + ([] if keyed else [{}]),
     }
-    if operation.scopes:
+    if operation.scopes and operation.scopes != ANY_SCOPE:
         made["description"] = f"Needs scope {' or '.join(f'`{scope}`' for scope in operation.scopes)}, or `admin`."
     body = operation.body
     if body is not None:
@@ -286,6 +286,7 @@ def operations(
             route="GET /openapi.json",
             description=description,
             handler=show,
+            scopes=ANY_SCOPE,
             responses={200: ResponseSpec(description=description)},
             tag="health",
         ),

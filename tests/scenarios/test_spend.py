@@ -136,17 +136,47 @@ async def test_a_budget_in_money_and_a_model_without_a_price(on_reached: str, ca
 
 
 async def test_a_hundred_runs_at_once_stay_within_the_budget(store: str) -> None:
-    """The limit has room for ten reservations at once; each request uses less than was reserved for it."""
+    """The limit has room for ten reservations at once; each request uses less than was reserved for it, so others wait for it and then
+    fit. The runs stop when what is spent, and one more reservation, passes the limit."""
     async with make([], store=store, budgets=[budget(limit_tokens=10 * 300)]) as rt:
         model = Counting()
         agent = ReActAgent(rt, model, name="a", max_answer_tokens=200)
         results = await asyncio.gather(*(agent.run("go", thread=f"t{number}") for number in range(100)))
         ended = [result.stopped for result in results]
         assert set(ended) == {"finished", "budget"}
-        assert 10 <= ended.count("finished") == model.asked <= 30
+        assert ended.count("finished") == model.asked
         (status,) = await rt.spend.budgets()
+        assert status.spent_tokens > 3_000 - 300
         assert status.spent_tokens == 100 * model.asked == (await rt.spend.report()).total.tokens <= 3_000
         assert status.reserved_tokens == 0
+
+
+async def test_a_run_waits_for_what_others_reserved_and_can_be_stopped_meanwhile(store: str) -> None:
+    go, asked = asyncio.Event(), asyncio.Event()
+
+    class Slow(Counting):
+        async def chat(self, request: ChatRequest) -> ChatReply:
+            asked.set()
+            await go.wait()
+            return await super().chat(request)
+
+    async with make([], store=store, budgets=[budget(limit_tokens=400)]) as rt:
+        agent = ReActAgent(rt, Slow(), name="a", max_answer_tokens=200)
+        first = asyncio.create_task(agent.run("go", thread="t1"))
+        await asked.wait()
+        second, third = (asyncio.create_task(agent.run("go", thread=thread)) for thread in ("t2", "t3"))
+        for thread in ("t2", "t3"):
+            while (await agent.look(thread)).waiting_for != ["budget"]:
+                await asyncio.sleep(0.001)
+        (status,) = await rt.spend.budgets()
+        assert status.reached_at is None, "it is not reached: what is reserved may not be used"
+        await agent.stop("t2")
+        assert (await second).stopped == "cancelled"
+        go.set()
+        assert [(await each).stopped for each in (first, third)] == ["finished", "finished"]
+        assert (await agent.look("t3")).waiting_for == []
+        (status,) = await rt.spend.budgets()
+        assert (status.spent_tokens, status.reserved_tokens) == (200, 0)
 
 
 async def test_a_run_that_a_budget_stopped_goes_on_when_the_budget_is_raised(sqlite: str) -> None:

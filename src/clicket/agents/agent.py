@@ -25,6 +25,7 @@ from clicket.agents.turn_limits import Limits
 from clicket.agents.turn_tool import TurnTool
 from clicket.errors import AgentBusy, Conflict, NotFound, StoreUnavailable, UsageError, known_keywords
 from clicket.kernel import AgentState
+from clicket.model import Record
 from clicket.model.chat import ChatMessage, ToolOffer
 from clicket.model.codec import encode
 from clicket.model.ids import new_id
@@ -315,8 +316,13 @@ class Agent:
             error=head.error,
             plan=plan,
             updated_at=head.updated_at if record is None else record.updated_at,
-            waiting_for=[] if record is None else [id for _, id in await host.waits_for_people(thread)],
+            waiting_for=[] if record is None else await self._waits(thread, record),
         )
+
+    async def _waits(self, thread: str, running: Record) -> list[str]:
+        """Ids of calls that wait for a person, and what the turn itself waits for."""
+        calls = [id for _, id in await self._host.waits_for_people(thread)]
+        return calls if running.waiting_for is None else [*calls, running.waiting_for]
 
     async def spend(self, thread: str = "default") -> SpendReport:
         """What the thread has spent, by run, sub-agents included; and what is left of the budgets that its next request is charged to."""

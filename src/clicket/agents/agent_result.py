@@ -79,4 +79,4 @@ class ThreadView(msgspec.Struct, frozen=True, kw_only=True):
     plan: dict[str, Any] | None = None
     updated_at: float = 0.0
     waiting_for: list[str] = []
-    """Ids of tool calls of the running turn that wait for an approval."""
+    """Ids of tool calls of the running turn that wait for an approval; `budget`, while requests under way have reserved what is left."""

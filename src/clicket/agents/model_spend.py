@@ -11,7 +11,7 @@ from clicket.agents.turn import Turn, TurnStopped
 from clicket.agents.turn_limits import NO_STEPS, counted
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatMessage, ChatReply, ChatRequest, Usage
-from clicket.model.spend import BudgetStatus, Refusal
+from clicket.model.spend import BudgetBusy, BudgetStatus, Refusal
 from clicket.ports import ChatModel
 from clicket.ports.model_trace import observed_chat
 from clicket.ports.spending import Reserved
@@ -22,11 +22,19 @@ _RAISE = "raise_budget"
 
 
 async def reserve(turn: Turn, model: ChatModel, request: ChatRequest, *, ask: bool = True) -> Reserved | None:
-    """Reserve what the request may cost; None: no budget counts it. A budget that asks makes the turn wait for a person, as an approval
-    does. Raises `TurnStopped` if the request does not fit."""
-    spending, tries = turn.spending, 0
+    """Reserve what the request may cost; None: no budget counts it. While requests under way have reserved what is left, the turn waits
+    for them. A budget that asks makes it wait for a person, as an approval does. Raises `TurnStopped` if the request does not fit."""
+    spending, tries, waited = turn.spending, 0, False
     while True:
         found = await spending.reserve(turn.spender, turn.steps + 1, model, request)
+        if isinstance(found, BudgetBusy):
+            turn.wait_for("budget", f"Step {turn.steps + 1}: {found.text}.")
+            waited = True
+            await spending.settled(found)
+            turn.leave_if_closing()
+            continue
+        if waited:
+            turn.wait_for(None, f"Step {turn.steps + 1}: waits for no budget any more.")
         if not isinstance(found, Refusal):
             return found
         if not found.ask or not ask:

@@ -188,6 +188,10 @@ class Turn:
         """Record that a tool call of the turn waits for an approval."""
         self._log.waits(f"Step {self.steps}: waits for an approval.")
 
+    def wait_for(self, what: str | None, text: str) -> None:
+        """Record what the turn waits for, as `waiting_for` shows it; None: it goes on."""
+        self._log.wait_for(what, text)
+
     @property
     def lost(self) -> bool:
         """Another process owns the turn, because this one did not renew its lease."""

@@ -116,6 +116,14 @@ class TurnLog:
         self._journal.record(self.entry, "note", {"text": text, "waits": True})
         self._journal.commit(self.entry)
 
+    def wait_for(self, what: str | None, text: str) -> None:
+        """Record what the turn waits for, other than a person; None: it goes on. Readers see it as `waiting_for`."""
+        if self.entry.waiting_for != what:
+            self._journal.wait_for(self.entry, what)
+            data = {"text": text, "waiting_for": what}
+            self._journal.record(self.entry, "note", data if what is None else {**data, "waits": True})
+            self._journal.commit(self.entry)
+
     def give_in(self) -> NoReturn:
         """Apply a stop that was requested while no process had the turn."""
         asked = next(event for event in self.entry.events if event.type == "cancel_requested")

@@ -9,6 +9,7 @@ import msgspec
 __all__ = [
     "NANO",
     "Amount",
+    "BudgetBusy",
     "BudgetStatus",
     "By",
     "OnReached",
@@ -115,6 +116,16 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     arguments: dict[str, Any]
     """Of a call of `raise_budget`."""
+
+
+class BudgetBusy(msgspec.Struct, frozen=True, kw_only=True):
+    """A request does not fit yet: requests under way reserved what is left of a budget, and may use less."""
+
+    text: str
+    scope: str
+    period: str
+    key: str
+    """Of the budget's account."""
 
 
 class SpendReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol
 
 from clicket.model.chat import ChatRequest, Usage
-from clicket.model.spend import BudgetStatus, Refusal, Spender, SpendReport
+from clicket.model.spend import BudgetBusy, BudgetStatus, Refusal, Spender, SpendReport
 
 __all__ = ["Reserved", "Spending"]
 
@@ -31,8 +31,14 @@ class Spending(Protocol):
         """Without any, nothing needs to be reserved."""
         ...
 
-    async def reserve(self, spender: Spender, step: int, model: Any, request: ChatRequest) -> Reserved | Refusal | None:
+    async def reserve(
+        self, spender: Spender, step: int, model: Any, request: ChatRequest
+    ) -> Reserved | Refusal | BudgetBusy | None:
         """Reserve the most that a request can cost. None: no budget counts it."""
+        ...
+
+    async def settled(self, busy: BudgetBusy) -> None:
+        """Wait until it is worth trying to reserve again."""
         ...
 
     def note(self, model: Any, usage: Usage, reservation: Any, mark: str) -> dict[str, Any]:

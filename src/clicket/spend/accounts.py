@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from clicket.bridge import fulfil
 from clicket.errors import StoreUnavailable
 from clicket.model.spend import NANO, BudgetStatus, Run, Spender, usd
 from clicket.ports import DocumentWrite, Records
@@ -151,9 +152,9 @@ def limits_of(account: Account, budget: Budget) -> tuple[int | None, int | None]
     )
 
 
-def fits(account: Account, budget: Budget, nano: int | None, tokens: int) -> bool:
-    """Does an amount fit into what is left? `nano` None: it is not known."""
-    used_nano, used_tokens = account.used()
+def fits(account: Account, budget: Budget, nano: int | None, tokens: int, *, reserved: bool = True) -> bool:
+    """Does an amount fit into what is left? `reserved`: what others reserved counts as spent. `nano` None: it is not known."""
+    used_nano, used_tokens = account.used() if reserved else (account.nano, account.tokens)
     most_nano, most_tokens = limits_of(account, budget)
     if most_nano is not None and (nano is None or used_nano + nano > most_nano):
         return False
@@ -185,6 +186,7 @@ class Accounts:
         self._ledger = ledger
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
         self._changing: set[asyncio.Future[Any]] = set()
+        self._waiters: dict[str, list[asyncio.Future[None]]] = {}
 
     async def change(self, id: AccountId, change: Callable[[Account], T]) -> T:
         """Apply a change to one account, once. `change` may be called several times, each time with the account as it is then."""
@@ -230,6 +232,7 @@ class Accounts:
                 id: await self._new(id) if document is None else _read(document.body) for id, document in found.items()
             }
             before = {id: msgspec.json.encode(account) for id, account in accounts.items()}
+            held = {id: set(account.holds) for id, account in accounts.items()}
             entries = {} if known is None else dict(known.entries)
             books = Books(entries=entries, accounts=accounts)
             answer = change(books)
@@ -244,8 +247,21 @@ class Accounts:
                     version = 0 if document is None else document.version
                     writes.append(DocumentWrite(kind=KIND, key=id.key, body=body, expect=version))
             if not writes or await self._records.put_documents(writes):
+                for id in ids:
+                    if not held[id] <= accounts[id].holds.keys():
+                        self._wake(id.key)
                 return answer
         raise StoreUnavailable("the accounts of budgets changed all the time. Try again.", transient=True)
+
+    def settling(self, id: AccountId) -> asyncio.Future[None]:
+        """Done when a reservation of the account ends in this process."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(id.key, []).append(future)
+        return future
+
+    def _wake(self, key: str) -> None:
+        for future in self._waiters.pop(key, ()):
+            fulfil(future)
 
     async def _new(self, id: AccountId) -> Account:
         """A new account begins with what the ledger has of its scope and period, so that a new budget counts what was spent before it.

@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
+from clicket.bridge import fulfil
 from clicket.errors import ClicketError
 from clicket.model.chat import ChatRequest, Usage
 from clicket.model.ids import new_id
-from clicket.model.spend import BudgetStatus, Refusal, Spender, SpendReport
+from clicket.model.spend import BudgetBusy, BudgetStatus, Refusal, Spender, SpendReport
 from clicket.ports import Clock, Owner, Store, sleep
 from clicket.spend.accounts import Account, Accounts, Books, Hold, PageId, Raise, status_of
 from clicket.spend.budget_notices import BudgetNotices
@@ -30,7 +31,7 @@ from clicket.spend.prices import PriceTable, nano_of
 from clicket.spend.prompt_size import prompt_tokens
 from clicket.spend.reader import SpendReader
 from clicket.spend.report import spend_report
-from clicket.spend.reserving import refusal_of, take
+from clicket.spend.reserving import busy_of, refusal_of, take
 from clicket.tools.costs import Cost
 
 __all__ = ["Reservation", "SpendBook"]
@@ -39,6 +40,8 @@ logger = logging.getLogger("clicket.spend")
 _ANSWER = 4_096
 """Tokens of an answer, where neither the request nor the price says how long it may be. Such a request is sent with this limit."""
 _MAX_UNPRICED = 100
+_LOOK_EVERY = 1.0
+"""Seconds between two looks whether reservations of other processes have ended, while a request waits for that."""
 _RETRY_FIRST = 0.2
 _RETRY_MOST = 10.0
 _DAY = 86_400.0
@@ -83,6 +86,7 @@ class SpendBook:
         self.notices = BudgetNotices(self.accounts, clock, spawn)
         self.reader = SpendReader(self.ledger, self.accounts, self.budgets, clock.now)
         self.closed = False
+        self._looked_at = -_LOOK_EVERY
         self._unpriced: set[str] = set()
         """Models without a price that the log has named."""
 
@@ -90,8 +94,9 @@ class SpendBook:
 
     async def reserve(
         self, spender: Spender, step: int, model: Any, request: ChatRequest
-    ) -> Reservation | Refusal | None:
-        """Reserve the most that a request can cost in every account that it is charged to. None: there are no budgets."""
+    ) -> Reservation | Refusal | BudgetBusy | None:
+        """Reserve the most that a request can cost in every account that it is charged to. None: there are no budgets. `BudgetBusy`: await
+        `settled`, and try again."""
         if not self.budgets:
             return None
         at = self._clock.now()
@@ -120,11 +125,28 @@ class SpendBook:
             self.notices.tell(account, new, spender, at)
         if taken.short is not None:
             return refusal_of(taken.short)
+        if taken.busy is not None:
+            return busy_of(taken.busy)
         request = msgspec.structs.replace(request, max_tokens=most)
         return Reservation(
             id=id, at=at, spender=spender, step=step, hold=hold, page=page, accounts=tuple(charged), request=request,
             left=tuple(taken.left),
         )  # fmt: skip
+
+    async def settled(self, busy: BudgetBusy) -> None:
+        """Wait until a reservation of the account may have ended: one of this process did, or some time has passed. Reservations of dead
+        processes are ended here, as `sweep` does."""
+        id = AccountId(busy.scope, busy.period, busy.key)
+        ended = self.accounts.settling(id)
+        timer = self._clock.call_later(_LOOK_EVERY, fulfil, ended)
+        try:
+            if self._clock.monotonic() - self._looked_at >= _LOOK_EVERY:
+                self._looked_at = self._clock.monotonic()
+                account = await self.accounts.read(id)
+                await self._end_lost(id, account, await self._alive())
+            await ended
+        finally:
+            timer.cancel()
 
     def _warn_unpriced(self, model: str, charged: dict[AccountId, list[Budget]]) -> None:
         """Say once that a model's requests cannot be counted in money, though a budget is in money."""
@@ -289,17 +311,24 @@ class SpendBook:
         if not self.budgets:
             return 0
         found = [(id, account, updated) async for id, account, updated in self.accounts.listed()]
-        alive = {self._owner, *(_identity(each.owner) for each in await self._store.owners() if each.alive)}
+        alive = await self._alive()
         for id, account, updated in found:
-            for hold_id, hold in account.holds.items():
-                if hold.owner not in alive:
-                    lost += 1
-                    await self._end_reservation(id, hold_id, hold)
+            lost += await self._end_lost(id, account, alive)
             self.notices.tell_again(id, account, self.budgets)
             kind = "run" if id.period == "run" else {7: "month", 10: "day"}.get(len(id.period), "")
             if kind in _KEEP_DAYS and updated < now - _KEEP_DAYS[kind]:
                 await self.accounts.remove(id)
         return lost
+
+    async def _alive(self) -> set[str]:
+        return {self._owner, *(_identity(each.owner) for each in await self._store.owners() if each.alive)}
+
+    async def _end_lost(self, id: AccountId, account: Account, alive: set[str]) -> int:
+        """End the reservations of dead processes; returns how many there were. `alive` was read after the account."""
+        lost = [(hold_id, hold) for hold_id, hold in account.holds.items() if hold.owner not in alive]
+        for hold_id, hold in lost:
+            await self._end_reservation(id, hold_id, hold)
+        return len(lost)
 
     async def _end_reservation(self, account: AccountId, id: str, hold: Hold) -> None:
         """The process that reserved it is dead. It counts as spent, unless it was settled or released meanwhile."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from clicket.model.spend import BudgetStatus, Refusal
+from clicket.model.spend import BudgetBusy, BudgetStatus, Refusal
 from clicket.spend.accounts import Account, Books, Hold, Reached, fits, limits_of, status_of
 from clicket.spend.budgets import AccountId, Budget
 
-__all__ = ["Short", "Taken", "in_words", "refusal_of", "take"]
+__all__ = ["Short", "Taken", "busy_of", "in_words", "refusal_of", "take"]
 
 
 class Short(msgspec.Struct, frozen=True):
@@ -26,9 +26,12 @@ class Short(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, kw_only=True):
-    """What became of a reservation. It was made unless there is `short`."""
+    """What became of a reservation. It was made if neither `short` nor `busy` is set."""
 
     short: Short | None = None
+    """What is spent, with this request, passes the limit."""
+    busy: Short | None = None
+    """The request fits as soon as others have settled what they reserved. Nothing was changed."""
     reached: dict[AccountId, list[BudgetStatus]] = {}
     """Budgets that are reached for the first time."""
     left: list[BudgetStatus] = []
@@ -48,13 +51,16 @@ def take(books: Books, charged: Mapping[AccountId, Sequence[Budget]], id: str, h
     forbids = sorted(
         (each for each in over if each[1].on_reached != "warn"), key=lambda each: each[1].on_reached != "stop"
     )
+    final = [each for each in forbids if not fits(books.accounts[each[0]], each[1], nano, hold.tokens, reserved=False)]
+    if forbids and not final:
+        return Taken(busy=_short(books, forbids[0], nano, hold), left=left)
     reached: dict[AccountId, list[BudgetStatus]] = {}
     for account, budget in over:
         found = books.accounts[account]
-        if _reach(found, budget, hold, nano):
+        if (budget.on_reached == "warn" or (account, budget) in final) and _reach(found, budget, hold, nano):
             reached.setdefault(account, []).append(status_of(found, budget))
-    if forbids:
-        return Taken(short=_short(books, forbids[0], nano, hold), reached=reached, left=left)
+    if final:
+        return Taken(short=_short(books, final[0], nano, hold), reached=reached, left=left)
     for found in books.accounts.values():
         found.holds[id] = hold
     return Taken(reached=reached, left=left)
@@ -103,6 +109,15 @@ def refusal_of(short: Short) -> Refusal:
     }  # fmt: skip
     # No amount that a person could add makes a request without a price fit.
     return Refusal(ask=budget.on_reached == "ask" and not unpriced, text=text, arguments=arguments)
+
+
+def busy_of(short: Short) -> BudgetBusy:
+    status = short.status
+    text = (
+        f"Waits for requests under way, which reserved what is left of the budget {status.name!r} ({in_words(status)})"
+    )
+    account = short.account
+    return BudgetBusy(text=text, scope=account.scope, period=account.period, key=account.key)
 
 
 def in_words(status: BudgetStatus, on: str = "") -> str:

@@ -13,7 +13,7 @@ from tests.kit.examples import examples
 
 from clicket.errors import StoreUnavailable
 from clicket.model.chat import ChatMessage, ChatRequest, Usage
-from clicket.model.spend import Refusal
+from clicket.model.spend import BudgetBusy, Refusal
 from clicket.ports import Owner
 from clicket.spend import Budget, PriceTable, Reservation, SpendBook, spender_of_turn
 from clicket.spend.accounts import Account
@@ -214,3 +214,33 @@ async def test_a_reply_that_the_ledger_has_is_not_assumed_in_an_account() -> Non
     assert (await judge.reader.report("day")).total.tokens == 7
     assert [tokens for tokens, _ in await used(judge)] == [7]
     await settled()
+
+
+async def test_a_request_waits_for_the_reservation_of_a_dead_process_to_be_ended() -> None:
+    store, clock = await opened(), StepClock()
+    tight = Budget(scope="all", limit_tokens=RESERVED + 50, period="total")
+    it, spender = book(store, tight, clock=clock), spender_of_turn("", "t", "a", 1)
+    assert isinstance(await book(store, tight, clock=clock, pid=7).reserve(spender, 1, Model, REQUEST), Reservation)
+    busy = await it.reserve(spender, 1, Model, REQUEST)
+    assert isinstance(busy, BudgetBusy)
+    await it.settled(busy)
+    assert await used(it) == [(RESERVED, 0)]
+    found = await it.reserve(spender, 1, Model, REQUEST)
+    assert isinstance(found, Refusal), "now it is spent"
+    await settled()
+
+
+async def test_a_request_looks_again_whether_another_process_settled() -> None:
+    store, clock = await opened(), StepClock()
+    tight = Budget(scope="all", limit_tokens=RESERVED + 50, period="total")
+    it, other, spender = (*(book(store, tight, clock=clock) for _ in range(2)), spender_of_turn("", "t", "a", 1))
+    held = await other.reserve(spender, 1, Model, REQUEST)
+    assert isinstance(held, Reservation)
+    busy = await it.reserve(spender, 1, Model, REQUEST)
+    assert isinstance(busy, BudgetBusy)
+    await other.release(held)
+    waits = asyncio.create_task(it.settled(busy))
+    while not waits.done():
+        clock.advance(0.5)
+        await asyncio.sleep(0)
+    assert isinstance(await it.reserve(spender, 1, Model, REQUEST), Reservation)

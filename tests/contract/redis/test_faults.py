@@ -247,6 +247,22 @@ async def test_a_full_server_refuses_writes_and_goes_on_by_itself(server: RedisS
         assert await append(store, news(done, state=State.COMPLETED, fence=-1)) == [None]
 
 
+async def test_a_server_that_is_restarted_while_a_store_opens_is_given_the_scripts_again(
+    server: RedisServer, prefix: str
+) -> None:
+    """Between the moment at which it gets the scripts, and the first use of one."""
+    store = _store_at(server.port, prefix)()
+    connect = store._connect
+
+    async def and_forget(connection: Any) -> None:
+        await connect(connection)
+        server.ask("SCRIPT", "FLUSH")
+
+    store._connect = and_forget  # type: ignore[method-assign]
+    await store.open(ALIVE)
+    await store.close()
+
+
 async def test_forgotten_scripts_are_brought_again(server: RedisServer, prefix: str) -> None:
     async with opened(_store_at(server.port, prefix)) as store:
         first = await created(store, "a")

@@ -145,9 +145,10 @@ class RedisStore:
                 "owner": session.owner,
                 "generation": 1,
             }
-            command = session.command("open", arguments)
+            # With its script: the server may have been restarted since it was given all of them.
+            commands = [script("open").load, session.command("open", arguments)]
             response = await retry_while_lost(
-                self.url, self._timeout, lambda: _only(session, connection.execute([command]))
+                self.url, self._timeout, lambda: _last(session, connection.execute(commands))
             )
             started = self._accepted(session, response)
             own = PubSubCarrier(self._address, self._timeout)
@@ -434,8 +435,8 @@ class RedisStore:
         return int(totals["ended_bytes"] + totals["artifact_bytes"] + totals["cache_bytes"] + _ROW * totals["calls"])
 
 
-async def _only(session: Session, asked: Any) -> Any:
-    (answer,) = await asked
+async def _last(session: Session, asked: Any) -> Any:
+    *_, answer = await asked
     return session.checked(answer)
 
 

@@ -8,7 +8,7 @@ import os
 import random
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from clicket.errors import StoreUnavailable, UsageError, did_you_mean
-from clicket.ports import Clock, Owner, Store, SystemClock
+from clicket.ports import Clock, KeepsTime, Owner, Store, StoreClock, SystemClock
 from clicket.settings import Settings
 from clicket.stores.foreign_server import refuse_foreign_server
 from clicket.stores.liveness import this_process
@@ -38,6 +38,8 @@ __all__ = ["compose", "open_and_wait", "open_bus", "open_store", "owner_of", "wa
 
 T = TypeVar("T")
 logger = logging.getLogger("clicket.stores")
+_CLOCK_EVERY = 5.0
+"""Seconds between two comparisons of this machine's date and the store's."""
 _WAIT_FIRST = 0.05
 _WAIT_MOST = 1.0
 _WINDOWS_PATH = re.compile(r"^(?:[a-z]+:/*)?[A-Za-z]:[/\\]|\\")
@@ -217,13 +219,19 @@ async def compose(
     )  # before anything is open: it may be missing
     owner = owner_of(settings)
     await open_and_wait(store, owner, settings)
+    if clock is None:
+        clock = SystemClock()
+        if isinstance(store, KeepsTime):
+            clock = StoreClock(clock, store.time)
+            with suppress(StoreUnavailable):  # the chore looks again
+                await clock.look()
     engine = Engine(
         registry,
         store,
         policy or settings.declared_policy(),
         settings.limits(),
         settings.caching(),
-        clock or SystemClock(),
+        clock,
         chance or random.Random(),  # jitter, not secrets
         owner=owner,
         gives_away=settings.engine == "workers",
@@ -236,6 +244,8 @@ async def compose(
         budgets=settings.declared_budgets(),
         credentials=settings.credentials(),
     )
+    if isinstance(clock, StoreClock):
+        engine.background.every(_CLOCK_EVERY, "clock", clock.look)
     if engine.book.budgets:
         registry.add_inner(RaiseBudget(engine.book))
     _add_tool_search(engine, registry, by_text=by_text)

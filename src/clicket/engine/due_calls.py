@@ -32,7 +32,7 @@ from clicket.kernel import State
 from clicket.model import Record, read
 from clicket.model.call import seconds_of
 from clicket.model.codec import canonical
-from clicket.ports import LATER, QueueName, Store, Stored, StoredDocument, Timer, sleep
+from clicket.ports import LATER, QueueName, Store, Stored, StoredDocument, Timer, agree, sleep
 
 __all__ = ["FIRST_LOOK", "LOOK_EVERY", "DueCalls", "LateStats"]
 
@@ -169,12 +169,15 @@ class DueCalls:
             self._looking = False
 
     async def _look(self) -> None:
-        after, released = "", False
+        after, released, agreed = "", False, False
         try:
             while not self.closed:
                 page = await self._store.documents(_KIND, after=after, limit=_STEP)
                 for document in page:
                     due = _due_of(document)
+                    if due <= self._clock.now() and not agreed:
+                        await agree(self._clock)
+                        agreed = True
                     if due > self._clock.now():
                         self._wake_at(due)
                         return

@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from clicket.ports.caller import Caller, Handle
-from clicket.ports.clock import Clock, SystemClock, Timer, elapsed, mark, sleep
+from clicket.ports.clock import Clock, StoreClock, SystemClock, Timer, agree, elapsed, mark, sleep
 from clicket.ports.health import health_after
 from clicket.ports.host import AgentHost, Taken, Watch
 from clicket.ports.notices import Hear, NoNotices, Notices
@@ -29,6 +29,7 @@ from clicket.ports.records import (
     CountsEnded,
     DocumentWrite,
     HealthEffect,
+    KeepsTime,
     OutcomeStats,
     Records,
     StoredDocument,
@@ -87,6 +88,7 @@ __all__ = [
     "HealthEffect",
     "Hear",
     "Keep",
+    "KeepsTime",
     "LimitsScans",
     "ListsThreads",
     "NoNotices",
@@ -103,6 +105,7 @@ __all__ = [
     "SearchEngine",
     "Stale",
     "Store",
+    "StoreClock",
     "Stored",
     "StoredDocument",
     "StreamingModel",
@@ -114,6 +117,7 @@ __all__ = [
     "ToolHealth",
     "Unstorable",
     "Watch",
+    "agree",
     "elapsed",
     "health_after",
     "mark",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from clicket.bridge import fulfil
 
-__all__ = ["Clock", "SystemClock", "Timer", "elapsed", "mark", "sleep"]
+__all__ = ["Clock", "StoreClock", "SystemClock", "Timer", "agree", "elapsed", "mark", "sleep"]
+
+logger = logging.getLogger("clicket")
+_AGREES = 0.5
+"""Seconds by which two dates may differ."""
 
 
 class Timer(Protocol):
@@ -47,6 +52,45 @@ class SystemClock:
         self.now = time.time
         self.monotonic = time.perf_counter
         self.call_later: Callable[..., Timer] = asyncio.get_running_loop().call_later
+
+
+class StoreClock:
+    """The clocks of a machine, whose dates are those of the store's server: processes on several machines agree on them. While the
+    machine's own date agrees with the server's, it is used as it is. `look` compares them; `read` asks the server."""
+
+    __slots__ = ("_host", "_read", "boot", "call_later", "monotonic", "skew")
+
+    def __init__(self, host: Clock, read: Callable[[], Awaitable[float]]) -> None:
+        self._host = host
+        self._read = read
+        self.boot = host.boot
+        self.monotonic = host.monotonic
+        self.call_later = host.call_later
+        self.skew = 0.0
+        """Seconds by which the machine's date is behind the server's; 0: they agree."""
+
+    def now(self) -> float:
+        return self._host.now() + self.skew
+
+    async def look(self) -> None:
+        """Compare the dates. Raises `StoreUnavailable`, and changes nothing."""
+        asked = self.monotonic()
+        date = await self._read()
+        trip = self.monotonic() - asked
+        skew, before = date + trip / 2 - self._host.now(), self.skew
+        self.skew = skew if abs(skew) > _AGREES + trip else 0.0
+        if self.skew and not before:
+            logger.warning(
+                "the date of this machine is %.0f s %s that of the store's server, which is used instead. Synchronize the clocks.",
+                abs(skew),
+                "behind" if skew > 0 else "ahead of",
+            )
+
+
+async def agree(clock: Clock) -> None:
+    """Make sure that dates are those of the store's server, if it has a clock, before something is done because its time has come."""
+    if isinstance(clock, StoreClock):
+        await clock.look()
 
 
 @cache

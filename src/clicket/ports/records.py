@@ -16,6 +16,7 @@ __all__ = [
     "CountsEnded",
     "DocumentWrite",
     "HealthEffect",
+    "KeepsTime",
     "OutcomeStats",
     "Records",
     "StoredDocument",
@@ -110,6 +111,15 @@ class CountsEnded(Protocol):
     ) -> list[Ended]:
         """Calls that have ended and were made since a time, those of the highest keys first; all below the key `before`. Calls
         that cannot be read are left out, unless they are the last of a page: then they are in it with no outcome."""
+        ...
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """A store whose server has a clock of its own, which processes on several machines share."""
+
+    async def time(self) -> float:
+        """Now, in seconds since the epoch."""
         ...
 
 

@@ -14,7 +14,7 @@ import msgspec
 from clicket.schedules.cron import Cron
 from clicket.schedules.schedule import Firing, Schedule, StoredSchedule
 
-__all__ = ["GRACE", "MAX_CATCH_UP", "MAX_WAITING", "decided", "due_times", "next_waiting"]
+__all__ = ["GRACE", "MAX_CATCH_UP", "MAX_WAITING", "decided", "due_times", "is_ahead", "next_waiting", "set_back"]
 
 GRACE = 60.0
 MAX_CATCH_UP = 1_000
@@ -32,6 +32,17 @@ def due_times(cron: Cron, last_due: float, now: float) -> tuple[list[float], boo
         times.append(due)
         due = cron.before(due - 0.001)
     return times[::-1], False
+
+
+def is_ahead(schedule: Schedule, now: float) -> bool:
+    """Were times decided that are not due? The date of the process that did was wrong then, or this one's is set back now."""
+    return schedule.last_due > now + GRACE
+
+
+def set_back(stored: StoredSchedule, cron: Cron, now: float) -> StoredSchedule:
+    """The schedule as if it was decided up to now. What ran too early is not run again: its due times have their calls."""
+    schedule = msgspec.structs.replace(stored.schedule, last_due=cron.before(now) or now)
+    return msgspec.structs.replace(stored, schedule=schedule)
 
 
 def decided(stored: StoredSchedule, times: list[float], now: float, *, more: bool, busy: bool) -> StoredSchedule:

@@ -25,9 +25,10 @@ from clicket.engine.due_calls import FIRST_LOOK, LateStats
 from clicket.errors import ClicketError, Conflict, QueueFull, StoreUnavailable, UsageError
 from clicket.model import ToolCall, read
 from clicket.model.codec import decode
-from clicket.ports import Clock, Store, StoredDocument, Timer
+from clicket.model.time_text import utc_text
+from clicket.ports import Clock, Store, StoredDocument, Timer, agree
 from clicket.schedules.cron import Cron
-from clicket.schedules.decision import decided, due_times, next_waiting
+from clicket.schedules.decision import decided, due_times, is_ahead, next_waiting, set_back
 from clicket.schedules.schedule import KIND, Firing, Schedule, StoredSchedule, call_id, document_key
 from clicket.tools import Registry, Tool
 from clicket.vault import Vault
@@ -173,8 +174,9 @@ class Scheduler:
             return False
         if stored.firing:
             return True
-        due = known.next_at is not None and known.next_at <= self._clock.now()
-        return not schedule.paused and (due or bool(schedule.waiting))
+        now = self._clock.now()
+        due = known.next_at is not None and known.next_at <= now
+        return not schedule.paused and (due or bool(schedule.waiting) or is_ahead(schedule, now))
 
     def _wake_for_next(self) -> None:
         """Look again at the next due time, if it comes before the next tick. One timer for all schedules."""
@@ -230,10 +232,18 @@ class Scheduler:
 
     async def _decide(self, known: _Known) -> StoredSchedule | None:
         """The schedule after what is due was decided; None: nothing is to do."""
+        await agree(self._clock)
         stored, now = known.stored, self._clock.now()
         schedule = stored.schedule
         if schedule.paused:
             return None
+        if is_ahead(schedule, now):
+            logger.warning(
+                "schedule %s was decided up to %s by a process whose date was wrong; it goes on from now.",
+                schedule.name,
+                utc_text(schedule.last_due),
+            )
+            return set_back(stored, known.cron, now)
         times, more = due_times(known.cron, schedule.last_due, now)
         busy = schedule.overlap != "allow" and bool(times or schedule.waiting) and await self._is_busy(schedule)
         if times:

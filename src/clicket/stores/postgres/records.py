@@ -102,6 +102,10 @@ class Records:
         rows = await self._pool.query(_FIGURES, caller)
         return [Figure(**dict(zip(Figure.__struct_fields__, row, strict=True))) for row in rows]
 
+    async def time(self) -> float:
+        ((now,),) = await self._pool.query("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(now)
+
     async def document(self, kind: str, key: str) -> StoredDocument | None:
         if not (storable(kind) and storable(key)):
             return None

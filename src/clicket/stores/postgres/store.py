@@ -260,6 +260,9 @@ class PostgresStore:
     async def put_document(self, kind: str, key: str, body: bytes, expect: int | None) -> bool:
         return await self._open.records.put_document(kind, key, body, expect)
 
+    async def time(self) -> float:
+        return await self._open.records.time()
+
     async def put_documents(self, writes: Sequence[DocumentWrite]) -> bool:
         return await self._open.records.put_documents(writes)
 

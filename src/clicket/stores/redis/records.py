@@ -11,6 +11,7 @@ import msgspec
 from clicket.errors import StoreUnavailable
 from clicket.model.figures import Figure
 from clicket.ports import Audited, DocumentWrite, Notices, StoredDocument, ToolHealth, Unstorable
+from clicket.stores.redis.connection import packed
 from clicket.stores.redis.session import Session
 from clicket.stores.remote import SharedReads
 
@@ -80,6 +81,10 @@ class Records:
             if caller is not None or len(rows) < _CALLERS:
                 return found
             arguments["after"] = rows[-1][0].decode()
+
+    async def time(self) -> float:
+        seconds, micros = await self._session.ask(packed(b"TIME"))
+        return int(seconds) + int(micros) / 1e6
 
     async def document(self, kind: str, key: str) -> StoredDocument | None:
         try:
@@ -154,9 +159,9 @@ class Records:
 
 
 def _figures(caller: str, pairs: Sequence[bytes]) -> Iterable[Figure]:
-    for name, packed in zip(pairs[::2], pairs[1::2], strict=True):
+    for name, sums in zip(pairs[::2], pairs[1::2], strict=True):
         tool, outcome, error, bucket = _kind.decode(name)
-        count, seconds, least, most = _figure.decode(packed)
+        count, seconds, least, most = _figure.decode(sums)
         yield Figure(
             caller=caller,
             tool=tool,

@@ -72,6 +72,15 @@ class Session:
         command = self.command(name, {**arguments, "store": self.store}, *data)
         return await retry_while_lost(self.url, self.timeout, lambda: self._execute(name, command))
 
+    async def ask(self, command: Command) -> Any:
+        """A command of the server itself that changes nothing."""
+
+        async def once() -> Any:
+            (answer,) = await self.pool.execute([command])
+            return self.checked(answer)
+
+        return await retry_while_lost(self.url, self.timeout, once)
+
     async def write(self, name: str, arguments: dict[str, Any], *data: bytes, again: bool = False) -> Any:
         """`again`: it may have been done already."""
 

@@ -20,7 +20,7 @@ from clicket.model.codec import decode, encode
 from clicket.model.names import AGENT_TAG
 from clicket.model.request import checked
 from clicket.model.waits import PEOPLE
-from clicket.ports import Clock, Duplicate, Query, Records, Store
+from clicket.ports import Clock, Duplicate, Query, Records, Store, Stored
 from clicket.ports.host import Taken, Watch
 from clicket.spend import SpendBook
 from clicket.tool_search import FIND_TOOLS, FindTools
@@ -187,6 +187,9 @@ class Host:
         await grant(engine.store, self.caller, name)
         return name
 
+    async def release_calls(self, thread: str) -> None:
+        await self._engine.store.release(self.caller, thread)
+
     def protect(self, kind: str, key: str, body: bytes) -> bytes:
         text = body.decode()
         if not has_marker(text) or not holds_secret(text):
@@ -327,11 +330,13 @@ _SWEEP_EVERY = 300.0
 
 
 def sweep_idle_threads(engine: Engine) -> None:
-    """Add a background task to the engine that removes threads of agents which were idle for too long.
+    """Add a background task to the engine that removes threads of agents which were idle for too long, and let sweeps of calls keep the
+    calls of turns as long as their threads.
 
-    A thread stays at least as long as the calls of its turns, because a new turn must not get the id of a stored one.
+    A thread stays at least as long as other calls, because a new turn must not get the id of a stored one.
     """
-    store, limits, step = engine.store, engine.limits, None
+    store, step = engine.store, None
+    engine.chores.keeps = partial(_calls_of_threads, engine)
 
     async def forget() -> None:
         nonlocal step
@@ -339,10 +344,33 @@ def sweep_idle_threads(engine: Engine) -> None:
             from clicket.agents.thread_retention import ThreadSweep
 
             step = ThreadSweep().step
-        before = engine.clock.now() - max(limits.memory_retention, limits.retention)
-        await step(store, before, partial(has_turn, store))
+        await step(store, _idle_before(engine), partial(has_turn, store))
 
     engine.background.every(_SWEEP_EVERY, "threads", forget)
+
+
+async def _calls_of_threads(engine: Engine, calls: Sequence[Stored]) -> Collection[int]:
+    """See `kept_by_threads`."""
+    if not any(_may_be_of_turn(stored) for stored in calls):  # a runtime without agents does not load them
+        return ()
+    from clicket.agents.memory import HEAD
+    from clicket.agents.thread_retention import kept_by_threads
+
+    def reveal(caller: str, key: str, body: bytes) -> bytes | None:
+        if not body.startswith(_SEALED):
+            return body
+        return engine.vault.unsealed((caller, HEAD, key), _DOCUMENT, decode(body).get("sealed"))
+
+    return await kept_by_threads(engine.store, _idle_before(engine), reveal, partial(has_turn, engine.store), calls)
+
+
+def _idle_before(engine: Engine) -> float:
+    """Threads that were not written since then are removed."""
+    return engine.clock.now() - max(engine.limits.memory_retention, engine.limits.retention)
+
+
+def _may_be_of_turn(stored: Stored) -> bool:
+    return "~" in stored.id or stored.id.startswith("turn-")
 
 
 async def has_turn(store: Store, caller: str, agent: str, thread: str) -> bool:

@@ -392,7 +392,7 @@ class Agent:
         return await self._streams.recorded(self._threads, thread, turn)
 
     async def forget(self, thread: str = "default") -> int:
-        """Remove a thread from the agent's memory; returns the number of turns. Its tool calls stay until their retention ends."""
+        """Remove a thread from the agent's memory; returns the number of turns. Its calls are kept as long as other calls from then on."""
         check_name("thread", thread)
         record = None
         with suppress(StoreUnavailable):  # a damaged thread can be removed, too
@@ -400,7 +400,10 @@ class Agent:
             record = await self._threads.record(thread, number)
         if record is not None and not record.state.is_terminal:
             raise AgentBusy(f"turn {number} of thread {thread!r} is running; end it with agent.stop({thread!r}) first.")
-        return await self._memory.forget(self._host, thread)
+        forgotten = await self._memory.forget(self._host, thread)
+        for held in (self._threads.inner(thread), thread):
+            await self._host.release_calls(held)
+        return forgotten
 
 
 def _kind_of(drive: Drive) -> str:

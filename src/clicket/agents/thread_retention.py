@@ -1,20 +1,89 @@
-"""Removes threads that were idle for too long. Each sweep looks at a bounded number of threads and continues where the last one ended."""
+"""How long what agents do is kept: calls of a turn as long as their thread, and a thread until it was idle for too long.
+
+A sweep of calls asks `kept_by_threads` about the calls that it is about to remove, and does not look again at those that stay. The calls
+of an idle thread are released; when the next sweeps have removed its turns, the thread goes, too: until then a new turn must not get the
+number of a stored one. A sweep of threads looks at a bounded number of threads, and continues where the last one ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import unquote
 
-from clicket.agents.context_window import SUMMARY
-from clicket.agents.memory import HEAD, REQUESTS, delete_turns
-from clicket.ports import Records
+import msgspec
 
-__all__ = ["ThreadSweep"]
+from clicket.agents.context_window import SUMMARY
+from clicket.agents.memory import HEAD, REQUESTS, Head, delete_turns, key_of
+from clicket.agents.threads import inner_thread
+from clicket.model.ids import agent_of, alias_of
+from clicket.ports import Query, Store, Stored
+
+__all__ = ["ThreadSweep", "kept_by_threads", "release_thread"]
 
 _BATCH = 200
 
 IsRunning = Callable[[str, str, str], Awaitable[bool]]
 """`is_running(caller, agent, thread)`: does a turn of the thread run?"""
+Reveal = Callable[[str, str, bytes], bytes | None]
+"""`reveal(caller, key, body)`: the head of a thread, unsealed; None: it cannot be opened here."""
+_Place = tuple[str, str, str]
+"""Caller, agent and thread."""
+
+
+async def kept_by_threads(
+    store: Store, before: float, reveal: Reveal, is_running: IsRunning, calls: Sequence[Stored]
+) -> frozenset[int]:
+    """The keys of those calls that are turns, or tool calls of turns, of threads that are kept: not idle since `before`."""
+    first_kept: dict[_Place, float] = {}
+    kept = set[int]()
+    for stored in calls:
+        found = _turn_of(stored)
+        if found is None:
+            continue
+        place, turn = found
+        if place not in first_kept:
+            first_kept[place] = await _first_kept_turn(store, before, reveal, is_running, place)
+        if turn >= first_kept[place]:
+            kept.add(stored.key)
+    return frozenset(kept)
+
+
+async def release_thread(store: Store, caller: str, agent: str, thread: str) -> None:
+    """Let sweeps remove the calls of a thread. Those that another agent's turns made in it are found to stay again."""
+    await store.release(caller, inner_thread(agent, thread))
+    await store.release(caller, thread)
+
+
+def _turn_of(stored: Stored) -> tuple[_Place, int] | None:
+    """The thread and the number of the turn that a call is, or is part of."""
+    if stored.damaged is not None or not stored.events:
+        return None
+    data = stored.events[0].data
+    tool, caller, arguments = str(data.get("tool")), str(data.get("caller", "")), data.get("arguments")
+    if tool.startswith("agent:"):
+        given = arguments if isinstance(arguments, dict) else {}
+        thread, turn = given.get("thread"), given.get("turn")
+        if isinstance(thread, str) and type(turn) is int:
+            return (caller, tool.removeprefix("agent:"), thread), turn
+        return None
+    agent = agent_of(stored.id)
+    number = alias_of(stored.id).split(".")[1] if agent else ""
+    return ((caller, agent, str(data.get("thread"))), int(number)) if number.isdecimal() else None
+
+
+async def _first_kept_turn(store: Store, before: float, reveal: Reveal, is_running: IsRunning, place: _Place) -> float:
+    """The number of the first turn that the thread still has; infinity: the thread is gone, or about to go."""
+    caller, agent, thread = place
+    key = key_of(caller, thread, agent)
+    head = await store.document(HEAD, key)
+    if head is None or head.updated_at < before:  # a turn may not have ended yet
+        return 1 if await is_running(caller, agent, thread) else math.inf
+    body = reveal(caller, key, head.body)
+    try:
+        return 1 if body is None else msgspec.json.decode(body, type=Head).since
+    except msgspec.MsgspecError:  # another program wrote it
+        return 1
 
 
 class ThreadSweep:
@@ -23,9 +92,9 @@ class ThreadSweep:
     def __init__(self) -> None:
         self._after = ""
 
-    async def step(self, records: Records, before: float, is_running: IsRunning) -> int:
-        """Remove threads that were not written since `before`; returns how many."""
-        heads = await records.documents(HEAD, after=self._after, limit=_BATCH)
+    async def step(self, store: Store, before: float, is_running: IsRunning) -> int:
+        """Remove threads that were not written since `before`, and whose turns are gone; returns how many."""
+        heads = await store.documents(HEAD, after=self._after, limit=_BATCH)
         self._after = heads[-1].key if len(heads) == _BATCH else ""
         forgotten = 0
         for head in heads:
@@ -33,9 +102,12 @@ class ThreadSweep:
                 continue
             caller, agent, thread = (unquote(part) for part in head.key.split("/", 2))
             if not await is_running(caller, agent, thread):
-                await delete_turns(records, head.key)
-                await records.delete_document(SUMMARY, head.key)
-                await records.delete_document(REQUESTS, head.key)
-                await records.delete_document(HEAD, head.key)  # last, so that an interrupted sweep is repeated
+                await release_thread(store, caller, agent, thread)
+                if await store.history(Query(thread=inner_thread(agent, thread), caller=caller, limit=1)):
+                    continue
+                await delete_turns(store, head.key)
+                await store.delete_document(SUMMARY, head.key)
+                await store.delete_document(REQUESTS, head.key)
+                await store.delete_document(HEAD, head.key)  # last, so that an interrupted sweep is repeated
                 forgotten += 1
         return forgotten

@@ -10,8 +10,9 @@ Chores elsewhere: `Store.renew` renews the lease, `Caching.sweep` removes cached
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any
 
 from clicket.call import Call
@@ -74,8 +75,11 @@ class Chores:
         self._kept = kept
         self._spawn = spawn
         self._lose = lose
-        self.before_removal: list[OnRemove] = [kept.keep, keep_costs]
+        self._keep_costs = keep_costs
+        self.before_removal: list[OnRemove] = [kept.keep]
         """Called with calls that a sweep is about to remove."""
+        self.keeps: Callable[[list[Stored]], Awaitable[Collection[int]]] | None = None
+        """Which of them must stay, by their keys; None: none."""
         self._strays: frozenset[int] = frozenset()
         self._lost: frozenset[int] = frozenset()
         self._listening = False
@@ -181,13 +185,17 @@ class Chores:
             if not step.more:
                 break
             calls = next_step(calls, took)
-            await sleep(self._clock, took)
+            await (sleep(self._clock, took) if took > 0 else asyncio.sleep(0))
         await self._kept.sweep()
         return total
 
-    async def _on_remove(self, calls: list[Stored]) -> None:
+    async def _on_remove(self, calls: list[Stored]) -> Collection[int]:
+        await self._keep_costs(calls)  # those that stay have waited long enough, too
+        kept = () if self.keeps is None else await self.keeps(calls)
+        going = [stored for stored in calls if stored.key not in kept] if kept else calls
         for callback in self.before_removal:
-            await callback(calls)
+            await callback(going)
+        return kept
 
     async def sweep_all(self) -> None:
         """Remove old records, and close idle sessions of tools."""

@@ -99,6 +99,10 @@ class AgentHost(Protocol):
         """Store a file for as long as threads are kept; returns its name."""
         ...
 
+    async def release_calls(self, thread: str) -> None:
+        """Calls in this thread that were kept as parts of an agent's turns are subject to retention again."""
+        ...
+
     def protect(self, kind: str, key: str, body: bytes) -> bytes:
         """A document's body for the store: sealed or masked if it holds a secret."""
         ...

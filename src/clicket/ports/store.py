@@ -10,7 +10,7 @@ Laws that every store keeps, and the contract suite checks:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -287,8 +287,9 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """Pins that end by this time are over; None: the clock of this machine."""
 
 
-OnRemove = Callable[[list["Stored"]], Awaitable[None]]
-"""Called with calls that a sweep is about to remove. If it raises, they stay."""
+OnRemove = Callable[[list["Stored"]], Awaitable[Collection[int] | None]]
+"""Called with calls that a sweep is about to remove. If it raises, they stay. It returns the keys of those that must not be removed: the
+store keeps them, and no sweep looks at them, until `release`."""
 
 
 class Sweep(msgspec.Struct, kw_only=True):
@@ -447,7 +448,12 @@ class Store(Records, Protocol):
     async def sweep(self, keep: Keep, limit: int, *, dry: bool = False, on_remove: OnRemove | None = None) -> Sweep:
         """Remove pins that are over, up to `limit` ended calls that break a bound, and artifacts that nothing names or pins
         any more. `dry`: remove nothing, and count all that would be removed. No call is removed
-        that `on_remove` was not called with before; it may be called several times, with a few calls each."""
+        that `on_remove` was not called with before; it may be called several times, with a few calls each. Calls that `on_remove` wants to
+        be kept count as neither calls nor bytes from then on."""
+        ...
+
+    async def release(self, caller: str, thread: str) -> None:
+        """The calls of this thread that `on_remove` wanted to be kept are subject to sweeps again."""
         ...
 
     async def size(self) -> int:

@@ -367,11 +367,14 @@ class MemoryStore:
         if keep.health_since is not None and not dry:
             self._records.forget_health(keep.health_since)
         swept = self._end_pins(time.time() if keep.now is None else keep.now, dry=dry)
-        going = list(
-            itertools.islice(over_bounds((self._calls[key] for key in self._ended), keep), None if dry else limit)
-        )
+        ended = (call for call in map(self._calls.__getitem__, self._ended) if not call.kept)
+        going = list(itertools.islice(over_bounds(ended, keep), None if dry else limit))
+        swept.more = not dry and len(going) == limit
         if on_remove is not None and going and not dry:
-            await on_remove([call.stored() for call in going])
+            keys = set(await on_remove([call.stored() for call in going]) or ())
+            for call in going:
+                call.kept = call.key in keys
+            going = [call for call in going if not call.kept]
         for call in going:
             swept.calls += 1
             swept.bytes += call.weight
@@ -379,8 +382,13 @@ class MemoryStore:
                 swept.artifacts += self._remove(call.key)
         if swept.calls and not dry:
             self._ended = deque(key for key in self._ended if key in self._calls)
-        swept.more = not dry and swept.calls == limit
         return swept
+
+    async def release(self, caller: str, thread: str) -> None:
+        self._check_open()
+        for call in self._calls.values():
+            if call.kept and call.caller == caller and call.thread == thread:
+                call.kept = False
 
     def _end_pins(self, now: float, *, dry: bool) -> Sweep:
         """What no call names goes with its pin; the rest goes with its last call."""

@@ -43,6 +43,8 @@ class MemoryCall(msgspec.Struct, eq=False, gc=False):
     waiting_for: str | None = None
     queue: str = ""
     """Empty: the one of its tool's name."""
+    kept: bool = False
+    """No sweep removes it: see `OnRemove`."""
 
     @property
     def weight(self) -> int:

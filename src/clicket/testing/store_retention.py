@@ -6,7 +6,7 @@ import asyncio
 
 from clicket.errors import StoreUnavailable
 from clicket.kernel import State
-from clicket.ports import CacheItem, CacheUse, Keep, Store, Stored
+from clicket.ports import CacheItem, CacheUse, Keep, Query, Store, Stored
 from clicket.testing.store_kit import ALIVE, Laws, append, created, creation, ended, law, news, seqs
 
 __all__ = ["laws"]
@@ -59,6 +59,34 @@ async def what_goes_is_announced_before(store: Store) -> None:
     else:
         law(False, "an error of the announcement is raised")
     law.equal((await store.sweep(Keep(calls=0), 100, dry=True, on_remove=refuse)).calls, 2, "a dry step announces none")
+
+
+@laws.opened(ALIVE)
+async def what_must_stay_is_kept_until_it_is_released(store: Store) -> None:
+    for n in range(6):
+        change = await created(store, f"c{n}", thread="tu"[n % 2], caller="ann")
+        await append(store, news(change, state=State.COMPLETED, ended_at=200.0 + n))
+    looked: list[str] = []
+
+    async def keep(calls: list[Stored]) -> set[int]:
+        looked.extend(stored.id for stored in calls)
+        return {stored.key for stored in calls if stored.id in ("c0", "c1", "c2")}
+
+    step = await store.sweep(Keep(since=300.0), 100, on_remove=keep)
+    law.equal((step.calls, await _left(store, 6)), (3, [0, 1, 2]), "calls that must stay are not removed")
+    looked.clear()
+    for bounds in (Keep(since=300.0), Keep(calls=0), Keep(bytes=0), Keep(thread_calls=0)):
+        step = await store.sweep(bounds, 100, on_remove=keep)
+        law.equal((step.calls, step.bytes, step.more, looked), (0, 0, False, []), "no sweep looks at them again")
+    law.equal(len(await store.history(Query(thread="t"))), 2, "they are listed as others")
+    await store.release("ann", "u")
+    await store.release("", "t")
+    await store.release("ann", "\x00")
+    await store.sweep(Keep(since=300.0), 100)
+    law.equal(await _left(store, 6), [0, 2], "what was released goes")
+    await store.release("ann", "t")
+    step = await store.sweep(Keep(calls=1), 100)
+    law.equal((step.calls, await _left(store, 6)), (1, [2]), "released ones count again, in the order of their ends")
 
 
 async def _left(store: Store, number: int) -> list[int]:

@@ -11,6 +11,7 @@ from clicket.agents import ReActAgent
 from clicket.agents.memory import HEAD, TURN
 from clicket.agents.thread_retention import ThreadSweep
 from clicket.model.chat import ChatReply, ChatRequest, ToolUse
+from clicket.ports import Keep
 from clicket.testing import memory_runtime
 
 DAY = 24 * 3600.0
@@ -34,6 +35,8 @@ async def test_threads_go_when_their_time_is_over_and_running_ones_stay() -> Non
         await rt.engine.background._chores["threads"][1]()
         assert (await agent.look("old")).turns == 1
         later = rt.clock.now() + DAY
+        assert await ThreadSweep().step(rt.store, later, partial(has_turn, rt.store)) == 0, "its turns are there"
+        await rt.store.sweep(Keep(since=later + DAY), 100)
         assert await ThreadSweep().step(rt.store, later, partial(has_turn, rt.store)) == 1
         assert [document.key for document in await rt.store.documents(HEAD)] == ["/react/busy"]
         assert [document.key for document in await rt.store.documents(TURN)] == ["/react/busy/0000000001"]
@@ -50,5 +53,6 @@ async def test_many_threads_are_looked_at_a_few_at_a_time() -> None:
         for number in range(250):
             await agent.run("hello", thread=f"t{number:03d}")
         later = rt.clock.now() + DAY
+        await rt.store.sweep(Keep(since=later + DAY), 1_000)
         assert [await sweep.step(rt.store, later, never) for _ in range(3)] == [200, 50, 0]
         assert await rt.store.documents(TURN) == []

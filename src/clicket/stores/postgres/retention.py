@@ -16,12 +16,12 @@ from clicket.stores.postgres.pool import Pool
 __all__ = ["Retention"]
 
 # A call that is not above the cut, in the order of ends, breaks a bound of the whole store.
-_TOTAL = "SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM calls WHERE ended_at IS NOT NULL"
+_TOTAL = "SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM calls WHERE ended_at IS NOT NULL AND kept IS NULL"
 _CUT = """SELECT ended_at, key FROM (
         SELECT ended_at, key, row_number() OVER oldest AS calls, sum(bytes) OVER oldest AS weight
-        FROM calls WHERE ended_at IS NOT NULL WINDOW oldest AS (ORDER BY ended_at, key ROWS UNBOUNDED PRECEDING)) ended
+        FROM calls WHERE ended_at IS NOT NULL AND kept IS NULL WINDOW oldest AS (ORDER BY ended_at, key ROWS UNBOUNDED PRECEDING)) ended
     WHERE calls >= $1::bigint AND weight >= $2::bigint ORDER BY ended_at, key LIMIT 1"""
-_BEFORE = """SELECT key, bytes FROM calls WHERE ended_at IS NOT NULL AND (ended_at, key) <= ($1::float8, $2::bigint)
+_BEFORE = """SELECT key, bytes FROM calls WHERE ended_at IS NOT NULL AND kept IS NULL AND (ended_at, key) <= ($1::float8, $2::bigint)
     ORDER BY ended_at, key LIMIT $3::bigint"""
 # With bounds of threads. A call that its age or its thread's bound removes does not count against the bounds of all.
 _OVER = """SELECT key, bytes FROM (
@@ -31,7 +31,7 @@ _OVER = """SELECT key, bytes FROM (
             SELECT key, bytes, ended_at, coalesce(ended_at < $1::float8, false)
                 OR coalesce(row_number() OVER newest > $4::bigint, false)
                 OR coalesce(sum(bytes) OVER newest > $5::bigint, false) AS over
-            FROM calls WHERE ended_at IS NOT NULL
+            FROM calls WHERE ended_at IS NOT NULL AND kept IS NULL
             WINDOW newest AS (PARTITION BY thread ORDER BY ended_at DESC, key DESC)) threads
         WINDOW newest AS (ORDER BY ended_at DESC, key DESC)) everything
     WHERE over OR calls > $2::bigint OR weight > $3::bigint ORDER BY ended_at, key LIMIT $6::bigint"""
@@ -44,6 +44,10 @@ _LOOSE = """SELECT b.name, b.size FROM pins p JOIN blobs b ON b.name = p.name WH
 _END_PINS = """DELETE FROM pins WHERE name = ANY (ARRAY(
     SELECT name FROM pins WHERE until <= $1::float8 FOR UPDATE SKIP LOCKED))"""
 _FORGET_PUTS = "DELETE FROM puts WHERE at < clock_timestamp() - make_interval(hours => 1)"
+_KEEP = "UPDATE calls SET kept = true WHERE key = ANY ($1::bigint[]) AND ended_at IS NOT NULL"
+_RELEASE = """UPDATE calls SET kept = NULL WHERE key = ANY (ARRAY(SELECT key FROM calls WHERE thread = $1::text AND caller = $2::text
+    AND kept ORDER BY key LIMIT $3::bigint FOR UPDATE SKIP LOCKED)) RETURNING key"""
+_RELEASE_STEP = 200
 _READ_AHEAD = 50
 _REMOVE_STEP = 20
 """Calls, which carry their whole results, that are read at once before they are removed."""
@@ -86,8 +90,12 @@ class Retention:
         artifacts, size = await self._remove_blobs(loose)
         keys, more = await self._next(keep, limit)
         if on_remove is not None:
+            kept = set[int]()
             for at in range(0, len(keys), _REMOVE_STEP):
-                await on_remove(await self._load(keys[at : at + _REMOVE_STEP]))
+                kept.update(await on_remove(await self._load(keys[at : at + _REMOVE_STEP])) or ())
+            if kept:
+                await self._pool.query(_KEEP, sorted(kept))
+                keys = [key for key in keys if key not in kept]
         ((number, weight, names),) = await self._pool.query(
             "SELECT number, weight, names FROM remove_calls($1::bigint[])", keys
         )
@@ -99,6 +107,10 @@ class Retention:
             await self._pool.query(_FORGET_PUTS)
             swept.artifacts += (await self._remove_blobs(await self._pool.query(_UNNAMED, limit)))[0]
         return swept
+
+    async def release(self, caller: str, thread: str) -> None:
+        while len(await self._pool.query(_RELEASE, thread, caller, _RELEASE_STEP)) == _RELEASE_STEP:
+            pass
 
     async def _next(self, keep: Keep, limit: int) -> tuple[list[int], bool]:
         """Up to `limit` calls to remove, and whether there may be more."""

@@ -38,7 +38,7 @@ from clicket.ports import (
 from clicket.stores.postgres.address import Address
 from clicket.stores.postgres.artifacts import Artifacts
 from clicket.stores.postgres.cache import Cache
-from clicket.stores.postgres.calls import Calls
+from clicket.stores.postgres.calls import Calls, storable
 from clicket.stores.postgres.channel import NotifyCarrier
 from clicket.stores.postgres.connection import Hopeless
 from clicket.stores.postgres.membership import Membership
@@ -228,6 +228,10 @@ class PostgresStore:
         if keep.health_since is not None and not dry:
             await parts.records.forget_health(keep.health_since)
         return await parts.retention.sweep(keep, limit, dry=dry, on_remove=on_remove)
+
+    async def release(self, caller: str, thread: str) -> None:
+        if storable(caller) and storable(thread):
+            await self._open.retention.release(caller, thread)
 
     async def size(self) -> int:
         sql = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c

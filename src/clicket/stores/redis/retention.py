@@ -12,7 +12,7 @@ from clicket.ports import Keep, OnRemove, Sweep
 from clicket.stores.redis.rows import stored
 from clicket.stores.redis.session import Session
 
-__all__ = ["announced_sweep", "count_over", "sweep", "totals"]
+__all__ = ["announced_sweep", "count_over", "release", "sweep", "totals"]
 
 _STEP = 50
 _REMOVE_STEP = 20
@@ -47,7 +47,10 @@ async def announced_sweep(session: Session, keep: Keep, limit: int, on_remove: O
     swept = Sweep(more=len(keys) == limit)
     for at in range(0, len(keys), _REMOVE_STEP):
         few = keys[at : at + _REMOVE_STEP]
-        await on_remove([stored(row) for row in await session.read("of_keys", {"keys": few})])
+        kept = set(await on_remove([stored(row) for row in await session.read("of_keys", {"keys": few})]) or ())
+        if kept:
+            await session.write("keep_calls", {"keys": sorted(kept)})
+            few = [key for key in few if key not in kept]
         calls, size, artifacts = await session.write("remove", {"keys": few})
         swept.calls += calls
         swept.bytes += size
@@ -58,6 +61,16 @@ async def announced_sweep(session: Session, keep: Keep, limit: int, on_remove: O
     swept.calls += rest.calls
     swept.more = swept.more or rest.more
     return swept
+
+
+async def release(session: Session, caller: str, thread: str, keep: int | None) -> None:
+    """`keep`: milliseconds after which they expire by themselves; None: never."""
+    after, expiry = 0, {} if keep is None else {"keep": str(keep)}
+    while True:
+        asked = {"caller": caller, "thread": thread, "after": after, "limit": _STEP, **expiry}
+        after = await session.write("release", asked)
+        if not after:
+            return
 
 
 async def count_over(session: Session, keep: Keep) -> Sweep:

@@ -54,6 +54,8 @@ _PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pins_end": (_SMALL, ("write",)),
     "of_keys": (_READS, ("read", "rows")),
     "remove": (_SMALL, ("write", "calls")),
+    "keep_calls": (_SMALL, ("write", "calls")),
+    "release": (_SMALL, ("write", "calls")),
     "sweep": (_SMALL, ("write", "calls")),
     "peek": (_READS, ("read", "calls")),
     "totals": (_READS, ("read",)),

@@ -46,6 +46,7 @@ from clicket.ports import (
     Sweep,
     ThreadCounts,
     ToolHealth,
+    Unstorable,
 )
 from clicket.stores.redis import retention, thread_list
 from clicket.stores.redis.address import address
@@ -388,6 +389,10 @@ class RedisStore:
         if on_remove is None:
             return await retention.sweep(session, keep, limit)
         return await retention.announced_sweep(session, keep, limit, on_remove)
+
+    async def release(self, caller: str, thread: str) -> None:
+        with contextlib.suppress(Unstorable):  # text that cannot be written was never stored
+            await retention.release(self._ready().session, caller, thread, self._keep)
 
     # What is kept beside calls.
 

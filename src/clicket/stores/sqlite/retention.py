@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
@@ -13,7 +13,8 @@ from clicket.ports import Keep, Sweep
 from clicket.stores.sqlite.schema import EVENT_BITS
 
 __all__ = [
-    "SPARE_PAGES", "SweepPlan", "count_over", "end_pins", "give_back", "kept_artifacts", "loose_pins", "next_over", "pin", "sweep",
+    "SPARE_PAGES", "SweepPlan", "count_over", "end_pins", "give_back", "kept_artifacts", "loose_pins", "next_over", "pin", "release",
+    "sweep",
 ]  # fmt: skip
 
 _KEYS = "(SELECT value FROM json_each(?1))"
@@ -68,8 +69,11 @@ def next_over(connection: apsw.Connection, plan: SweepPlan, limit: int) -> dict[
     return going
 
 
-def sweep(connection: apsw.Connection, going: dict[int, int], *, more: bool) -> Sweep:
-    """Remove these calls. `more`: whether there may be others to remove."""
+def sweep(connection: apsw.Connection, going: dict[int, int], kept: Collection[int], *, more: bool) -> Sweep:
+    """Remove these calls, but for those that are `kept`. `more`: whether there may be others to remove."""
+    if kept:
+        connection.execute(f"UPDATE calls SET kept = 1 WHERE key IN {_KEYS}", (encode(sorted(kept)).decode(),))  # noqa: S608  # a constant
+        going = {key: weight for key, weight in going.items() if key not in kept}
     newest: int = connection.execute("SELECT max(key) FROM calls").get
     keys = (encode(list(going)).decode(),)
     connection.execute(_DELETE_EVENTS, keys)
@@ -81,6 +85,14 @@ def sweep(connection: apsw.Connection, going: dict[int, int], *, more: bool) -> 
         "DELETE FROM calls WHERE owner = 0 AND ended_at IS NULL AND state = 'swept' AND key < ?", (newest,)
     )
     return Sweep(calls=len(going), bytes=sum(going.values()), more=more)
+
+
+def release(connection: apsw.Connection, caller: str, thread: str, limit: int) -> bool:
+    """Let sweeps remove calls of a thread that were kept. True: there may be more."""
+    sql = """UPDATE calls SET kept = NULL WHERE key IN (
+        SELECT key FROM calls INDEXED BY calls_thread WHERE thread = ? AND caller = ? AND kept IS NOT NULL LIMIT ?)"""
+    connection.execute(sql, (thread, caller, limit))
+    return connection.changes() == limit
 
 
 def count_over(connection: apsw.Connection, keep: Keep) -> Sweep:
@@ -130,9 +142,9 @@ def _find_cut(connection: apsw.Connection, keep: Keep) -> Cut:
     cut: Cut = (-1e308, 0) if keep.since is None else (keep.since, -1)
     if keep.calls is None and keep.bytes is None:
         return cut
-    sql = "SELECT count(*), ifnull(sum(bytes), 0) FROM calls WHERE ended_at IS NOT NULL"
+    sql = "SELECT count(*), ifnull(sum(bytes), 0) FROM calls WHERE ended_at IS NOT NULL AND kept IS NULL"
     calls, size = next(iter(connection.execute(sql)))
-    sql = "SELECT key, bytes, ended_at FROM calls WHERE ended_at IS NOT NULL ORDER BY ended_at, key"
+    sql = "SELECT key, bytes, ended_at FROM calls WHERE ended_at IS NOT NULL AND kept IS NULL ORDER BY ended_at, key"
     for key, weight, ended_at in connection.execute(sql):
         if not _is_over(calls, keep.calls) and not _is_over(size, keep.bytes):
             break
@@ -143,7 +155,8 @@ def _find_cut(connection: apsw.Connection, keep: Keep) -> Cut:
 
 def _before(connection: apsw.Connection, cut: Cut, limit: int) -> Iterator[_Row]:
     """Calls up to the cut, by key and size. A limit of -1 is none."""
-    sql = """SELECT key, bytes FROM calls WHERE ended_at <= ?1 AND (ended_at < ?1 OR key <= ?2) ORDER BY ended_at, key LIMIT ?3"""
+    sql = """SELECT key, bytes FROM calls WHERE ended_at <= ?1 AND kept IS NULL AND (ended_at < ?1 OR key <= ?2)
+        ORDER BY ended_at, key LIMIT ?3"""
     yield from connection.execute(sql, (*cut, limit))
 
 
@@ -151,10 +164,10 @@ def _over_in_threads(connection: apsw.Connection, keep: Keep) -> Iterator[_Row]:
     """Calls that break a bound of their thread, by key and size."""
     if keep.thread_calls is None and keep.thread_bytes is None:
         return
-    sql = """SELECT thread, count(*), sum(bytes) FROM calls WHERE ended_at IS NOT NULL GROUP BY thread
+    sql = """SELECT thread, count(*), sum(bytes) FROM calls WHERE ended_at IS NOT NULL AND kept IS NULL GROUP BY thread
         HAVING count(*) > ifnull(?, 9e18) OR sum(bytes) > ifnull(?, 9e18)"""
     for thread, calls, size in list(connection.execute(sql, (keep.thread_calls, keep.thread_bytes))):
-        sql = "SELECT key, bytes FROM calls WHERE thread = ? AND ended_at IS NOT NULL ORDER BY ended_at, key"
+        sql = "SELECT key, bytes FROM calls WHERE thread = ? AND ended_at IS NOT NULL AND kept IS NULL ORDER BY ended_at, key"
         for key, weight in connection.execute(sql, (thread,)):
             if not _is_over(calls, keep.thread_calls) and not _is_over(size, keep.thread_bytes):
                 break

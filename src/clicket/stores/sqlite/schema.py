@@ -163,6 +163,12 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         f"""INSERT INTO call_times SELECT CAST(created_at / {PERIOD} AS INTEGER), min(key), max(key) | {KEY_BLOCK - 1}
             FROM calls GROUP BY 1""",  # noqa: S608
     ),
+    (
+        # Calls of an agent's turns that stay as long as their thread: sweeps do not look at them.
+        "ALTER TABLE calls ADD COLUMN kept INTEGER",
+        "DROP INDEX calls_ended",
+        "CREATE INDEX calls_ended ON calls (ended_at, bytes) WHERE ended_at IS NOT NULL AND kept IS NULL",
+    ),
 )
 _TABLES: tuple[str, ...] = (
     """CREATE TABLE owners (
@@ -174,11 +180,12 @@ _TABLES: tuple[str, ...] = (
         owner INTEGER, waiting_for TEXT, request INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 0,
         bytes INTEGER NOT NULL DEFAULT 0, created_at REAL NOT NULL, ended_at REAL,
         first_unit BLOB, last_unit BLOB, last_unit_seq INTEGER, queue TEXT, request_id TEXT, code TEXT,
+        kept INTEGER,
         UNIQUE (id, thread, caller)) STRICT""",
     "CREATE INDEX calls_thread ON calls (thread)",
     "CREATE INDEX calls_tool ON calls (tool)",
     "CREATE INDEX calls_live ON calls (owner) WHERE ended_at IS NULL",
-    "CREATE INDEX calls_ended ON calls (ended_at, bytes) WHERE ended_at IS NOT NULL",
+    "CREATE INDEX calls_ended ON calls (ended_at, bytes) WHERE ended_at IS NOT NULL AND kept IS NULL",
     "CREATE INDEX calls_asking ON calls (waiting_for, key) WHERE waiting_for IS NOT NULL AND ended_at IS NULL",
     "CREATE INDEX calls_ended_badly ON calls (state) WHERE ended_at IS NOT NULL AND state <> 'completed'",
     """CREATE INDEX calls_queues ON calls (ifnull(queue, tool), caller, priority DESC, key, owner, ended_at)

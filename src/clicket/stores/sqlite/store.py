@@ -65,6 +65,7 @@ _LOOK_EVERY = 0.025
 _REMOVE_STEP = 20
 """Calls, which carry their whole results, that are read at once before they are removed."""
 _FORGET_STEP = 500
+_RELEASE_STEP = 200
 _PLAN_FRESH = 60.0
 """Seconds for which a sweep removes what it has counted."""
 """Rows of health that are removed in one transaction."""
@@ -334,16 +335,15 @@ class SqliteStore:
         else:
             plan = self._plan_of(keep)
             going = await self._read(lambda c: retention.next_over(c, plan, limit))
-            if on_remove is not None:
-                await self._announce(list(going), on_remove)
-            swept = await self._write(lambda c: retention.sweep(c, going, more=len(going) == limit))
+            kept = set[int]() if on_remove is None else await self._announce(list(going), on_remove)
+            swept = await self._write(lambda c: retention.sweep(c, going, kept, more=len(going) == limit))
             swept.more = swept.more or await self._write(retention.give_back)
         swept.artifacts += artifacts
         swept.bytes += size
         if not swept.more and not dry:
             self._sweep_plan = None
-            kept = await self._read(retention.kept_artifacts)
-            swept.artifacts += (await self._filing.run(lambda: self._files.sweep(kept)))[0]
+            named = await self._read(retention.kept_artifacts)
+            swept.artifacts += (await self._filing.run(lambda: self._files.sweep(named)))[0]
             if keep.health_since is not None:
                 await self._forget_health(keep.health_since)
         return swept
@@ -354,11 +354,18 @@ class SqliteStore:
             self._sweep_plan = retention.SweepPlan(keep, now + _PLAN_FRESH)
         return self._sweep_plan
 
-    async def _announce(self, keys: list[int], on_remove: OnRemove) -> None:
+    async def _announce(self, keys: list[int], on_remove: OnRemove) -> set[int]:
+        kept = set[int]()
         for at in range(0, len(keys), _REMOVE_STEP):
             few = keys[at : at + _REMOVE_STEP]
             clause = f"WHERE key IN ({','.join('?' * len(few))})"
-            await on_remove(await self._read(lambda c, few=few, clause=clause: select(c, clause, few)))  # type: ignore[misc]
+            calls = await self._read(lambda c, few=few, clause=clause: select(c, clause, few))  # type: ignore[misc]
+            kept.update(await on_remove(calls) or ())
+        return kept
+
+    async def release(self, caller: str, thread: str) -> None:
+        while await self._write(lambda c: retention.release(c, caller, thread, _RELEASE_STEP)):
+            pass
 
     async def _end_pins(self, now: float, *, dry: bool) -> tuple[int, int]:
         """What no call names goes with its pin, counted with its bytes; the rest goes with its last call."""

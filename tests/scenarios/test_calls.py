@@ -118,6 +118,18 @@ async def test_the_context_describes_the_call_to_the_tool(store: str) -> None:
     assert result.metadata == {"a": [1]}
 
 
+async def test_every_stage_has_the_time_that_it_took(store: str) -> None:
+    """Also `authorize` of a call to which no rule applies; the same in the result, in the record and in the events."""
+    async with make(TOOLS, store) as rt:
+        result = await rt.call("fails", {"word": "milk"})
+        record = await rt.get(result.call_id)
+    times = {name: stage.duration for name, stage in result.stages.items()}
+    assert [name for name, seconds in times.items() if not seconds > 0] == []
+    assert record.stages == result.stages
+    ended = {event.data["stage"]: event.data["duration"] for event in record.events if event.type == "stage_ended"}
+    assert ended == times
+
+
 async def test_a_failure_is_returned_with_what_the_tool_said(store: str) -> None:
     async with make(TOOLS, store) as rt:
         result = await rt.call("fails", {"word": "milk"})

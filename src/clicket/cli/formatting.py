@@ -139,6 +139,8 @@ def _without_login(run: re.Match[str]) -> str:
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return ""
+    if 0 < seconds < 0.5e-6:
+        return "<1 µs"
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 0.995:

@@ -102,7 +102,7 @@ def _completion(record: Record) -> Iterator[Bar]:
         if event.type == "stage_ended" and event.data["stage"] in ("process", "persist"):
             data = event.data
             ok = data["outcome"] == "ok"
-            made = size(record.sizes["process"]) if data["stage"] == "process" else ""
+            made = size(record.sizes["process"]) if data["stage"] == "process" else "without its write"
             yield Bar(
                 label=data["stage"], begin=event.at - data["duration"], end=event.at, length=data["duration"],
                 style="green" if ok else "red", note=made if ok else data["outcome"],

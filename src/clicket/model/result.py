@@ -37,7 +37,12 @@ class ToolError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stage(msgspec.Struct, frozen=True, gc=False):
-    """How one of the six stages ended, and the seconds it took."""
+    """How one of the six stages ended, and the seconds it took.
+
+    `authorize` is timed also if no rule applies to the call. `execute` is 0 if a person answered in the tool's place. `persist` is the
+    time to build the outcome, without its write: what is written cannot contain how long its own write takes. The metric
+    `clicket_persist_seconds` has the write.
+    """
 
     outcome: str
     duration: float

@@ -45,8 +45,6 @@ from clicket.vault import Vault, hide, hide_error, hide_said, hide_text
 __all__ = ["Pipeline", "refusal"]
 
 _COMPLETED = State.COMPLETED
-_UNCHECKED = Stage("ok", 0.0)
-"""The authorize stage of a call for which there is nothing to check."""
 _DETAILS = ("problems", "status", "reason", "missing", "suggested")
 """The details of a refusal."""
 
@@ -102,13 +100,11 @@ class Pipeline:
             find(call)
             now = clock()
             ended["find"] = Stage("ok", now - mark)
-            if call.entry.caller or self._checks_all or call.denied:
-                name, mark = "authorize", now
+            name, mark = "authorize", now
+            if call.entry.caller or self._checks_all or call.denied:  # else there is nothing to check
                 self.authorize(call)
-                now = clock()
-                ended["authorize"] = Stage("ok", now - mark)
-            else:
-                ended["authorize"] = _UNCHECKED
+            now = clock()
+            ended["authorize"] = Stage("ok", now - mark)
             name, mark = "validate", now
             validate(call, judged, may_defer)
             ended["validate"] = Stage("ok", clock() - mark)

@@ -39,8 +39,11 @@ class TestWords:
             parse_duration(text)
 
     def test_durations_are_written(self) -> None:
-        written = [duration(value) for value in (0.0000042, 0.0421, 0.9949, 0.9951, 12.34, 61, 3_700, 90_000, None)]
-        assert written == ["4 µs", "42.1 ms", "995 ms", "0.995 s", "12.3 s", "1 min 1 s", "1 h 1 min", "1 d 1 h", ""]
+        written = [
+            duration(value) for value in (0.0, 4e-8, 0.0000042, 0.0421, 0.9949, 0.9951, 12.34, 61, 3_700, 90_000, None)
+        ]
+        assert written[:3] == ["0 µs", "<1 µs", "4 µs"]
+        assert written[3:] == ["42.1 ms", "995 ms", "0.995 s", "12.3 s", "1 min 1 s", "1 h 1 min", "1 d 1 h", ""]
 
     def test_sizes_and_ids(self) -> None:
         assert [size(value) for value in (0, 1023, 1536, 5 * 1024**3)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]

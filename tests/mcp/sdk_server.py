@@ -55,7 +55,7 @@ def shown(answer: Any) -> str:
 
 
 async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
-    names = "ask link links grow slow talk sample roots".split()
+    names = "ask link links grow slow talk sample roots old_ask wrapped_old_ask".split()
     return types.ListToolsResult(tools=[types.Tool(name=name, input_schema={"type": "object"}) for name in names])
 
 
@@ -71,6 +71,19 @@ async def run_ask(ctx: Any, params: types.CallToolRequestParams, modern: bool) -
         return types.InputRequiredResult(input_requests={"who": form()}, request_state="one")
     assert params.request_state == "one"
     return text(shown(params.input_responses["who"]))
+
+
+async def run_old_ask(ctx: Any, params: types.CallToolRequestParams, modern: bool) -> Any:
+    """Asks on the connection, whatever the version is, as `ctx.elicit` of the SDK's `MCPServer` does."""
+    return text(shown(await ctx.session.elicit_form("Your name?", FORM, related_request_id=ctx.request_id)))
+
+
+async def run_wrapped_old_ask(ctx: Any, params: types.CallToolRequestParams, modern: bool) -> Any:
+    """A framework over the SDK makes a failed result of the error."""
+    try:
+        return await run_old_ask(ctx, params, modern)
+    except MCPError as error:
+        return types.CallToolResult(content=[types.TextContent(text=f"Error executing tool: {error}")], is_error=True)
 
 
 async def run_link(ctx: Any, params: types.CallToolRequestParams, modern: bool) -> Any:

@@ -59,6 +59,28 @@ async def test_a_person_answers_the_servers_question(transport: str, protocol: s
         await server.close()
 
 
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_question_in_the_old_way_on_a_connection_of_the_new_version_is_explained(
+    transport: str, tmp_path: Path
+) -> None:
+    """`auto` takes the newest version that the server offers; its tools may still ask as before."""
+    async with far(transport, tmp_path) as server, Runtime(store="memory://") as rt:
+        await server.join(rt)
+        for name in ("old_ask", "wrapped_old_ask"):
+            result = await rt.call(name, {})
+            assert result.error.code == "tool_error"
+            assert "Cannot send 'elicitation/create'" in result.error.message
+            assert 'Set protocol = "2025-11-25" for this server' in result.error.message
+        await server.close()
+    async with far(transport, tmp_path, protocol="2025-11-25") as server, Runtime(store="memory://") as rt:
+        await server.join(rt)
+        handle = await rt.submit("old_ask", {})
+        await asked(rt, handle.id)
+        await rt.respond(handle.id, {"name": "Ann"})
+        assert (await handle.result()).output == "accept Ann m"
+        await server.close()
+
+
 @pytest.mark.parametrize(("transport", "protocol"), WAYS)
 async def test_a_person_declines(transport: str, protocol: str, tmp_path: Path) -> None:
     async with far(transport, tmp_path, protocol=protocol) as server, Runtime(store="memory://") as rt:

@@ -18,7 +18,7 @@ from clicket.errors import ClicketError
 from clicket.printable import escaped
 from clicket.tools.question import InputAnswer, InputQuestion
 
-__all__ = ["BadQuestion", "elicit_result", "question_from"]
+__all__ = ["BadQuestion", "elicit_result", "explained", "question_from"]
 
 _MAX_MESSAGE = 4_000
 _MAX_SCHEMA = 32 * 1024
@@ -36,6 +36,13 @@ _NUMBERS = {
     "array": ("minItems", "maxItems"),
 }
 """The types of a field, and the limits that each may have."""
+
+
+_OLD_WAY = "no back-channel for server-initiated requests"
+_ADVICE = (
+    "The tool asks in the way of protocol 2025-11-25, and the connection speaks 2026-07-28, which has no such questions. Set "
+    'protocol = "2025-11-25" for this server, in clicket.toml or McpServer(…), and call it again'
+)
 
 
 class BadQuestion(ClicketError):
@@ -61,6 +68,14 @@ def elicit_result(question: InputQuestion, answer: InputAnswer) -> types.ElicitR
     fields: dict[str, Any] = question.schema["properties"]
     defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
     return types.ElicitResult(action="accept", content={**defaults, **(answer.content or {})})
+
+
+def explained(text: str) -> str:
+    """What the server said; and what to do, if its tool asked on the connection (2025-11-25) while the connection speaks 2026-07-28.
+
+    The official SDK offers both versions, but `ctx.elicit`, `ctx.sample` and `list_roots` of its tools need the older one. The tool has run
+    up to its question by then, so the call is not repeated with the other version by itself."""
+    return f"{text.rstrip('.')}. {_ADVICE}" if _OLD_WAY in text else text
 
 
 def _shown(text: Any, size: int) -> str:

@@ -21,6 +21,7 @@ from clicket.mcp.caller_connections import CallerConnections
 from clicket.mcp.client_tasks import cancel_task, get_task
 from clicket.mcp.connection import Connection
 from clicket.mcp.content import MARK, reply
+from clicket.mcp.elicitation import explained
 from clicket.mcp.parked_tasks import ParkedTasks
 from clicket.mcp.remote_call import BadParameters, Gone, RemoteCall, RemoteError, task_result
 from clicket.mcp.remote_requests import RemoteRequests
@@ -116,7 +117,7 @@ class ImportedTool(ToolDefaults):
             )
             result = await call.run(state)
         if result.is_error:
-            raise RemoteError(_text(result) or f"tool {self.remote_name!r} failed and did not say why.")
+            raise RemoteError(explained(_text(result)) or f"tool {self.remote_name!r} failed and did not say why.")
         self._check_result(result)
         return _output(result)
 

@@ -28,6 +28,7 @@ from clicket.mcp.client_tasks import (
     update_task,
 )
 from clicket.mcp.connection import Connection, Unreachable
+from clicket.mcp.elicitation import explained
 from clicket.mcp.open_calls import MAX_REPLIES
 from clicket.mcp.parked_tasks import ParkedTasks
 from clicket.mcp.remote_requests import RemoteRequests
@@ -191,7 +192,7 @@ class RemoteCall:
             self._connection.lose(client)
             return Gone(f"MCP server {name!r} has forgotten our session.")  # the server did not run the request
         kind = BadParameters if error.code == types.INVALID_PARAMS else RemoteError
-        return kind(f"MCP server {name!r} refused the call: {error.message} ({error.code})")
+        return kind(f"MCP server {name!r} refused the call: {explained(error.message)} ({error.code})")
 
     def _check_token(self) -> None:
         """Wait for a credential if the server refused ours. Only where nothing is lost by that: other calls of the caller send the same

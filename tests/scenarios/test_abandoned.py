@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.scenarios.kit import GRACE, assert_sound, make, types
 
 from clicket import State, ToolContext, tool
@@ -93,7 +93,7 @@ async def test_a_thread_tool_ends_on_time_is_abandoned_and_keeps_its_slot(store:
 
     @tool(timeout=0.1)
     def stuck() -> Any:
-        gate.wait(30)
+        gate.wait(2 * PATIENCE)
         return value
 
     @tool
@@ -106,7 +106,7 @@ async def test_a_thread_tool_ends_on_time_is_abandoned_and_keeps_its_slot(store:
             result = await rt.call("stuck")
             took = time.monotonic() - started
             assert_timed_out(result)
-            assert 0.1 <= took < 20
+            assert 0.1 <= took < PATIENCE
             assert result.metadata["abandoned"] is True
             waiting = await rt.submit("quick")
             with pytest.raises(TimeoutError):
@@ -129,7 +129,7 @@ async def test_a_thread_that_ignores_a_cancel_is_abandoned_after_the_grace(store
     @tool
     def stuck() -> None:
         started.set()
-        gate.wait(30)
+        gate.wait(2 * PATIENCE)
         raise ValueError("too late")
 
     try:
@@ -140,7 +140,7 @@ async def test_a_thread_that_ignores_a_cancel_is_abandoned_after_the_grace(store
             assert await handle.cancel()
             took = time.monotonic() - asked
             result = await handle.result()
-            assert GRACE <= took < 20
+            assert GRACE <= took < PATIENCE
             assert result.state is State.CANCELLED
             assert result.metadata["abandoned"] is True
             gate.set()
@@ -160,7 +160,7 @@ async def test_an_abandoned_body_says_nothing_more(store: str) -> None:
     @tool(timeout=0.05)
     def chatty(ctx: ToolContext) -> None:
         ctx.emit("before")
-        gate.wait(30)
+        gate.wait(2 * PATIENCE)
         ctx.emit("after")
         ctx.progress(1, 2)
         ctx.heartbeat()
@@ -187,12 +187,12 @@ async def test_closing_does_not_wait_for_a_stuck_thread(store: str) -> None:
 
     @tool(timeout=0.05)
     def stuck() -> None:
-        gate.wait(30)
+        gate.wait(2 * PATIENCE)
 
     try:
         started = time.monotonic()
         async with make([stuck], store) as rt:
             await rt.call("stuck")
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < PATIENCE
     finally:
         gate.set()

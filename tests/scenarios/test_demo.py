@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.kit.forks import FORKED
+from tests.kit.waiting import PATIENCE
 
 from clicket.cli.demo.agent import QUESTION, check_turn, make_agent
 from clicket.cli.demo.crash import wait_until_running
@@ -76,7 +77,7 @@ def test_tour_runs_twice_and_can_be_looked_at_afterwards(tmp_path: Path, clean_e
     assert first.returncode == 0, first.stdout + first.stderr
     output = json.loads(first.stdout)
     assert output["ok"]
-    assert output["duration"] < 60
+    assert output["duration"] < PATIENCE
     assert [(c["tool"], c["state"], c["attempts"], c["error"]) for c in output["calls"]] == EXPECTED
 
     second = run(tmp_path, clean_env, "demo")

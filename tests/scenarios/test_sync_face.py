@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.scenarios.kit import assert_sound
 
 import clicket
@@ -120,7 +121,7 @@ def test_cancel_from_another_thread(store: str) -> None:
 
     with make([endless], store) as rt:
         handle = rt.submit("endless")
-        started.wait(30)
+        started.wait(PATIENCE)
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(handle.cancel, "enough").result(10)
         assert handle.result().state is State.CANCELLED
@@ -180,7 +181,7 @@ async def test_inside_a_running_loop_it_raises_instead_of_deadlocking(store: str
             started = time.monotonic()
             with pytest.raises(UsageError, match=r"await.*thread|thread.*await|clicket.Runtime"):
                 list(use() or ())
-            assert time.monotonic() - started < 20  # for ever, if it waited for this thread
+            assert time.monotonic() - started < PATIENCE  # for ever, if it waited for this thread
         assert (await asyncio.to_thread(rt.call, "add", {"a": 1, "b": 2})).output == 3
     finally:
         await asyncio.to_thread(rt.close)
@@ -212,7 +213,7 @@ def test_ctrl_c_stops_the_call_and_leaves_the_runtime_usable(store: str) -> None
             stopped.set()
 
     def interrupt() -> None:
-        started.wait(30)
+        started.wait(PATIENCE)
         os.kill(os.getpid(), signal.SIGINT)
 
     with make([endless, add], store) as rt:
@@ -221,7 +222,7 @@ def test_ctrl_c_stops_the_call_and_leaves_the_runtime_usable(store: str) -> None
         with pytest.raises(KeyboardInterrupt):
             rt.call("endless", id="e")
         thread.join()
-        assert stopped.wait(30)
+        assert stopped.wait(PATIENCE)
         assert rt.handle("e").result().state is State.CANCELLED
         assert rt.call("add", {"a": 1, "b": 1}).output == 2
 
@@ -235,7 +236,7 @@ def test_a_sync_tool_sees_its_time_limit_and_ends_on_time(store: str) -> None:
     with make([patient], store) as rt:
         started = time.monotonic()
         result = rt.call("patient")
-        assert 0.2 <= time.monotonic() - started < 20
+        assert 0.2 <= time.monotonic() - started < PATIENCE
     assert result.state is State.TIMEOUT
 
 

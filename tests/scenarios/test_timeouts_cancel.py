@@ -8,10 +8,12 @@ import time
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
+from tests.scenarios.cache_kit import stepped
 from tests.scenarios.kit import assert_sound, make, states, types
 
 from clicket import RetryableError, State, ToolContext, tool
+from clicket.testing import StepClock
 
 
 def assert_timeout(result: Any, phase: str) -> None:
@@ -42,7 +44,7 @@ async def test_an_async_body_is_stopped_when_its_time_is_up(store: str) -> None:
         record = await rt.get(result.call_id)
     assert_timeout(result, "attempt")
     assert stopped == [True]
-    assert 0.1 <= took < 20
+    assert 0.1 <= took < PATIENCE
     assert result.attempts == 1
     assert "abandoned" not in result.metadata
     assert record.ended_at is not None
@@ -80,16 +82,21 @@ async def test_a_tools_own_timeout_error_is_a_tool_error(store: str, kind: str) 
 @pytest.mark.parametrize("option", ["idempotent", "read_only"])
 async def test_a_timed_out_tool_that_may_be_repeated_is_tried_again(store: str, option: str) -> None:
     seen = []
+    clock, hangs = StepClock(), asyncio.Event()
 
-    @tool(timeout=0.05, retry_delay=0.001, **{option: True})
+    @tool(timeout=5, retry_delay=0, **{option: True})
     async def slow_at_first(ctx: ToolContext) -> str:
         seen.append((ctx.attempt, ctx.idempotency_key))
         if len(seen) == 1:
+            hangs.set()
             await asyncio.Event().wait()
         return "done"
 
-    async with make([slow_at_first], store) as rt:
-        result = await rt.call("slow_at_first")
+    async with stepped([slow_at_first], store, clock) as rt:
+        running = asyncio.create_task(rt.call("slow_at_first"))
+        await hangs.wait()
+        await clock.run(5)
+        result = await running
         record = await rt.get(result.call_id)
     assert result.output == "done"
     assert [attempt for attempt, _ in seen] == [1, 2]
@@ -99,49 +106,71 @@ async def test_a_timed_out_tool_that_may_be_repeated_is_tried_again(store: str, 
 
 
 async def test_a_timed_out_tool_with_no_retries_left_ends_as_timeout(store: str) -> None:
-    runs = []
+    clock, hangs = StepClock(), asyncio.Semaphore(0)
 
-    @tool(timeout=0.03, retry_delay=0.001, max_retries=2, idempotent=True)
+    @tool(timeout=5, retry_delay=0, max_retries=2, idempotent=True)
     async def slow() -> None:
-        runs.append(1)
+        hangs.release()
         await asyncio.Event().wait()
 
-    async with make([slow], store) as rt:
-        result = await rt.call("slow")
+    async with stepped([slow], store, clock) as rt:
+        running = asyncio.create_task(rt.call("slow"))
+        for _ in range(3):
+            await hangs.acquire()
+            await clock.run(5)
+        result = await running
     assert_timeout(result, "attempt")
-    assert len(runs) == result.attempts == 3
+    assert result.attempts == 3
+    assert hangs.locked(), "no fourth attempt"
 
 
 async def test_idle_timeout_ends_a_silent_attempt_and_signs_of_life_hold_it_off(store: str) -> None:
-    @tool(idle_timeout=0.5, timeout=30)
+    clock, beats = StepClock(), asyncio.Semaphore(0)
+    steps = {how: asyncio.Semaphore(0) for how in ("heartbeat", "progress", "emit")}
+
+    @tool(idle_timeout=5, timeout=100)
     async def silent() -> None:
         await asyncio.Event().wait()
 
-    @tool(idle_timeout=0.5, timeout=30)
+    @tool(idle_timeout=5, timeout=100)
     async def lively(ctx: ToolContext, how: str) -> str:
         for i in range(9):
             {"heartbeat": ctx.heartbeat, "progress": lambda i=i: ctx.progress(i), "emit": lambda: ctx.emit("x")}[how]()
-            await asyncio.sleep(0.08)
+            beats.release()
+            await steps[how].acquire()
         return how
 
-    async with make([silent, lively], store) as rt:
-        results = await rt.call_many(
-            [("silent", {}), *(("lively", {"how": h}) for h in ("heartbeat", "progress", "emit"))]
-        )
+    async with stepped([silent, lively], store, clock) as rt:
+        running = asyncio.create_task(rt.call_many([("silent", {}), *(("lively", {"how": how}) for how in steps)]))
+        for _ in range(9):
+            for _ in steps:
+                await beats.acquire()
+            await clock.run(4)
+            for step in steps.values():
+                step.release()
+        results = await running
     assert_timeout(results[0], "idle")
     assert [r.output for r in results[1:]] == ["heartbeat", "progress", "emit"]
 
 
 async def test_a_thread_that_is_alive_is_not_idle(store: str) -> None:
-    @tool(idle_timeout=0.5, timeout=30)
+    clock, beats, steps = StepClock(), threading.Semaphore(0), threading.Semaphore(0)
+
+    @tool(idle_timeout=5, timeout=100)
     def lively(ctx: ToolContext) -> str:
         for _ in range(9):
             ctx.heartbeat()
-            time.sleep(0.08)
+            beats.release()
+            steps.acquire()
         return "alive"
 
-    async with make([lively], store) as rt:
-        assert (await rt.call("lively")).output == "alive"
+    async with stepped([lively], store, clock) as rt:
+        running = asyncio.create_task(rt.call("lively"))
+        for _ in range(9):
+            await asyncio.to_thread(beats.acquire)
+            await clock.run(4)
+            steps.release()
+        assert (await running).output == "alive"
 
 
 # Whole-call deadlines ------------------------------------------------------------------------------------------------
@@ -211,27 +240,27 @@ async def test_queue_timeout(store: str) -> None:
 
 
 async def test_the_wait_in_the_queue_does_not_count_against_the_attempt(store: str) -> None:
-    gate = asyncio.Event()
+    clock, gate = StepClock(), asyncio.Event()
     lefts = []
 
     @tool
     async def hold() -> None:
         await gate.wait()
 
-    @tool(timeout=0.2)
+    @tool(timeout=5)
     async def quick(ctx: ToolContext) -> str:
         lefts.append(ctx.time_left)
         return "in time"
 
-    async with make([hold, quick], store, max_concurrency=1) as rt:
+    async with stepped([hold, quick], store, clock, max_concurrency=1) as rt:
         first = await rt.submit("hold")
         second = await rt.submit("quick")
-        with pytest.raises(TimeoutError):  # longer than the whole timeout of the waiting call
-            await asyncio.wait_for(second.result(), 0.25)
+        await clock.run(6)  # longer than the whole timeout of the waiting call
+        assert await rt.state(second.id) is State.PENDING
         gate.set()
         assert (await second.result()).output == "in time"
         await first.result()
-    assert lefts[0] > 0.1
+    assert lefts == [5]
 
 
 # Cancel, in every state ----------------------------------------------------------------------------------------------

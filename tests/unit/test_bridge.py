@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 
 from clicket.bridge import LoopThread, Workers, fulfil, on_loop, on_loop_thread, refuse_running_loop
 from clicket.errors import UsageError
@@ -115,11 +115,11 @@ async def test_closed_workers_take_nothing_and_leave_nothing() -> None:
 
 async def test_closing_does_not_wait_for_a_stuck_function() -> None:
     workers, gate = Workers(1, "clicket-test"), threading.Event()
-    waiting = asyncio.ensure_future(workers.run(lambda: gate.wait(60)))
+    waiting = asyncio.ensure_future(workers.run(lambda: gate.wait(2 * PATIENCE)))
     await asyncio.sleep(0.01)
     started = time.monotonic()
     workers.close(patience=0.05)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < PATIENCE
     gate.set()
     assert await waiting
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.kit.waiting import PATIENCE
 from tests.security.as_user import as_user
 from tests.unit.interpreter.files.conftest import SECRET, Place, taken
 
@@ -207,7 +208,7 @@ async def test_a_folder_that_stays_empty_is_not_walked_again(
         again = await collect(place.work_fd, {}, artifacts, workers, empty_at=settled.empty_at)
     assert again == settled
 
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while os.stat(place.work_fd).st_ctime_ns == settled.empty_at:  # file times have a coarse resolution
         assert time.monotonic() < deadline
         (place.path / "new.txt").unlink(missing_ok=True)

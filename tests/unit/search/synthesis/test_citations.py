@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kit.waiting import PATIENCE
 
 from clicket.model.document import Citation, Document
 from clicket.search.findings import Synthesis
@@ -89,7 +90,7 @@ def test_citations_without_end_and_an_answer_without_end_are_bounded() -> None:
     given = Synthesis(answer="[1] " * 1_000_000, citations=(lie(doc="z"),) * 1_000_000, by="model")
     began = time.process_time()
     checked = check(given, DOCUMENTS)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < PATIENCE
     assert checked.citations == ()
     assert len(checked.answer) < 200_000
 

@@ -73,7 +73,7 @@ def open_store(settings: Settings) -> Store:
         with _extra("redis"):
             from clicket.stores.redis import RedisStore
         bus, timeout = open_bus(settings), settings.store_timeout
-        return RedisStore(url, durability=durability, timeout=timeout, retention=settings.retention, bus=bus)
+        return RedisStore(url, durability=durability, timeout=timeout, retention=settings.call_retention, bus=bus)
     if parts.scheme in ("postgresql", "postgres"):
         with _extra("postgres"):
             from clicket.stores.postgres import PostgresStore

@@ -30,7 +30,7 @@ class RuntimeOptions(TypedDict, total=False):
     lease: float
     max_arguments_size: int
     max_claims: int
-    retention: float
+    retention: float | None
     outcome_retention: float
     retention_calls: int | None
     retention_bytes: int | None

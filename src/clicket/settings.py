@@ -42,6 +42,9 @@ _STORE_KINDS = {
     "postgresql": "postgresql://user@host/database",
     "postgres": "postgresql://user@host/database",
 }
+_SHORT_RETENTION, _LONG_RETENTION = 24 * 3600.0, 30 * 24 * 3600.0
+_RETENTION_BYTES = 2 * 1024 * 1024 * 1024
+_ZERO_IS_FINE = ("close_timeout", "open_timeout", "outcome_retention", "retention_bytes")
 _LISTS = ("tools", "labels", "api_keys", "allowed_hosts", "allowed_origins")
 """Lists of names; text has commas between them."""
 _TABLES = ("policy", "mcp", "interpreter", "search", "agents", "oauth", "webhooks", "providers", "prices", "budgets")
@@ -77,11 +80,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = 10.0
     max_arguments_size: int = 1024 * 1024
     max_claims: int = 5
-    retention: float = 24 * 3600.0
+    retention: float | None = None
+    """Seconds from its end for which a call is kept; None: 30 days on SQLite and PostgreSQL, 24 hours on Redis and in memory."""
     outcome_retention: float = 30 * 24 * 3600.0
     """Seconds from its end for which the id and the outcome of a call are kept, if its caller gave the id. 0: not at all."""
     retention_calls: int | None = None
     retention_bytes: int | None = None
+    """Bytes of events and artifacts of ended calls, the oldest of which go first; None: 2 GiB on SQLite and PostgreSQL, no bound on
+    Redis and in memory. 0: no bound."""
     thread_retention_calls: int | None = None
     thread_retention_bytes: int | None = None
     engine: Engine = "local"
@@ -185,7 +191,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "store", _store_url(self.store))
         for name, value in msgspec.structs.asdict(self).items():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                zero_is_fine = name in ("close_timeout", "open_timeout", "outcome_retention") and value == 0
+                zero_is_fine = name in _ZERO_IS_FINE and value == 0
                 if not isfinite(value) or (value <= 0 and not zero_is_fine):
                     raise UsageError(f"setting {name} must be a number above 0, not {value!r}.")
         for name, kind in _CHOICES:
@@ -275,6 +281,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **_converted(values, origins), origins=origins)
 
     @property
+    def call_retention(self) -> float:
+        """The setting `retention`, or its default for this store."""
+        return self.retention or (_LONG_RETENTION if self._keeps_accounts else _SHORT_RETENTION)
+
+    @property
+    def call_retention_bytes(self) -> int | None:
+        """The setting `retention_bytes`, or its default for this store; None: no bound."""
+        if self.retention_bytes is None:
+            return _RETENTION_BYTES if self._keeps_accounts else None
+        return self.retention_bytes or None
+
+    @property
+    def _keeps_accounts(self) -> bool:
+        """Is the store on a disk, where calls may stay for long?"""
+        return not self.store.startswith(("memory:", "redis:", "rediss:", "unix:", "valkey"))
+
+    @property
     def shown_store(self) -> str:
         """The store's URL without its password."""
         from clicket.vault import hide_text
@@ -353,7 +376,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
         memory = self.worker_memory or half_of_memory()
         shared = {name: getattr(self, name) for name in Limits.__struct_fields__}
-        return Limits(**{**shared, "worker_memory": memory})
+        own = {"retention": self.call_retention, "retention_bytes": self.call_retention_bytes}
+        return Limits(**{**shared, **own, "worker_memory": memory})
 
 
 def _store_url(store: str) -> str:

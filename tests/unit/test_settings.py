@@ -23,8 +23,27 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert settings.durability == "process"
     assert (settings.max_concurrency, settings.worker_threads) == (10, 4)
     assert settings.lease == 10
-    assert settings.retention == 24 * 3600
+    assert settings.retention is None
     assert settings.origins == {}
+
+
+@pytest.mark.parametrize(
+    ("store", "seconds", "most"),
+    [
+        ("sqlite:///x.db", 30 * 86_400, 2 << 30),
+        ("postgresql://host/db", 30 * 86_400, 2 << 30),
+        ("redis://host", 86_400, None),
+        ("rediss://host", 86_400, None),
+        ("memory://", 86_400, None),
+    ],
+)
+def test_calls_are_kept_longer_where_accounts_are_kept(store: str, seconds: float, most: int | None) -> None:
+    limits = Settings(store=store).limits()
+    assert (limits.retention, limits.retention_bytes) == (seconds, most)
+    assert Settings(store="memory://").replace(store=store).limits() == limits, "of the store that is used in the end"
+    own = Settings(store=store, retention=5.0, retention_bytes=7).limits()
+    assert (own.retention, own.retention_bytes) == (5.0, 7)
+    assert Settings(store=store, retention_bytes=0).limits().retention_bytes is None, "0: no bound"
 
 
 def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:

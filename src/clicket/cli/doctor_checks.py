@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from clicket.cli.formatting import duration, shown_url, size
+from clicket.cli.formatting import duration, retention_of, shown_url, size
 from clicket.cli.orphans import MAX_COUNTED, Owners, orphans
 from clicket.cli.session import Session
 from clicket.errors import ClicketError, StoreUnavailable
@@ -64,6 +64,7 @@ async def store_checks(session: Session) -> AsyncIterator[Check]:
             return
         async with Runtime((), settings=session.settings.replace(open_timeout=0)) as runtime:  # without waiting for it
             yield await _reached(runtime)
+            yield Check(name="retention", found=retention_of(session.settings))
             for risk in getattr(runtime.store, "risks", []):
                 yield Check(name="store risk", verdict="warn", found=shown_url(risk))
             yield await _owners(runtime)

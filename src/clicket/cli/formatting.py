@@ -17,6 +17,7 @@ from clicket.errors import UsageError
 from clicket.kernel import State
 from clicket.model import Event, Record, ToolError
 from clicket.model.ids import provider_of
+from clicket.settings import Settings
 
 __all__ = [
     "ago",
@@ -153,6 +154,14 @@ def duration(seconds: float | None) -> str:
     if days:
         return f"{days} d {hours} h"
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def retention_of(settings: Settings) -> str:
+    """How long calls are kept, as a sentence."""
+    seconds, most = settings.call_retention, settings.call_retention_bytes
+    time = f"{seconds / 86_400:g} days" if seconds >= 172_800 and seconds % 86_400 == 0 else duration(seconds)
+    bound = "" if most is None else f", at most {size(most)}"
+    return f"ended calls are kept for {time}{bound}; those of an agent's turns as long as their thread"
 
 
 def ago(at: float) -> str:

@@ -43,7 +43,9 @@ class TestLooking:
         assert ids("--state", "failed") == ["second"]
         page = json.loads(inside("ps", "--all", "--limit", "1", "--json").stdout)
         assert ids("--all", "--cursor", page["cursor"]) == ["first"]
-        table = inside("ps", "--all").stdout
+        listed = inside("ps", "--all")
+        assert "ended calls are kept for 30 days, at most 2.0 GiB" in " ".join(listed.stderr.split())
+        table = listed.stdout
         assert "KeyError" in table
         assert "completed" in table
         assert "\x1b" not in table
@@ -116,6 +118,11 @@ class TestLooking:
             check["name"] for check in checks["checks"]
         }
         (folder / "wrong.db").write_text("this is no database, and never was one; it is a text")
+        inside("call", "add", "a=1", "b=2")
+        kept = [
+            check for check in json.loads(inside("doctor", "--json").stdout)["checks"] if check["name"] == "retention"
+        ]
+        assert kept[0]["found"].startswith("ended calls are kept for 30 days, at most 2.0 GiB")
         sick = inside("doctor", "--store", "sqlite:///wrong.db")
         assert sick.returncode == 3
         assert "✗ store" in sick.stdout

@@ -16,7 +16,7 @@ from clicket.call_history import HistoryOptions, history_query
 from clicket.cli.call_list import call_columns, print_more
 from clicket.cli.columns import Column, fitted
 from clicket.cli.completion import complete_state, complete_tool
-from clicket.cli.formatting import ago, as_state, duration, pairs_of, short, with_type
+from clicket.cli.formatting import ago, as_state, duration, pairs_of, retention_of, short, with_type
 from clicket.cli.options import CallerOption, OnlyThreadOption
 from clicket.cli.orphans import Owners, waits_for_worker
 from clicket.cli.session import Session, summary_of
@@ -93,6 +93,8 @@ async def ps(
         session.terminal.print_json(_plain(found))
     else:
         _print(session.terminal, found, hint)
+        if not active and session.store_exists:
+            session.terminal.say(f"{retention_of(session.settings)} (`retention`)", style="bright_black")
 
 
 async def _read(reader: Reader, wanted: _Wanted) -> _Found:

@@ -65,9 +65,9 @@ async def report(
         terminal.say(_no_calls(session, tool, since), style=_GREY)
         return
     _print(terminal, found, figures, anomalies, alone=tool is not None)
-    if since is not None and time.time() - (begin or 0.0) > session.settings.retention:
+    if since is not None and time.time() - (begin or 0.0) > session.settings.call_retention:
         terminal.say(
-            f"calls that ended more than {duration(session.settings.retention)} ago may have been removed (`retention`); "
+            f"calls that ended more than {duration(session.settings.call_retention)} ago may have been removed (`retention`); "
             "the totals without --since include them.",
             style="yellow",
         )
